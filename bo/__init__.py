@@ -1,0 +1,1 @@
+"""Designs, strategies and (later) surrogates: arrays and spaces in, configurations out."""

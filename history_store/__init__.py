@@ -1,0 +1,1 @@
+"""The record: datasets, configurations, evaluations. No torch."""

@@ -1,0 +1,103 @@
+"""Every error that warmstart raises on purpose.
+
+::
+
+    WarmstartError
+    ├── UsageError (ValueError)                 a wrong call: option, name, number
+    ├── MissingPathError (FileNotFoundError)    a path that is not there
+    ├── DataError (ValueError)                  the user's data cannot be used as they are
+    │   ├── BrokenImagesError                   pictures that cannot be decoded
+    │   ├── LabelError                          labels missing, of a wrong kind, or one class only
+    │   ├── ManifestError                       a manifest against its schema
+    │   └── ImagesMissingError                  a history that holds no images where they are needed
+    ├── StorageError (OSError)                  a file of ours cannot be read or written
+    │   ├── HistoryDamagedError                 truncated, altered, not a history
+    │   ├── HistoryVersionError                 written by a newer version
+    │   ├── HistoryLockedError                  another writer holds it
+    │   ├── HistoryReadOnlyError                opened for reading, or on a read-only place
+    │   ├── StorageFullError                    no space left
+    │   ├── ModelError                          a model file that cannot be used
+    │   └── ModelMismatchError                  a model of another history, space or image size
+    └── AllTrialsFailedError                    every trial of a run failed
+
+Messages read ``<where>: expected <what>, got <what>. <next step>.`` The mapping to exit codes
+and HTTP statuses lives in `warmstart.exit_codes` alone.
+"""
+
+from collections.abc import Sequence
+
+
+class WarmstartError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class UsageError(WarmstartError, ValueError):
+    """A call that cannot be carried out as given."""
+
+
+class MissingPathError(WarmstartError, FileNotFoundError):
+    """A path that does not exist."""
+
+
+class DataError(WarmstartError, ValueError):
+    """Data that cannot be used as they are."""
+
+
+class BrokenImagesError(DataError):
+    """Pictures that cannot be decoded.
+
+    Attributes:
+        paths: the broken files, in the order in which they were met.
+    """
+
+    def __init__(self, message: str, paths: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.paths = tuple(paths)
+
+
+class LabelError(DataError):
+    """Labels that are missing, of a wrong kind or without contrast."""
+
+
+class ManifestError(DataError):
+    """A manifest that does not fit its schema."""
+
+
+class ImagesMissingError(DataError):
+    """A history without images where images are needed."""
+
+
+class StorageError(WarmstartError, OSError):
+    """A file of ours that cannot be read or written."""
+
+
+class HistoryDamagedError(StorageError):
+    """A history that is truncated, altered or no history at all."""
+
+
+class HistoryVersionError(StorageError):
+    """A history written by a version that this one does not know."""
+
+
+class HistoryLockedError(StorageError):
+    """A history that another process is writing."""
+
+
+class HistoryReadOnlyError(StorageError):
+    """A write to a history that may only be read."""
+
+
+class StorageFullError(StorageError):
+    """No space left on the device."""
+
+
+class ModelError(StorageError):
+    """A model file that is damaged or of an unknown version."""
+
+
+class ModelMismatchError(StorageError):
+    """A model that was trained for another history, space or image size."""
+
+
+class AllTrialsFailedError(WarmstartError, RuntimeError):
+    """Every trial of a run failed."""

@@ -1,0 +1,1 @@
+"""Readers of image datasets, one layout a file."""

@@ -1,0 +1,116 @@
+"""The records of a history: what a dataset is, what an evaluation is."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+
+from history_store.errors import DataError
+
+Value = int | float | str | bool
+Config = Mapping[str, Value]
+
+
+class Status(StrEnum):
+    """How an evaluation ended."""
+
+    OK = "ok"
+    DIVERGED = "diverged"
+    """The loss left the finite numbers: its error is that of a constant prediction."""
+    CRASHED = "crashed"
+    TIMEOUT = "timeout"
+    OOM = "oom"
+
+    @property
+    def has_error(self) -> bool:
+        """Tell whether an evaluation with this status carries a validation error."""
+        return self in (Status.OK, Status.DIVERGED)
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One training run of one configuration on one dataset.
+
+    Attributes:
+        dataset: name of the dataset in the history.
+        config: hyperparameter values by name; an inactive hyperparameter is absent.
+        error: validation error in [0, 1]; NaN exactly where the status carries none.
+        status: how the run ended.
+        duration: seconds; NaN = unknown.
+        seed: of the run, in 0 .. 2^63 - 1; None = unknown.
+        curve: pairs (update, validation error), updates increasing.
+        origin: who measured it, e.g. ``collect/compact-400``.
+    """
+
+    dataset: str
+    config: Config
+    error: float
+    status: Status = Status.OK
+    duration: float = math.nan
+    seed: int | None = None
+    curve: tuple[tuple[int, float], ...] = ()
+    origin: str = "unknown"
+
+    def __post_init__(self) -> None:
+        where = f"evaluation of {self.dataset!r}"
+        if self.status.has_error:
+            if not 0.0 <= self.error <= 1.0:
+                msg = f"{where}: expected an error in [0, 1], got error={self.error}. Record a run without one under its status: crashed, timeout or oom."
+                raise DataError(msg)
+        elif not math.isnan(self.error):
+            msg = f"{where}: expected error NaN for status {self.status.value!r}, got error={self.error}. Leave the error out."
+            raise DataError(msg)
+        if math.isinf(self.duration) or self.duration < 0:
+            msg = f"{where}: expected a duration of 0 or more seconds, got duration={self.duration}. Use NaN where it is unknown."
+            raise DataError(msg)
+        if self.seed is not None and not 0 <= self.seed < 2**63:
+            msg = f"{where}: expected a seed in 0 .. 2^63 - 1, got seed={self.seed}. Use None where it is unknown."
+            raise DataError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetInfo:
+    """What a history knows of one dataset, its images apart.
+
+    Attributes:
+        name: unique in the history.
+        group: sibling group; datasets of one group share images, drawers or a source.
+        n_train: images in the training part; `n_val` and `n_test` likewise.
+        n_classes: number of classes.
+        class_counts: images a class in the training part.
+        channels: 1 (grey) or 3.
+        fingerprint: ``content:...`` of the source.
+        source: where the images come from.
+        licence: as the source states it.
+        what: one line on what the images show.
+        fraction: share of the parent's training part, in (0, 1].
+        parent: name of the dataset of which this is a part, or None.
+        split_seed: seed of the train/val/test split; None where the source has its own.
+        decoding: how the stored images were made, e.g. ``centre square, antialiased, 32``.
+        manifest: name of the manifest that tells how to obtain the images, or None.
+    """
+
+    name: str
+    group: str
+    n_train: int
+    n_val: int
+    n_test: int
+    n_classes: int
+    channels: int = 3
+    class_counts: tuple[int, ...] = ()
+    fingerprint: str = ""
+    source: str = ""
+    licence: str = "not stated"
+    what: str = ""
+    fraction: float = 1.0
+    parent: str | None = None
+    split_seed: int | None = None
+    decoding: str = ""
+    manifest: str | None = None
+    extra: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def n_images(self) -> int:
+        """Count the images of all three parts."""
+        return self.n_train + self.n_val + self.n_test

@@ -1,0 +1,167 @@
+"""Search spaces: ConfigSpace JSON, the two spaces of the target network, shared Sobol configurations.
+
+ConfigSpace is imported inside the functions: answering a query needs stored configurations only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError, UsageError
+from history_store.records import Config, Value
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+SpaceName = Literal["compact", "paper"]
+
+
+def target_space(name: SpaceName = "compact") -> ConfigurationSpace:
+    """Build the six-dimensional space of the target network [Kim2017warmstart].
+
+    `paper` has the published ranges, whose batches of 100 to 400 suit tens of thousands of images. `compact`
+    differs in the batch size alone (8 to 32), so that a batch stays below the training part of a few hundred images.
+
+    Raises:
+        UsageError: when the name is neither of the two.
+    """
+    from ConfigSpace import ConfigurationSpace, Float, Integer
+
+    batches = {"compact": (8, 32), "paper": (100, 400)}
+    if name not in batches:
+        msg = f"target_space: expected 'compact' or 'paper', got {name!r}. Give a ConfigSpace JSON file for another space."
+        raise UsageError(msg)
+    space = ConfigurationSpace(name=f"target-cnn-{name}")
+    space.add(
+        Float("log10_learning_rate", (-5.0, 0.0)),
+        Float("log10_decay_rate", (-8.0, -4.0)),
+        Integer("batch_size", batches[name]),
+        Integer("num_layers_conv", (1, 9)),
+        Integer("num_layers_fc", (1, 3)),
+        Float("dropout_rate", (0.0, 0.9)),
+    )
+    return space
+
+
+def dump_space(space: ConfigurationSpace) -> str:
+    """Write a space as ConfigSpace JSON, keys sorted, so that equal spaces give equal texts."""
+    return json.dumps(space.to_serialized_dict(), sort_keys=True)
+
+
+def load_space(text: str, where: str = "space") -> ConfigurationSpace:
+    """Read a space from ConfigSpace JSON, conditions and forbidden clauses included.
+
+    Raises:
+        DataError: when the text is no such JSON.
+    """
+    from ConfigSpace import ConfigurationSpace
+
+    try:
+        return ConfigurationSpace.from_serialized_dict(json.loads(text))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r} ({error}). Write one with ConfigurationSpace.to_json."
+        raise DataError(msg) from error
+
+
+def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[dict[str, Value]]:
+    """Draw n shared configurations from one scrambled Sobol sequence; the first m of n are those of any other n.
+
+    Args:
+        space: inactive conditional hyperparameters are left out of a configuration; forbidden ones are passed over.
+        n: how many.
+        seed: of the scrambling.
+
+    Returns: n distinct configurations with native Python values.
+
+    Raises:
+        UsageError: when n < 1, or the space holds fewer than n distinct configurations.
+    """
+    from scipy.stats import qmc
+
+    if n < 1:
+        msg = f"sobol_configs: expected at least one configuration, got n={n}. Ask for 16, 32 or 64."
+        raise UsageError(msg)
+    sampler = qmc.Sobol(d=max(len(list(space)), 1), scramble=True, rng=np.random.default_rng(seed))
+    configs: list[dict[str, Value]] = []
+    seen: set[str] = set()
+    for _ in range(64):
+        for row in sampler.random(64 if len(configs) < 64 else 1024):
+            config = _decode(space, row)
+            key = json.dumps(config, sort_keys=True)
+            if config and key not in seen:
+                seen.add(key)
+                configs.append(config)
+                if len(configs) == n:
+                    return configs
+    msg = f"sobol_configs: expected a space with at least {n} distinct configurations, got {len(configs)}. Ask for fewer."
+    raise UsageError(msg)
+
+
+def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.float64]:
+    """Encode configurations as `n x d` float64: numbers in [0, 1], a categorical as its choice's number, NaN where inactive.
+
+    Raises:
+        DataError: when a configuration does not fit the space.
+    """
+    from ConfigSpace import Configuration
+    from ConfigSpace.exceptions import ForbiddenValueError, HyperparameterNotFoundError
+
+    rows = np.full((len(configs), len(list(space))), np.nan)
+    for row, config in zip(rows, configs, strict=True):
+        try:
+            row[:] = Configuration(space, values=dict(config)).get_array()
+        except (ValueError, KeyError, TypeError, ForbiddenValueError, HyperparameterNotFoundError) as error:
+            msg = f"configuration {dict(config)}: expected one that the space {space.name!r} allows, got: {error}. Correct the value or its name."
+            raise DataError(msg) from error
+    return rows
+
+
+def natural(config: Config) -> dict[str, float]:
+    """Give the values behind logarithmic names: `log10_learning_rate` -2.9 becomes `learning_rate` 0.00126."""
+    return {
+        name.removeprefix("log10_"): float(10.0**value)
+        for name, value in config.items()
+        if name.startswith("log10_") and isinstance(value, int | float)
+    }
+
+
+def _decode(space: ConfigurationSpace, row: NDArray[np.float64]) -> dict[str, Value] | None:
+    """Turn a point of the unit cube into a configuration, or None where a clause forbids it."""
+    from ConfigSpace import Configuration
+    from ConfigSpace.exceptions import ForbiddenValueError
+    from ConfigSpace.util import deactivate_inactive_hyperparameters
+
+    names = list(space)
+    values: dict[str, Any] = {name: _at(space[name], float(u)) for name, u in zip(names, row, strict=False)}
+    try:
+        active: Mapping[str, Any] = deactivate_inactive_hyperparameters(values, space)
+        Configuration(space, values=dict(active))
+    except ForbiddenValueError:
+        return None
+    return {name: _native(active[name]) for name in names if name in active}
+
+
+def _at(hyperparameter: Any, u: float) -> Any:
+    """Map u in [0, 1) to a value: reals along their scale, integers and choices in equal shares of it."""
+    choices = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
+    if choices is not None:
+        return choices[min(int(u * len(choices)), len(choices) - 1)]
+    if not np.isfinite(hyperparameter.size):
+        return hyperparameter.to_value(u)
+    low, high = hyperparameter.lower, hyperparameter.upper
+    if getattr(hyperparameter, "log", False):
+        value = round(float((low - 0.5) * ((high + 0.5) / (low - 0.5)) ** u))
+    else:
+        value = low + int(u * (high - low + 1))  # the casting of the paper: a real, cut off to an integer
+    return min(max(value, low), high)
+
+
+def _native(value: Any) -> Value:
+    """Drop numpy's scalar types: configurations are written as JSON."""
+    native: Value = value.item() if isinstance(value, np.generic) else value
+    return native

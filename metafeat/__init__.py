@@ -1,0 +1,1 @@
+"""Meta-features of image datasets: extractors, the model file, the index."""

@@ -1,0 +1,1 @@
+"""What costs compute: target networks, collecting a history, training the meta-feature model."""

@@ -1,0 +1,1 @@
+"""Warm starts for hyperparameter search on image datasets."""
