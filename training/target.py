@@ -18,7 +18,7 @@ from history_store.subsample import TRAIN, VAL
 from training.budget import Budget
 from training.target_network import TargetConfig, bf16_pays, build_network
 
-Path = Literal["fast", "eager"]
+Route = Literal["fast", "eager"]
 EVALUATION_BATCH = 256
 
 
@@ -104,7 +104,7 @@ def train_target(
     budget: Budget,
     *,
     seed: int,
-    path: Path = "fast",
+    route: Route = "fast",
     timeout: float = math.inf,
 ) -> TargetResult:
     """Train a configuration on a dataset and measure its validation error.
@@ -117,7 +117,7 @@ def train_target(
         config: hyperparameter values by name.
         budget: the run's length.
         seed: of the initial weights, the order and the dropout; same seed and device, same result.
-        path: `fast` runs channels-last with fused Adam, in bfloat16 where that is native; `eager` is plain float32.
+        route: `fast` runs channels-last with fused Adam, in bfloat16 where that is native; `eager` is plain float32.
         timeout: seconds of duration after which the run is given up.
 
     Raises:
@@ -130,7 +130,7 @@ def train_target(
     # Dropout draws from torch's global generator; the fork puts the caller's back.
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
-        run = _Run(data, cast, path)
+        run = _Run(data, cast, route)
         length = budget.length(len(data.images), run.batch_size)
         marks = {math.ceil(length * (i + 1) / budget.curve_points) for i in range(budget.curve_points)}
         order = torch.Generator().manual_seed(seed)
@@ -165,12 +165,12 @@ def train_target(
 
 
 class _Run:
-    """A network, its optimiser and the arithmetic of one path."""
+    """A network, its optimiser and the arithmetic of one route."""
 
-    def __init__(self, data: TargetData, config: TargetConfig, path: Path) -> None:
+    def __init__(self, data: TargetData, config: TargetConfig, route: Route) -> None:
         self.data = data
         self.batch_size = min(config.batch_size, len(data.images))
-        self.fast = path == "fast"
+        self.fast = route == "fast"
         device = data.images.device
         self.bf16 = self.fast and bf16_pays(device)
         network = build_network(config, data.images.shape[3], data.images.shape[1], data.n_classes).to(device)
