@@ -1,0 +1,73 @@
+"""Embeddings kept on disk, so that a dataset seen before costs no forward pass."""
+
+import hashlib
+import logging
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import StorageError
+from metafeat.files import replace_file
+
+_MAGIC = b"wsemb1\0\0"
+_HEAD = struct.Struct("<8sI")
+_log = logging.getLogger(__name__)
+
+
+class EmbeddingCache:
+    """Meta-features by (fingerprint, model hash, settings), one small file an entry.
+
+    A damaged entry counts as absent and a folder that cannot be written as an empty one: the cache may
+    cost time, never a result.
+
+    Args:
+        folder: made at the first `put`.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def get(self, fingerprint: str, model_hash: str, key: str) -> NDArray[np.float32] | None:
+        """Return the vector bit for bit as it was put, or None.
+
+        Args:
+            fingerprint: of the dataset.
+            model_hash: of the model.
+            key: what else the embedding depends on, such as draws, tau and seed.
+        """
+        path = self._path(fingerprint, model_hash, key)
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                _log.debug("%s: cannot be read (%s), computing the embedding", path, error)
+            return None
+        payload = content[_HEAD.size :]
+        if content[: _HEAD.size] != _HEAD.pack(_MAGIC, zlib.crc32(payload)) or len(payload) % 4:
+            _log.debug("%s: damaged entry, computing the embedding anew", path)
+            return None
+        return np.frombuffer(payload, dtype="<f4").astype(np.float32)
+
+    def put(self, fingerprint: str, model_hash: str, key: str, vector: NDArray[np.float32]) -> None:
+        """Keep a vector; where that is not possible, go on without.
+
+        Args:
+            fingerprint: of the dataset.
+            model_hash: of the model.
+            key: what else the embedding depends on.
+            vector: float32.
+        """
+        payload = np.asarray(vector, dtype="<f4").tobytes()
+        path = self._path(fingerprint, model_hash, key)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, _HEAD.pack(_MAGIC, zlib.crc32(payload)) + payload, durable=False)
+        except (OSError, StorageError) as error:
+            _log.debug("%s: not cached (%s)", path, error)
+
+    def _path(self, fingerprint: str, model_hash: str, key: str) -> Path:
+        name = hashlib.sha256("\0".join((fingerprint, model_hash, key)).encode()).hexdigest()[:40]
+        return self.folder / f"{name}.emb"

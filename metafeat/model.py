@@ -1,0 +1,189 @@
+"""The meta-feature model: a trained wing with its file, its hash and the history it belongs to.
+
+The file is safetensors; one metadata key `warmstart` holds a JSON header (see `docs/meta-features.md`).
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_safetensors
+from torch import Tensor
+
+from history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
+from metafeat.files import replace_file
+from metafeat.labels import check_labels, label_codes
+from metafeat.spec import ModelSpec, space_digest
+from metafeat.wing import Wing, check_images
+
+FORMAT = "warmstart-model"
+VERSION = 1
+METADATA_KEY = "warmstart"
+DRAWS = 10
+
+
+class MetaFeatureModel:
+    """Embed a labelled image dataset as a point whose distances imitate how alike configurations fare.
+
+    Attributes:
+        spec: architecture and input.
+        hash: 16 hex digits over spec and weights; embeddings and indexes are tied to it.
+        header: JSON header of the file: history_id, history_revision, space_digest, quality, ...
+        wing: the network, in evaluation mode.
+    """
+
+    def __init__(self, wing: Wing, header: Mapping[str, Any] | None = None) -> None:
+        self.wing = wing.eval().requires_grad_(requires_grad=False)
+        self.spec = wing.spec
+        self.header: Mapping[str, Any] = MappingProxyType(dict(header or {}))
+        self.hash = _hash(self.spec, wing.state_dict())
+
+    @classmethod
+    def random(cls, spec: ModelSpec, *, seed: int = 0) -> Self:
+        """Build a model with random weights: the baseline that training has to beat, and where it starts."""
+        return cls(random_wing(spec, seed=seed))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model file.
+
+        Raises:
+            MissingPathError: no such file.
+            ModelError: not a model, damaged, altered or written by a newer version.
+        """
+        path = Path(path)
+        if not path.is_file():
+            msg = f"{path}: expected a model file, got nothing there. Train one with `warmstart train` or leave the option out."
+            raise MissingPathError(msg)
+        header, tensors = _read(path)
+        try:
+            spec = ModelSpec.from_dict(header["spec"])
+            wing = Wing(spec)
+            wing.load_state_dict(tensors)
+        except (KeyError, TypeError, RuntimeError, UsageError) as error:
+            msg = f"{path}: expected spec and weights of a model, got: {str(error)[:200]}. Train the model anew."
+            raise ModelError(msg) from error
+        model = cls(wing, {k: v for k, v in header.items() if k not in ("format", "version", "spec", "hash")})
+        if header.get("hash") != model.hash:
+            msg = f"{path}: expected weights with hash {header.get('hash')}, got {model.hash}. The file was altered: restore or train it anew."
+            raise ModelError(msg)
+        return model
+
+    def save(self, path: str | Path, header: Mapping[str, Any] | None = None) -> None:
+        """Write the model file whole, atomically.
+
+        Args:
+            path: usually `*.safetensors`.
+            header: JSON fields to store; None = those that the model has.
+
+        Raises:
+            StorageError: the place cannot be written, or is full.
+        """
+        fields = dict(self.header if header is None else header)
+        fields |= {"format": FORMAT, "version": VERSION, "spec": self.spec.to_dict(), "hash": self.hash}
+        tensors = {name: tensor.contiguous().cpu() for name, tensor in self.wing.state_dict().items()}
+        text = json.dumps(fields, sort_keys=True)
+        replace_file(Path(path), to_safetensors(tensors, metadata={METADATA_KEY: text}))
+
+    def check_fits(self, history_id: str, space_json: str, image_size: int) -> None:
+        """Check that the model belongs to a history: same id, same search space, same image size.
+
+        The revision does not matter: a grown history goes on with its model.
+
+        Raises:
+            ModelMismatchError: it belongs to another one.
+        """
+        for name, expected, got in (
+            ("history id", history_id, self.header.get("history_id")),
+            ("search space digest", space_digest(space_json), self.header.get("space_digest")),
+            ("image size", image_size, self.spec.image_size),
+        ):
+            if expected != got:
+                msg = f"model {self.hash}: expected {name} {expected}, got {got}. Use the model of this history or train one with `warmstart train`."
+                raise ModelMismatchError(msg)
+
+    def embed(
+        self,
+        images: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        *,
+        rng: np.random.Generator,
+        draws: int = DRAWS,
+        tau: int | None = None,
+    ) -> NDArray[np.float32]:
+        """Embed a dataset: the mean of its points over several random draws of tau images.
+
+        The convolutions see each given image once, so the cost is one forward pass over them.
+
+        Args:
+            images: `n x s x s x c` uint8, c = 1 or 3; a few hundred suffice.
+            labels: `n` class indices.
+            rng: the only source of randomness.
+            draws: R.
+            tau: images a draw, drawn with replacement where n < tau; None = as in training.
+
+        Returns: `256` float32.
+
+        Raises:
+            DataError: images or labels of a wrong kind.
+            ModelMismatchError: images of another size.
+        """
+        check_images(images, self.spec)
+        labels = check_labels(labels, len(images))
+        tau = self.spec.tau if tau is None else tau
+        if draws < 1 or tau < 1:
+            msg = f"embed: expected draws ≥ 1 and tau ≥ 1, got {draws=}, {tau=}. Use the defaults."
+            raise UsageError(msg)
+        samples = np.stack([draw(rng, len(images), tau) for _ in range(draws)])
+        codes = np.stack([label_codes(labels[sample], self.spec.label_code) for sample in samples])
+        with torch.inference_mode():
+            features = self.wing.features(images, labels)
+            points = self.wing.encode(features[torch.from_numpy(samples)], torch.from_numpy(codes).to(features.device))
+        return points.double().mean(0).float().cpu().numpy()
+
+
+def draw(rng: np.random.Generator, n: int, tau: int) -> NDArray[np.int64]:
+    """Draw tau of n positions in random order, with replacement only where n < tau."""
+    return rng.choice(n, size=tau, replace=n < tau)
+
+
+def random_wing(spec: ModelSpec, *, seed: int) -> Wing:
+    """Build a wing whose weights depend on the seed alone; the global torch generator is left as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Wing(spec)
+
+
+def _hash(spec: ModelSpec, weights: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(json.dumps(spec.to_dict(), sort_keys=True).encode())
+    for name in sorted(weights):
+        digest.update(name.encode())
+        digest.update(weights[name].detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return header and tensors of a model file of a known version."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        header = json.loads(metadata[METADATA_KEY])
+    except (SafetensorError, KeyError, ValueError) as error:
+        msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind ({error}). Restore it or train it anew."
+        raise ModelError(msg) from error
+    except OSError as error:
+        msg = f"{path}: expected a readable model file, got: {error}. Check its permissions."
+        raise ModelError(msg) from error
+    version = header.get("version") if isinstance(header, dict) and header.get("format") == FORMAT else None
+    if version != VERSION:
+        msg = f"{path}: expected format {FORMAT!r} version {VERSION}, got version {version}. Upgrade warmstart or train the model anew."
+        raise ModelError(msg)
+    return header, tensors

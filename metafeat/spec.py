@@ -1,0 +1,88 @@
+"""What a meta-feature model is made of: the part of its file that fixes the network's shape and its reading."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from history_store.errors import UsageError
+from metafeat.labels import LABEL_CODES, LabelCode
+
+Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm"]
+EXTRACTORS: tuple[Extractor, ...] = ("adf", "adf-sum", "adf-mix", "bilstm")
+TargetKind = Literal["l1", "mean_l1", "sqrt_l1"]
+TARGETS: tuple[TargetKind, ...] = ("l1", "mean_l1", "sqrt_l1")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """Architecture and input of a meta-feature model.
+
+    Attributes:
+        extractor: set encoder, see `metafeat.encoders`.
+        label_code: what the encoder is told of the classes, see `metafeat.labels`.
+        label_plane: give the convolutions class index / 256 as a constant fourth channel too.
+        image_size: side of the images in pixels.
+        tau: images in one draw.
+        target: distance between datasets that the embedding's distance imitates.
+    """
+
+    extractor: Extractor = "adf"
+    label_code: LabelCode = "rank"
+    label_plane: bool = False
+    image_size: int = 32
+    tau: int = 200
+    target: TargetKind = "mean_l1"
+
+    def __post_init__(self) -> None:
+        for name, value, allowed in (
+            ("extractor", self.extractor, EXTRACTORS),
+            ("label_code", self.label_code, LABEL_CODES),
+            ("target", self.target, TARGETS),
+        ):
+            if value not in allowed:
+                msg = f"{name}: expected one of {', '.join(allowed)}, got {value!r}. Choose one of them."
+                raise UsageError(msg)
+        for name, number, least in (("image_size", self.image_size, 8), ("tau", self.tau, 1)):
+            if type(number) is not int or number < least:
+                msg = f"{name}: expected a whole number ≥ {least}, got {number!r}. Choose a larger one."
+                raise UsageError(msg)
+
+    @property
+    def channels(self) -> int:
+        """Return the input channels of the first convolution."""
+        return 3 + self.label_plane
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON types."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "ModelSpec":
+        """Build from what `to_dict` gave.
+
+        Raises:
+            UsageError: a field is missing, unknown or out of range.
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        if set(fields) != names:
+            msg = f"model spec: expected the fields {sorted(names)}, got {sorted(fields)}. Use a model of this version."
+            raise UsageError(msg)
+        return cls(**fields)
+
+
+def space_digest(space_json: str) -> str:
+    """Return 16 hex digits of a search space's content: hyperparameters, conditions, forbidden clauses.
+
+    Key order, the space's name and the version of the library that wrote it do not count.
+
+    Args:
+        space_json: ConfigSpace JSON.
+    """
+    space = json.loads(space_json)
+    if isinstance(space, dict):
+        ignored = {"name", "meta", "format_version", "python_module_version"}
+        space = {key: value for key, value in space.items() if key not in ignored}
+    return hashlib.sha256(json.dumps(space, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,78 @@
+"""One wing of the Siamese network: images and labels of a sample in, a point in R^256 out."""
+
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from history_store.errors import DataError, ModelMismatchError
+from metafeat.deep import DeepFeatures
+from metafeat.encoders import make_encoder
+from metafeat.labels import C_MAX, code_width
+from metafeat.spec import ModelSpec
+
+EMBEDDING = 256
+CHUNK = 50
+"""Images at once through the convolutions: their activations stay in a core's cache (measured best on CPU)."""
+
+
+class Wing(nn.Module):
+    """Deep features of each image, a set encoder over the sample, after-layers 256-256-256 [Kim2017warmstart].
+
+    Both wings of the Siamese pair are this one module. `features` and `encode` are separate so that the
+    convolutions, which cost nearly everything, see each image once however many draws re-use it.
+    """
+
+    def __init__(self, spec: ModelSpec) -> None:
+        super().__init__()
+        self.spec = spec
+        self.deep = DeepFeatures(spec.channels, spec.image_size)
+        self.encoder = make_encoder(spec.extractor, self.deep.n_features, code_width(spec.label_code))
+        self.after = nn.Sequential(
+            nn.Linear(self.encoder.n_outputs, EMBEDDING),
+            nn.ReLU(),
+            nn.Linear(EMBEDDING, EMBEDDING),
+            nn.ReLU(),
+            nn.Linear(EMBEDDING, EMBEDDING),
+        )
+
+    def features(self, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Tensor:
+        """Return `n x p` features of `n x s x s x c` images (c = 1 or 3); labels matter to a label plane only."""
+        device = next(self.parameters()).device
+        chunks = []
+        for start in range(0, len(images), CHUNK):
+            part = slice(start, start + CHUNK)
+            chunks.append(self.deep(self._pixels(images[part], labels[part]).to(device)))
+        return torch.cat(chunks)
+
+    def encode(self, features: Tensor, codes: Tensor) -> Tensor:
+        """Return `b x 256` points from `b x tau x p` features and `b x tau x w` label codes."""
+        with torch.autocast(features.device.type, enabled=False):
+            return cast("Tensor", self.after(self.encoder(features.float(), codes)))
+
+    def _pixels(self, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Tensor:
+        pixels = torch.from_numpy(np.ascontiguousarray(images)).float().div_(255)
+        if pixels.shape[3] == 1:
+            pixels = pixels.expand(-1, -1, -1, 3)
+        if self.spec.label_plane:
+            plane = torch.from_numpy(np.asarray(labels, dtype=np.float32) / C_MAX)[:, None, None, None]
+            pixels = torch.cat((pixels, plane.expand(*pixels.shape[:3], 1)), 3)
+        return pixels.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
+
+
+def check_images(images: NDArray[np.uint8], spec: ModelSpec, where: str = "images") -> None:
+    """Check that an array holds images as the network reads them.
+
+    Raises:
+        DataError: empty, not uint8, not `n x s x s x c` with c = 1 or 3.
+        ModelMismatchError: another side than the model's.
+    """
+    if images.ndim != 4 or images.shape[3] not in (1, 3) or images.dtype != np.uint8 or not len(images):
+        msg = f"{where}: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with history_store.images."
+        raise DataError(msg)
+    size = spec.image_size
+    if images.shape[1:3] != (size, size):
+        msg = f"{where}: expected images of {size} x {size} as the model was trained on, got {images.shape[1]} x {images.shape[2]}. Read them with size={size}."
+        raise ModelMismatchError(msg)
