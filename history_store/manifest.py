@@ -1,0 +1,258 @@
+"""Manifests: one TOML file a source, what it is and how a person obtains it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from history_store.errors import ManifestError, MissingPathError
+
+ObtainKind = Literal["folder", "file", "torchvision", "download"]
+SplitKind = Literal["stratified", "own"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_FINGERPRINT = re.compile(r"content:[0-9a-f]{16,64}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+# What each way of obtaining needs, and what it may say besides.
+_OBTAIN: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    "folder": (frozenset({"path"}), frozenset({"url", "note"})),
+    "file": (frozenset({"path"}), frozenset({"url", "note", "sha256"})),
+    "torchvision": (frozenset({"dataset"}), frozenset({"note"})),
+    "download": (frozenset({"path", "url", "sha256", "max_bytes"}), frozenset({"unpack", "note"})),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Obtain:
+    """How the images of a source come to a machine.
+
+    Attributes:
+        kind: ``folder`` or ``file``: the person has them, at `path` below a root they name; ``torchvision``: the
+            class `dataset` of torchvision.datasets; ``download``: `url` is fetched to `path` when the person asks.
+        path: below the root; empty for torchvision.
+        dataset: class of torchvision.datasets; empty otherwise.
+        url: where to fetch it; for a folder or a file only told to the person.
+        sha256: of the file, 64 hex digits, or empty.
+        max_bytes: a download that grows beyond is given up.
+        unpack: the download is an archive; `path` is the folder that it is unpacked to.
+        note: what else a person must know.
+    """
+
+    kind: ObtainKind
+    path: str = ""
+    dataset: str = ""
+    url: str = ""
+    sha256: str = ""
+    max_bytes: int = 0
+    unpack: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Splits:
+    """Which images train, validate and test.
+
+    Attributes:
+        kind: ``own``: the source's parts, a missing validation part taken from training; ``stratified``: drawn.
+        fractions: shares of training, validation and test images.
+        seed: of the drawing.
+    """
+
+    kind: SplitKind = "stratified"
+    fractions: tuple[float, float, float] = (0.6, 0.2, 0.2)
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a source is.
+
+    Attributes:
+        name: of the dataset in a history.
+        group: sibling group; sources of one group share images, drawers or a source.
+        what: one line on what the images show.
+        source: where they come from.
+        licence: as the source states it.
+        obtain: how they come to a machine.
+        splits: training, validation and test part.
+        fingerprint: ``content:...``, or empty where it is not known.
+        n_images: number of images, or None where it is not known.
+        n_classes: number of classes, or None.
+        classes: their names in the order of the labels; may be empty.
+        published: counts in publications, by name; they may differ from what is obtained.
+    """
+
+    name: str
+    group: str
+    what: str
+    source: str
+    licence: str
+    obtain: Obtain
+    splits: Splits = Splits()
+    fingerprint: str = ""
+    n_images: int | None = None
+    n_classes: int | None = None
+    classes: tuple[str, ...] = ()
+    published: Mapping[str, int] | None = None
+
+
+def read_manifest(path: str | Path) -> Manifest:
+    """Read one manifest.
+
+    Raises:
+        MissingPathError: when there is no such file.
+        ManifestError: when it is no TOML or does not fit the schema; the message names the file and the key.
+    """
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        msg = f"{path}: expected a manifest, got no such file. Check the path."
+        raise MissingPathError(msg) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        msg = f"{path}: expected TOML, got: {error}. Correct the file."
+        raise ManifestError(msg) from error
+    return _Table(content, str(path)).manifest()
+
+
+def load_manifests(paths: str | Path | Iterable[str | Path]) -> tuple[Manifest, ...]:
+    """Read manifests from files and folders (their ``*.toml``, by name).
+
+    Args:
+        paths: one or several files or folders.
+
+    Returns: the manifests in the order given, names distinct.
+
+    Raises:
+        MissingPathError: when a path does not exist.
+        ManifestError: when a file does not fit the schema, a folder holds none, or two have one name.
+    """
+    files: list[Path] = []
+    for path in map(Path, [paths] if isinstance(paths, str | Path) else paths):
+        found = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        if not found:
+            msg = f"{path}: expected manifests (*.toml), got a folder without any. Name another folder."
+            raise ManifestError(msg)
+        files += found
+    manifests: dict[str, Manifest] = {}
+    for file in files:
+        manifest = read_manifest(file)
+        if manifest.name in manifests:
+            msg = f"{file}: expected a name of its own, got {manifest.name!r} again. Leave one of the two out."
+            raise ManifestError(msg)
+        manifests[manifest.name] = manifest
+    return tuple(manifests.values())
+
+
+class _Table:
+    """A TOML table whose keys are taken one by one and checked."""
+
+    def __init__(self, content: Mapping[str, Any], where: str) -> None:
+        self.content = dict(content)
+        self.where = where
+
+    def manifest(self) -> Manifest:
+        obtain, splits = self._obtain(), self._splits()
+        published = self.table("published")
+        manifest = Manifest(
+            name=self.text("name", pattern=_NAME),
+            group=self.text("group", pattern=_NAME),
+            what=self.text("what"),
+            source=self.text("source"),
+            licence=self.text("licence"),
+            obtain=obtain,
+            splits=splits,
+            fingerprint=self.text("fingerprint", default="", pattern=_FINGERPRINT),
+            n_images=self.count("n_images"),
+            n_classes=self.count("n_classes"),
+            classes=self._classes(),
+            published={key: count for key in ("n_images", "n_classes") if (count := published.count(key)) is not None},
+        )
+        published.finish()
+        self.finish()
+        if manifest.classes and manifest.n_classes not in (None, len(manifest.classes)):
+            raise self.wrong("classes", f"{manifest.n_classes} names as n_classes says", f"{len(manifest.classes)}")
+        return manifest
+
+    def _obtain(self) -> Obtain:
+        table = self.table("obtain")
+        kind = table.choice("kind", get_args(ObtainKind))
+        needed, allowed = _OBTAIN[kind]
+        for key in table.content:
+            if key not in needed | allowed:
+                raise table.wrong(key, f"one of {', '.join(sorted(needed | allowed))} for kind {kind!r}", "this key")
+        texts = {key: table.text(key, default="") for key in ("path", "dataset", "url", "note")}
+        sha256 = table.text("sha256", default="", pattern=_SHA256)
+        max_bytes, unpack = table.count("max_bytes") or 0, table.content.pop("unpack", False)
+        found = {key for key, value in {**texts, "sha256": sha256, "max_bytes": max_bytes}.items() if value}
+        for key in sorted(needed - found):
+            raise table.wrong(key, f"a value for kind {kind!r}", "none")
+        if not isinstance(unpack, bool):
+            raise table.wrong("unpack", "true or false", repr(unpack))
+        path = Path(texts["path"])
+        if path.is_absolute() or ".." in path.parts:
+            raise table.wrong("path", "a path below the root", repr(texts["path"]))
+        return Obtain(kind=kind, sha256=sha256, max_bytes=max_bytes, unpack=unpack, **texts)
+
+    def _splits(self) -> Splits:
+        if "splits" not in self.content:
+            return Splits()
+        table = self.table("splits")
+        kind = table.choice("kind", get_args(SplitKind))
+        fractions = table.content.pop("fractions", list(Splits().fractions))
+        numbers = isinstance(fractions, list) and all(isinstance(x, int | float) and x >= 0 for x in fractions)
+        if not numbers or len(fractions) != 3 or abs(sum(fractions) - 1) > 1e-9:
+            raise table.wrong("fractions", "three numbers of 0 or more that sum to 1", repr(fractions))
+        seed = table.content.pop("seed", 0)
+        if type(seed) is not int or seed < 0:
+            raise table.wrong("seed", "an integer of 0 or more", repr(seed))
+        table.finish()
+        train, val, test = map(float, fractions)
+        return Splits(kind, (train, val, test), seed)
+
+    def _classes(self) -> tuple[str, ...]:
+        classes = self.content.pop("classes", [])
+        if not isinstance(classes, list) or not all(isinstance(name, str) and name for name in classes):
+            raise self.wrong("classes", "a list of names", repr(classes)[:80])
+        if len(set(classes)) < len(classes):
+            raise self.wrong("classes", "names that differ", "one of them twice")
+        return tuple(classes)
+
+    def table(self, key: str) -> _Table:
+        content = self.content.pop(key, {})
+        if not isinstance(content, dict):
+            raise self.wrong(key, "a table", repr(content))
+        return _Table(content, f"{self.where}:{key}")
+
+    def text(self, key: str, *, default: str | None = None, pattern: re.Pattern[str] | None = None) -> str:
+        value = self.content.pop(key, default)
+        if value == default and default is not None:
+            return default
+        if not isinstance(value, str) or not value.strip():
+            raise self.wrong(key, "a text", "nothing" if value is None else repr(value))
+        if pattern is not None and not pattern.fullmatch(value):
+            raise self.wrong(key, f"a text like {pattern.pattern}", repr(value))
+        return value
+
+    def count(self, key: str) -> int | None:
+        value = self.content.pop(key, None)
+        if value is not None and (type(value) is not int or value < 1):
+            raise self.wrong(key, "a number of at least 1", repr(value))
+        return value
+
+    def choice(self, key: str, choices: tuple[Any, ...]) -> Any:
+        value = self.content.pop(key, None)
+        if value not in choices:
+            raise self.wrong(key, f"one of {', '.join(choices)}", "nothing" if value is None else repr(value))
+        return value
+
+    def finish(self) -> None:
+        for key in self.content:
+            raise self.wrong(key, "a key of the schema", "an unknown one")
+
+    def wrong(self, key: str, expected: str, got: str) -> ManifestError:
+        return ManifestError(f"{self.where}:{key}: expected {expected}, got {got}. Correct the manifest (see docs/collecting.md).")

@@ -1,0 +1,180 @@
+"""Collect a history: measure the same configurations on every dataset, resumably."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from history_store.errors import UsageError
+from history_store.manifest import Manifest
+from history_store.records import Config, Evaluation, Status
+from history_store.space import load_space, sobol_configs
+from training.budget import COMPACT, Budget
+from training.enrol import enrol
+from training.executor import Done, Executor, LocalExecutor, Lost
+from training.measure import Measure, Measured, lost_evaluation
+from training.plan import Cell, blocks, evaluation_key, parse_time, plan_block, seconds_left
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+log = logging.getLogger(__name__)
+
+ORIGIN = "collect/"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a collection stands.
+
+    Attributes:
+        done: cells that are in the history.
+        total: cells of the whole collection.
+        left_s: estimated seconds to its end; NaN while unknown.
+        latest: the evaluation just written; None at the start.
+    """
+
+    done: int
+    total: int
+    left_s: float
+    latest: Evaluation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CollectReport:
+    """What a collection did.
+
+    Attributes:
+        datasets: their names, in the order of work.
+        total: cells of the whole collection.
+        known: cells that the history held before.
+        measured: cells of this run by how they ended.
+        complete_configs: configurations that every dataset has.
+        stopped: whether all is measured or the time was up.
+        elapsed_s: wall seconds.
+    """
+
+    datasets: tuple[str, ...]
+    total: int
+    known: int
+    measured: Mapping[Status, int]
+    complete_configs: int
+    stopped: Literal["complete", "time budget"]
+    elapsed_s: float
+
+
+def collect(
+    history: History,
+    manifests: Sequence[Manifest] = (),
+    *,
+    root: str | Path | None = None,
+    download: bool = False,
+    fractions: Sequence[float] = (1.0,),
+    configs: int = 64,
+    replicates: int = 1,
+    seed: int = 0,
+    budget: Budget = COMPACT,
+    workers: int = 2,
+    device: str | None = None,
+    executor: Executor | None = None,
+    time_budget: str | float | None = None,
+    cell_timeout: float = math.inf,
+    shards: str | Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+) -> CollectReport:
+    """Measure shared Sobol configurations on datasets and write every result to the history as it comes.
+
+    A cell is (dataset, configuration, seed); the seed follows from the other two, so a collection that was stopped,
+    or killed, goes on with the cells that the history lacks. All datasets get the first 16 configurations, then
+    32, then 64. Only this process writes the history; what a run does (diverge, crash, run out of memory or
+    time, take its process down twice) is recorded as its status. Ctrl-C raises KeyboardInterrupt after the
+    shards are written.
+
+    Args:
+        history: open for writing, over the space of the target network.
+        manifests: sources to add where the history lacks them, and to measure; none: all datasets that have images.
+        root: folder below which the manifests' files and folders lie.
+        download: fetch what is missing where a manifest says how.
+        fractions: parts of the training split to measure, each a dataset of its own, e.g. (0.1, 0.5, 1.0).
+        configs: how many configurations.
+        replicates: seeds a configuration.
+        seed: of the configurations and of all cells.
+        budget: length of one training run.
+        workers: processes; on a GPU they share it.
+        device: of torch; None = the first GPU if there is one, else the CPU.
+        executor: where cells run; None = processes of this machine.
+        time_budget: no cell is begun after so long; seconds or a text like ``3h``, ``90m``.
+        cell_timeout: seconds after which a run is given up.
+        shards: folder that gets the evaluations as text after each finished block and at the end.
+        progress: called at the start and after every cell.
+
+    Returns: what was done.
+
+    Raises:
+        UsageError: when an option is out of range, or the history was collected under another budget.
+        DataError: when a source does not fit its manifest, or the space is not the target network's.
+        MissingPathError: when a source is not there.
+        StorageError: when the history cannot be written.
+        AllTrialsFailedError: when no worker starts.
+    """
+    started = time.monotonic()
+    limit_s = parse_time(time_budget)
+    origin = ORIGIN + budget.name
+    if replicates < 1:
+        msg = f"collect: expected at least one replicate, got replicates={replicates}. Use replicates=1."
+        raise UsageError(msg)
+    block_ranges = blocks(configs)
+    shared = shared_configs(history.space_json, configs, seed=seed)
+    _check_budget(history, origin)
+    if executor is None:
+        # The network gives up by itself; the wall clock is for a process that hangs, on a machine that is busy.
+        executor = LocalExecutor(workers, limit_s=60 + 10 * cell_timeout)
+    names = enrol(history, manifests, root=root, download=download, fractions=fractions)
+    plan = [plan_block(names, shared, block, seed=seed, replicates=replicates) for block in block_ranges]
+    ledger = _Ledger(history, plan, workers=workers, progress=progress)
+    measure = Measure(history.path, budget, device or default_device(), cell_timeout, origin)
+
+    def tasks() -> Iterator[Cell]:
+        for cell in ledger.missing():
+            if time.monotonic() - started >= limit_s:
+                return
+            yield cell
+
+    folder = None if shards is None else Path(shards)
+    try:
+        with contextlib.closing(executor.run(measure, tasks())) as results:  # type: ignore[type-var]
+            for done in results:
+                if ledger.write(done, origin) and folder is not None:
+                    _write_shards(history, folder)
+    finally:
+        if folder is not None:
+            _write_shards(history, folder)
+    return ledger.report(names, time.monotonic() - started)
+
+
+def shared_configs(space_json: str, n: int, *, seed: int = 0) -> list[Config]:
+    """Draw the configurations that all datasets of a collection share.
+
+    Raises:
+        DataError: when the space is not the target network's.
+    """
+    from training.target_network import TargetConfig
+
+    drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed))
+    for config in drawn:
+        TargetConfig.of(config)
+    return drawn
+
+
+def default_device() -> str:
+    """Choose the first GPU where torch sees one, else the CPU."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,225 @@
+"""Where cells are measured: a pool of processes that outlives the death of its workers."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, Protocol, TypeVar
+
+from history_store.errors import AllTrialsFailedError, UsageError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+TRIES = 2
+FALSE_STARTS = 5
+
+
+class Lost(StrEnum):
+    """Why a task has no result."""
+
+    DIED = "died"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[T, R]):
+    """A task that is over.
+
+    Attributes:
+        task: as it was given.
+        result: what the work returned; None where it was lost.
+        lost: why there is no result, or None.
+        note: one line for the log where it was lost.
+    """
+
+    task: T
+    result: R | None
+    lost: Lost | None = None
+    note: str = ""
+
+
+class Executor(Protocol):
+    """Runs independent tasks and hands back each as it is over.
+
+    `run` pulls a task only when a worker is free for it, so the caller's iterator may stop giving them at any time;
+    the tasks already begun are then finished. Every task pulled comes back exactly once, in any order. A task whose
+    worker died is tried once more before it is lost. Closing the returned generator stops the workers at once.
+    `work` and the tasks are pickled, `work` once a worker: what it keeps on itself lasts as long as the worker.
+    """
+
+    def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Iterator[Done[T, R]]:
+        """Run `work` on every task."""
+        ...
+
+
+class LocalExecutor:
+    """Runs tasks in spawned processes of this machine.
+
+    The workers leave Ctrl-C to this process, and end when it is gone, however it went.
+    """
+
+    def __init__(self, workers: int = 2, *, limit_s: float = math.inf) -> None:
+        """Set the pool up; its processes start with `run`.
+
+        Args:
+            workers: processes at a time.
+            limit_s: wall seconds after which a task is lost to `Lost.TIMEOUT` and its worker killed.
+
+        Raises:
+            UsageError: when workers < 1 or the limit is not positive.
+        """
+        if workers < 1 or not limit_s > 0:
+            msg = f"LocalExecutor: expected at least one worker and a positive limit, got workers={workers}, limit_s={limit_s}. Use workers=1."
+            raise UsageError(msg)
+        self.workers = workers
+        self.limit_s = limit_s
+
+    def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Iterator[Done[T, R]]:
+        """Run `work` on every task; see `Executor`.
+
+        Raises:
+            AllTrialsFailedError: when workers die again and again before they are ready.
+        """
+        source = iter(tasks)
+        again: deque[_Try[T]] = deque()
+        crew: list[_Worker[T]] = []
+        false_starts = 0
+        try:
+            while True:
+                crew = [worker for worker in crew if worker.alive]
+                while len(crew) < self.workers or any(worker.idle for worker in crew):
+                    attempt = again.popleft() if again else _next_try(source)
+                    if attempt is None:
+                        break
+                    worker = next((worker for worker in crew if worker.idle), None)
+                    if worker is None:
+                        worker = _Worker(work)
+                        crew.append(worker)
+                    worker.begin(attempt)
+                busy = [worker for worker in crew if worker.attempt is not None]
+                if not busy:
+                    return
+                left_s = min(worker.started for worker in busy) + self.limit_s - time.monotonic()
+                ready = wait([worker.pipe for worker in busy], None if math.isinf(left_s) else max(left_s, 0.0))
+                for worker in busy:
+                    attempt = worker.attempt
+                    assert attempt is not None  # noqa: S101  busy
+                    if worker.pipe in ready:
+                        done, result = worker.receive()
+                        if done:
+                            yield Done(attempt.task, result)
+                        elif not worker.alive:
+                            false_starts = 0 if worker.ready else false_starts + 1
+                            if false_starts >= FALSE_STARTS:
+                                msg = (
+                                    f"LocalExecutor: expected workers that start, got {false_starts} that {worker.fate()} before they were ready. "
+                                    "See what they printed; a script must call this under if __name__ == '__main__'."
+                                )
+                                raise AllTrialsFailedError(msg)
+                            if not worker.ready:
+                                again.append(attempt)
+                            elif attempt.number < TRIES:
+                                again.append(_Try(attempt.task, attempt.number + 1))
+                            else:
+                                yield Done(attempt.task, None, Lost.DIED, f"its worker {worker.fate()}, {TRIES} times")
+                    elif time.monotonic() - worker.started > self.limit_s:
+                        worker.kill()
+                        yield Done(attempt.task, None, Lost.TIMEOUT, f"no result after {self.limit_s:g} s")
+        finally:
+            for worker in crew:
+                worker.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class _Try(Generic[T]):
+    """A task on its way, and how often it was tried."""
+
+    task: T
+    number: int = 1
+
+
+def _next_try(source: Iterator[T]) -> _Try[T] | None:
+    try:
+        return _Try(next(source))
+    except StopIteration:
+        return None
+
+
+class _Worker(Generic[T]):
+    """A spawned process, seen from the parent."""
+
+    def __init__(self, work: Callable[[T], Any]) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.pipe, child_end = context.Pipe()
+        self.process = context.Process(target=_serve, args=(child_end, work), daemon=True)
+        # Born with SIGINT blocked, the worker never sees Ctrl-C, not even while Python starts; ours arrives after.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            child_end.close()  # so that the pipe ends when the process does
+        self.alive = True
+        self.ready = False
+        self.attempt: _Try[T] | None = None
+        self.started = math.inf
+
+    @property
+    def idle(self) -> bool:
+        return self.alive and self.attempt is None
+
+    def begin(self, attempt: _Try[T]) -> None:
+        self.attempt, self.started = attempt, time.monotonic()
+        with contextlib.suppress(OSError):  # it died while idle: `receive` will tell
+            self.pipe.send(attempt.task)
+
+    def receive(self) -> tuple[bool, Any]:
+        """Read one message; gives (True, result), or (False, None) where it was "ready" or the end."""
+        try:
+            message, result = self.pipe.recv()
+        except (EOFError, OSError):
+            self.kill()
+            return False, None
+        if message == "ready":
+            self.ready, self.started = True, time.monotonic()
+            return False, None
+        self.attempt, self.started = None, math.inf
+        return True, result
+
+    def kill(self) -> None:
+        self.alive = False
+        if self.process.pid is not None:
+            self.process.kill()
+            self.process.join()
+        self.pipe.close()
+
+    def fate(self) -> str:
+        code = self.process.exitcode
+        return f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
+
+
+def _serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
+    """Work off tasks until the parent closes the pipe or is gone."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # noqa: S101  spawned
+    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    with contextlib.suppress(EOFError, OSError):
+        pipe.send(("ready", None))
+        while True:
+            pipe.send(("result", work(pipe.recv())))
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)

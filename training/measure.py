@@ -1,0 +1,128 @@
+"""What a collecting worker does: read a dataset from the history, train, tell what came out."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from history_store.errors import WarmstartError
+from history_store.records import Evaluation, Status
+from training.budget import Budget
+from training.plan import Cell
+
+if TYPE_CHECKING:
+    from training.target import TargetData
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a worker hands back.
+
+    Attributes:
+        evaluation: of the cell; None where the collection cannot go on.
+        note: what happened where the run failed.
+        stop: why the collection cannot go on: a history that is gone, say.
+    """
+
+    evaluation: Evaluation | None
+    note: str = ""
+    stop: WarmstartError | None = None
+
+
+def lost_evaluation(cell: Cell, status: Status, origin: str, *, duration: float = math.nan) -> Evaluation:
+    """Record a cell that has no error."""
+    return Evaluation(
+        dataset=cell.dataset,
+        config=cell.config,
+        error=math.nan,
+        status=status,
+        duration=duration,
+        seed=cell.seed,
+        origin=origin,
+    )
+
+
+@dataclass(slots=True)
+class Measure:
+    """Measures cells in a worker, one thread each; pickled without the dataset that it keeps.
+
+    Attributes:
+        history: file that holds the images.
+        budget: of every run.
+        device: of torch, e.g. ``cpu``, ``cuda:0``.
+        timeout_s: seconds of duration after which a run is given up.
+        origin: of the evaluations.
+    """
+
+    history: Path
+    budget: Budget
+    device: str = "cpu"
+    timeout_s: float = math.inf
+    origin: str = ""
+    _kept: dict[str, TargetData] = field(default_factory=dict, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str, float, str]]:
+        return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin)
+
+    def __call__(self, cell: Cell) -> Measured:
+        """Measure one cell; whatever happens to the run is an evaluation."""
+        started = time.perf_counter()
+        try:
+            return Measured(self._train(cell))
+        except WarmstartError as error:
+            return Measured(None, stop=error)
+        except Exception as error:  # noqa: BLE001  a configuration that breaks is a result
+            status = Status.OOM if _out_of_memory(error) else Status.CRASHED
+            self._kept.clear()
+            duration = time.perf_counter() - started
+            note = f"{type(error).__name__}: {error}"
+            return Measured(lost_evaluation(cell, status, self.origin, duration=duration), note)
+
+    def _train(self, cell: Cell) -> Evaluation:
+        import torch
+
+        from training.target import train_target
+
+        torch.set_num_threads(1)
+        result = train_target(
+            self._data(cell.dataset), cell.config, self.budget, seed=cell.seed, timeout=self.timeout_s
+        )
+        return Evaluation(
+            dataset=cell.dataset,
+            config=cell.config,
+            error=result.error,
+            status=result.status,
+            duration=result.duration,
+            seed=cell.seed,
+            curve=result.curve,
+            origin=self.origin,
+        )
+
+    def _data(self, name: str) -> TargetData:
+        if name not in self._kept:
+            import torch
+
+            from history_store.history import History
+            from training.target import TargetData
+
+            self._kept.clear()
+            with History.open(self.history) as history:
+                stored = history.images(name)
+                self._kept[name] = TargetData.of(
+                    stored.array,
+                    stored.labels,
+                    stored.split,
+                    n_classes=len(stored.class_names),
+                    device=torch.device(self.device),
+                )
+        return self._kept[name]
+
+
+def _out_of_memory(error: Exception) -> bool:
+    import torch
+
+    # torch's CPU allocator raises a plain RuntimeError.
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)

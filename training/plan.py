@@ -1,0 +1,116 @@
+"""What a collection measures, in which order, and how long the rest will take."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from history_store.errors import UsageError
+from history_store.records import Config, Evaluation
+from training.cells import cell_seed
+
+FIRST_BLOCK = 16
+
+CellKey = tuple[str, str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One configuration on one dataset under one seed: what is measured once.
+
+    Attributes:
+        dataset: its name in the history.
+        config: hyperparameter values by name.
+        seed: of the run.
+        index: of the configuration among those of the collection.
+    """
+
+    dataset: str
+    config: Config
+    seed: int
+    index: int
+
+    @property
+    def key(self) -> CellKey:
+        """Name the cell as `evaluation_key` names an evaluation of it."""
+        return self.dataset, _config_key(self.config), self.seed
+
+
+def evaluation_key(evaluation: Evaluation) -> CellKey:
+    """Name the cell that an evaluation measured."""
+    return evaluation.dataset, _config_key(evaluation.config), evaluation.seed
+
+
+def blocks(configs: int) -> list[range]:
+    """Cut configurations into blocks that end at 16, 32, 64, ...: after each, a history is complete for so many.
+
+    Raises:
+        UsageError: when there is no configuration.
+    """
+    if configs < 1:
+        msg = f"collect: expected at least one configuration, got configs={configs}. Ask for 16, 32 or 64."
+        raise UsageError(msg)
+    ends, end = [], FIRST_BLOCK
+    while end < configs:
+        ends.append(end)
+        end *= 2
+    ends.append(configs)
+    return [range(start, stop) for start, stop in zip([0, *ends], ends, strict=False)]
+
+
+def plan_block(
+    datasets: Sequence[str], configs: Sequence[Config], block: range, *, seed: int = 0, replicates: int = 1
+) -> list[Cell]:
+    """List the cells of a block, dataset by dataset, so that a worker prepares each dataset about once."""
+    return [
+        Cell(dataset, configs[index], cell_seed(dataset, configs[index], replicate, base=seed), index)
+        for dataset in datasets
+        for replicate in range(replicates)
+        for index in block
+    ]
+
+
+def seconds_left(durations: Mapping[int, Sequence[float]], todo: Iterable[int], *, workers: int) -> float:
+    """Estimate how long cells will take from how long their configurations took elsewhere.
+
+    Args:
+        durations: measured seconds by configuration index.
+        todo: configuration index of each cell to come; one that was never measured takes the mean of those that were.
+        workers: cells at a time.
+
+    Returns: seconds; NaN while nothing was measured.
+    """
+    means = {index: sum(taken) / len(taken) for index, taken in durations.items() if taken}
+    typical = sum(means.values()) / len(means) if means else math.nan
+    return sum((means.get(index, typical) for index in todo), 0.0) / workers
+
+
+def parse_time(text: str | float | None) -> float:
+    """Read a length of time: seconds, or a text like ``3h``, ``90m``, ``1h30m``, ``45s``; None is endless.
+
+    Raises:
+        UsageError: when it is no positive length of time.
+    """
+    if text is None:
+        return math.inf
+    seconds = 0.0
+    if isinstance(text, str):
+        match = re.fullmatch(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?", text.strip())
+        if match:
+            hours, minutes, rest = (float(part or 0) for part in match.groups())
+            seconds = 3600 * hours + 60 * minutes + rest
+    else:
+        seconds = float(text)
+    if not seconds > 0:
+        msg = f"time budget: expected a length of time above 0, got {text!r}. Write 3h, 90m, 1h30m or a number of seconds."
+        raise UsageError(msg)
+    return seconds
+
+
+def _config_key(config: Config) -> str:
+    # Numbers as floats: a batch size of 16 may come back from a file as 16.0.
+    numbers = {k: float(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in config.items()}
+    return json.dumps(numbers, sort_keys=True)
