@@ -1,0 +1,134 @@
+"""How much a list of configurations leaves on the table, and whether one list leaves less than another."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from history_store.errors import DataError, UsageError
+
+
+def regret_curve(errors: ArrayLike, rows: Sequence[int]) -> NDArray[np.float64]:
+    """Compute the normalised regret of the best configuration so far on one dataset.
+
+    (best so far - min) / (max - min) over the dataset's known errors. A missing cell counts as the worst error;
+    on a dataset whose errors are all equal the regret is 0.
+
+    Args:
+        errors: `c` of the dataset, NaN = missing.
+        rows: `t` configurations in the order of their evaluation.
+
+    Returns: `t` float64 in [0, 1], never increasing.
+
+    Raises:
+        UsageError: when errors are not one row, or a row of `rows` is not in 0..c-1.
+        DataError: when the dataset has no error at all.
+    """
+    row_errors = np.asarray(errors, dtype=np.float64)
+    if row_errors.ndim != 1:
+        msg = f"regret_curve: expected the `c` errors of one dataset, got shape {row_errors.shape}. Give one row of the table."
+        raise UsageError(msg)
+    order = np.asarray(rows, dtype=np.int64)
+    if order.size and not (order.min() >= 0 and order.max() < row_errors.size):
+        msg = f"regret_curve: expected rows in 0..{row_errors.size - 1}, got {order.min()}..{order.max()}. Give rows of the same table."
+        raise UsageError(msg)
+    known = row_errors[~np.isnan(row_errors)]
+    if not known.size:
+        msg = "regret_curve: expected at least one known error, got none. Leave the dataset out."
+        raise DataError(msg)
+    low, high = known.min(), known.max()
+    seen = np.where(np.isnan(row_errors[order]), high, row_errors[order])
+    curve: NDArray[np.float64] = (np.minimum.accumulate(seen) - low) / (high - low if high > low else 1.0)
+    return curve
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean of paired differences with its confidence interval.
+
+    Attributes:
+        mean: over the independent units.
+        low: lower end; `high` the upper one; NaN where there is one unit only.
+        level: of confidence, in (0, 1).
+        n: independent units: groups where groups were given, else pairs.
+    """
+
+    mean: float
+    low: float
+    high: float
+    level: float
+    n: int
+
+    @property
+    def is_below_zero(self) -> bool:
+        """Tell whether the first of the two is smaller, beyond chance."""
+        return self.high < 0.0
+
+    @property
+    def is_above_zero(self) -> bool:
+        """Tell whether the first of the two is larger, beyond chance."""
+        return self.low > 0.0
+
+
+def paired_interval(
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    groups: Sequence[Hashable] | None = None,
+    method: Literal["t", "bootstrap"] = "t",
+    level: float = 0.95,
+    rng: np.random.Generator | None = None,
+    resamples: int = 10_000,
+) -> Interval:
+    """Estimate the mean of first - second over the same datasets, with a confidence interval.
+
+    Choose `bootstrap` (percentile) for some tens of skewed differences, `t` for fewer. Sibling datasets are no independent
+    evidence: with groups, each group's mean difference is one unit.
+
+    Args:
+        first: `n` values of one method; pairs with a NaN are left out.
+        second: `n` values of the other on the same datasets.
+        groups: `n` labels, or None where all datasets are independent.
+        method: of the interval.
+        level: of confidence.
+        rng: for `bootstrap`; its only source of randomness.
+        resamples: for `bootstrap`.
+
+    Raises:
+        UsageError: when lengths or options do not fit.
+        DataError: when no pair is left.
+    """
+    a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    labels = list(range(a.size)) if groups is None else list(groups)
+    if a.ndim != 1 or a.shape != b.shape or len(labels) != a.size:
+        msg = f"paired_interval: expected two lists and groups of one length, got shapes {a.shape}, {b.shape} and {len(labels)} groups. Give one value a dataset."
+        raise UsageError(msg)
+    if not 0.0 < level < 1.0 or method not in ("t", "bootstrap") or (method == "bootstrap" and rng is None):
+        msg = f"paired_interval: expected level in (0, 1) and method 't', or 'bootstrap' with rng, got level={level}, method={method!r}, rng={rng}. Use method='t'."
+        raise UsageError(msg)
+    units = _unit_means(a - b, labels)
+    if not units.size:
+        msg = f"paired_interval: expected at least one pair of numbers, got {a.size} pairs with NaN. Compare on datasets that both have."
+        raise DataError(msg)
+    mean = float(units.mean())
+    if units.size == 1:
+        return Interval(mean, np.nan, np.nan, level, 1)
+    if rng is not None and method == "bootstrap":
+        means = units[rng.integers(units.size, size=(resamples, units.size))].mean(axis=1)
+        low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
+        return Interval(mean, float(low), float(high), level, int(units.size))
+    from scipy.special import stdtrit
+
+    half = float(stdtrit(units.size - 1, (1 + level) / 2)) * float(units.std(ddof=1)) / np.sqrt(units.size)
+    return Interval(mean, float(mean - half), float(mean + half), level, int(units.size))
+
+
+def _unit_means(differences: NDArray[np.float64], labels: Sequence[Hashable]) -> NDArray[np.float64]:
+    """Average the known differences within each group, in order of first appearance."""
+    members: dict[Hashable, list[float]] = {}
+    for label, difference in zip(labels, differences.tolist(), strict=True):
+        if not np.isnan(difference):
+            members.setdefault(label, []).append(difference)
+    return np.array([np.mean(values) for values in members.values()], dtype=np.float64)

@@ -1,0 +1,46 @@
+"""What won on the datasets most like the new one."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.strategies.query import Choice, Query
+from history_store.errors import UsageError
+
+
+def nearest(query: Query) -> list[Choice]:
+    """Choose the best configuration of each of the k nearest datasets [Kim2017warmstart] Algorithm 3.
+
+    Ties of distance go by dataset row, ties of error by configuration row. A dataset without any error is passed
+    over. Where a neighbour's best is taken already, `next_best` takes its next-best one, `next_neighbour` goes on
+    to the next dataset, and `keep` repeats it, as the paper does.
+
+    Returns: at most k choices; fewer when there are fewer datasets with something left to give.
+
+    Raises:
+        UsageError: when there are no distances.
+    """
+    if query.distances is None:
+        msg = (
+            "strategy 'nearest': expected distances to the history's datasets, got none. Give them, or use 'portfolio'."
+        )
+        raise UsageError(msg)
+    choices: list[Choice] = []
+    taken: set[int] = set()
+    for dataset in np.argsort(query.distances, kind="stable").tolist():
+        if len(choices) == query.k:
+            break
+        ranked = _best_first(query.errors[dataset])
+        if query.dedupe == "next_best":
+            ranked = [row for row in ranked if row not in taken]
+        if not ranked or (query.dedupe == "next_neighbour" and ranked[0] in taken):
+            continue
+        row = ranked[0]
+        taken.add(row)
+        choices.append(Choice(row, dataset, float(query.distances[dataset]), float(query.errors[dataset, row])))
+    return choices
+
+
+def _best_first(errors: NDArray[np.float64]) -> list[int]:
+    """List the configurations that have an error, lowest first, ties by row."""
+    order: list[int] = np.argsort(errors, kind="stable").tolist()  # NaN sorts last
+    return order[: int(np.count_nonzero(~np.isnan(errors)))]

@@ -1,0 +1,48 @@
+"""What a strategy is asked and what it answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Dedupe = Literal["next_best", "next_neighbour", "keep"]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A checked request for designs (see `bo.designs.designs` for the checks).
+
+    Attributes:
+        errors: `m x c` float64, NaN = missing, at least one known.
+        distances: `m` float64 ≥ 0 from the new dataset, or None.
+        k: designs wanted, in 1..c.
+        dedupe: what a neighbour gives whose best configuration is taken already.
+    """
+
+    errors: NDArray[np.float64]
+    distances: NDArray[np.float64] | None
+    k: int
+    dedupe: Dedupe = "next_best"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One chosen configuration.
+
+    Attributes:
+        row: of the configuration, in 0..c-1.
+        neighbour: row of the dataset on which it did well, or None where it comes from all datasets together.
+        distance: of that dataset, or None.
+        source_error: its error on that dataset, or None.
+    """
+
+    row: int
+    neighbour: int | None = None
+    distance: float | None = None
+    source_error: float | None = None
+
+
+Strategy = Callable[[Query], list[Choice]]
+"""Answers a query with at most k choices, best first; what is short of k is filled by `bo.designs.designs`."""

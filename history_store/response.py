@@ -1,0 +1,168 @@
+"""What errors say about datasets and hyperparameters: target distance, centre of the errors (CCoV).
+
+Both follow [Kim2017warmstart]: two datasets are alike when the same configurations have the same errors on them
+(Eq. 1), and a hyperparameter's centre of errors says towards which end of its range they gather (Eq. 3).
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from history_store.errors import DataError, UsageError
+
+TargetKind = Literal["mean_l1", "l1", "sqrt_l1"]
+
+
+class UndefinedCCoVWarning(UserWarning):
+    """A centre of errors that is 0 / 0: no error anywhere, or a hyperparameter that never changes."""
+
+
+def fill_failed(errors: ArrayLike, failed: ArrayLike) -> NDArray[np.float64]:
+    """Give runs that failed the error 1, so that datasets also differ by what breaks on them.
+
+    Args:
+        errors: `m x n`, NaN = not run or failed.
+        failed: `m x n` bool; a cell that has an error all the same (another seed went well) keeps it.
+
+    Returns: `m x n` float64; only cells that were not run are NaN.
+
+    Raises:
+        UsageError: when the shapes differ.
+    """
+    table, mask = _error_table(errors, "fill_failed"), np.asarray(failed, dtype=bool)
+    if mask.shape != table.shape:
+        msg = f"fill_failed: expected a mask of shape {table.shape}, got {mask.shape}. Give one truth value a cell."
+        raise UsageError(msg)
+    return np.where(mask & np.isnan(table), 1.0, table)
+
+
+def target_distance(
+    errors: ArrayLike, kind: TargetKind = "mean_l1", *, names: Sequence[str] | None = None
+) -> NDArray[np.float64]:
+    """Compute how differently the same configurations do on each two datasets [Kim2017warmstart] Eq. 1.
+
+    `l1` is the paper's sum of |J_i - J_j| over the n configurations; `mean_l1` is that sum / n, whose scale does
+    not depend on n; `sqrt_l1` is √l1. All three rank neighbours alike. No Euclidean embedding reproduces `l1`
+    in general (the corners of the unit square leave an RMS residual of 0.239); `sqrt_l1` always has an exact one.
+    Pairs are compared over the configurations that both have: their mean difference stands for all n.
+
+    Args:
+        errors: `m x n` in [0, 1]; NaN = not run (see `fill_failed` for failures).
+        kind: of the distance.
+        names: `m` dataset names, for messages.
+
+    Returns: `m x m` float64, symmetric, zero diagonal; with complete data a metric, at most n (`l1`), 1 (`mean_l1`).
+
+    Raises:
+        UsageError: when the kind is unknown or the table is not two-dimensional.
+        DataError: when a pair has fewer than n / 2 configurations in common.
+    """
+    if kind not in ("mean_l1", "l1", "sqrt_l1"):
+        msg = f"target_distance: expected kind 'mean_l1', 'l1' or 'sqrt_l1', got {kind!r}. Use 'mean_l1'."
+        raise UsageError(msg)
+    table = _error_table(errors, "target_distance")
+    m, n = table.shape
+    if n == 0:
+        msg = "target_distance: expected at least one configuration, got none. Add evaluations to the history."
+        raise DataError(msg)
+    known = ~np.isnan(table)
+    common = known.astype(np.float64) @ known.T.astype(np.float64)
+    few = np.argwhere(np.triu(common < n / 2, k=1))
+    if len(few):
+        i, j = (int(row) for row in few[0])
+        pair = f"{names[i]!r} and {names[j]!r}" if names is not None else f"dataset rows {i} and {j}"
+        msg = (
+            f"target distance of {pair}: expected at least half of the {n} configurations measured on both, "
+            f"got {int(common[i, j])}. Measure more of them, or leave a dataset out."
+        )
+        raise DataError(msg)
+    filled = np.where(known, table, 0.0)
+    distances = np.zeros((m, m))
+    for i in range(m):
+        both = known[i] & known[i + 1 :]
+        sums = np.sum(np.abs(filled[i] - filled[i + 1 :]) * both, axis=1)
+        distances[i, i + 1 :] = sums / common[i, i + 1 :]
+    distances += distances.T
+    if kind != "mean_l1":
+        distances *= n
+    return np.sqrt(distances) if kind == "sqrt_l1" else distances
+
+
+def error_centre(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
+    """Compute where, along each hyperparameter, the mass of the errors lies [Kim2017warmstart] Eq. 3.
+
+    θ_i^c = Σ_s θ̃_si J_s / Σ_s J_s with θ̃ scaled to [0, 1] over the n configurations. It is a centre of *errors*:
+    a high value means that high values of the hyperparameter do badly. Errors that are all equal give the mean of
+    θ̃_i, which is 0.5 for a symmetric grid but not for a random sample. Multiplying the errors changes nothing.
+
+    Args:
+        configs: `n x d` raw or unit values; NaN = inactive, left out of its own column.
+        errors: `m x n`, ≥ 0; NaN = missing, left out of its own row.
+
+    Returns: `m x d` in [0, 1]; NaN, with an `UndefinedCCoVWarning`, where a dataset's errors sum to 0 or a
+        hyperparameter is constant.
+
+    Raises:
+        UsageError: when the shapes do not fit.
+        DataError: when an error is negative.
+    """
+    table, values = _error_table(errors, "error_centre"), np.asarray(configs, dtype=np.float64)
+    if values.ndim != 2 or values.shape[0] != table.shape[1]:
+        msg = f"error_centre: expected `n x d` configurations for errors of shape {table.shape}, got shape {values.shape}. Give one row a column of errors."
+        raise UsageError(msg)
+    if np.any(table < 0):
+        msg = f"error_centre: expected errors of 0 or more, got {np.nanmin(table)}. A centre of mass needs weights ≥ 0."
+        raise DataError(msg)
+    active = np.isfinite(values)
+    low = np.min(np.where(active, values, np.inf), axis=0, initial=np.inf)
+    high = np.max(np.where(active, values, -np.inf), axis=0, initial=-np.inf)
+    width = np.where(high > low, high - low, np.nan)
+    scaled = np.where(active, (values - np.where(np.isfinite(low), low, 0.0)) / width, np.nan)
+    mass = np.nan_to_num(table) @ active
+    centre = np.full((table.shape[0], values.shape[1]), np.nan)
+    np.divide(np.nan_to_num(table) @ np.where(active, scaled, 0.0), mass, out=centre, where=mass > 0)
+    if np.isnan(centre).any():
+        constant, empty = np.flatnonzero(np.isnan(width)).tolist(), np.flatnonzero(np.any(mass == 0, axis=1)).tolist()
+        warnings.warn(
+            f"error_centre: NaN for constant hyperparameter columns {constant} and for dataset rows {empty} whose errors sum to 0.",
+            UndefinedCCoVWarning,
+            stacklevel=2,
+        )
+    return centre
+
+
+def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
+    """Compute CCoV, the centre of errors seen from the middle of the range: `error_centre` - 0.5.
+
+    Positive: the errors gather at high values of the hyperparameter. Arguments and refusals as in `error_centre`.
+
+    Returns: `m x d` in [-0.5, 0.5], NaN where undefined.
+    """
+    return error_centre(configs, errors) - 0.5
+
+
+def subtracted_ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
+    """Compute the differences of CCoV between each two datasets: what the choice of configurations adds cancels.
+
+    Arguments and refusals as in `error_centre`.
+
+    Returns: `m x m x d`; entry [i, j] is CCoV of i less CCoV of j.
+    """
+    centre = error_centre(configs, errors)
+    difference: NDArray[np.float64] = centre[:, None, :] - centre[None, :, :]
+    return difference
+
+
+def _error_table(errors: ArrayLike, where: str) -> NDArray[np.float64]:
+    """Check a table of errors: `m x n`, finite or NaN."""
+    table = np.asarray(errors, dtype=np.float64)
+    if table.ndim != 2:
+        msg = f"{where}: expected `m x n` errors (datasets x configurations), got shape {table.shape}. Give one row a dataset."
+        raise UsageError(msg)
+    if np.isinf(table).any():
+        msg = f"{where}: expected errors that are numbers or NaN, got an infinite one. Record a run without an error as NaN."
+        raise DataError(msg)
+    return table
