@@ -57,15 +57,19 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
     """Read a space from ConfigSpace JSON, conditions and forbidden clauses included.
 
     Raises:
-        DataError: when the text is no such JSON.
+        DataError: when the text is no such JSON, or names no hyperparameter.
     """
     from ConfigSpace import ConfigurationSpace
 
     try:
-        return ConfigurationSpace.from_serialized_dict(json.loads(text))
+        space = ConfigurationSpace.from_serialized_dict(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r} ({error}). Write one with ConfigurationSpace.to_json."
         raise DataError(msg) from error
+    if not len(space):
+        msg = f"{where}: expected ConfigSpace JSON with at least one hyperparameter, got {text[:60]!r}. Add one to the space."
+        raise DataError(msg)
+    return space
 
 
 def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[dict[str, Value]]:
@@ -86,7 +90,11 @@ def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[d
     if n < 1:
         msg = f"sobol_configs: expected at least one configuration, got n={n}. Ask for 16, 32 or 64."
         raise UsageError(msg)
-    sampler = qmc.Sobol(d=max(len(list(space)), 1), scramble=True, rng=np.random.default_rng(seed))
+    size = space.estimate_size()
+    if n > size:
+        msg = f"sobol_configs: expected a space with at least {n} distinct configurations, got at most {size:.0f}. Ask for fewer."
+        raise UsageError(msg)
+    sampler = qmc.Sobol(d=len(space), scramble=True, rng=np.random.default_rng(seed))
     configs: list[dict[str, Value]] = []
     seen: set[str] = set()
     for _ in range(64):
@@ -98,7 +106,9 @@ def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[d
                 configs.append(config)
                 if len(configs) == n:
                     return configs
-    msg = f"sobol_configs: expected a space with at least {n} distinct configurations, got {len(configs)}. Ask for fewer."
+    msg = (
+        f"sobol_configs: expected a space with at least {n} distinct configurations, got {len(configs)}. Ask for fewer."
+    )
     raise UsageError(msg)
 
 
@@ -151,6 +161,8 @@ def _at(hyperparameter: Any, u: float) -> Any:
     choices = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
     if choices is not None:
         return choices[min(int(u * len(choices)), len(choices) - 1)]
+    if hasattr(hyperparameter, "value"):  # a constant
+        return hyperparameter.value
     if not np.isfinite(hyperparameter.size):
         return hyperparameter.to_value(u)
     low, high = hyperparameter.lower, hyperparameter.upper

@@ -1,0 +1,260 @@
+"""Search spaces: the two of the target network, shared Sobol configurations, JSON, unit vectors."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ConfigSpace import (
+    Categorical,
+    Configuration,
+    ConfigurationSpace,
+    Constant,
+    EqualsCondition,
+    Float,
+    ForbiddenAndConjunction,
+    ForbiddenEqualsClause,
+    ForbiddenGreaterThanRelation,
+    InCondition,
+    Integer,
+    Normal,
+    OrdinalHyperparameter,
+)
+
+from history_store.errors import DataError, UsageError
+from history_store.space import dump_space, load_space, natural, sobol_configs, target_space, to_unit
+
+
+def mixed_space() -> ConfigurationSpace:
+    """Every kind of hyperparameter, two conditions, two forbidden clauses."""
+    space = ConfigurationSpace(name="mixed")
+    kernel = Categorical("kernel", ["linear", "poly", "rbf"])
+    degree, gamma = Integer("degree", (2, 10)), Float("gamma", (1e-4, 10.0), log=True)
+    size = OrdinalHyperparameter("size", ["s", "m", "l"])
+    low, high = Integer("low", (0, 9)), Integer("high", (0, 9))
+    space.add(
+        kernel,
+        degree,
+        gamma,
+        size,
+        low,
+        high,
+        Float("C", (1e-5, 1e3), log=True),
+        Integer("units", (4, 512), log=True),
+        Categorical("shrink", [True, False]),
+        Float("bell", (-3.0, 3.0), distribution=Normal(0, 1)),
+        Constant("version", 3),
+    )
+    space.add(EqualsCondition(degree, kernel, "poly"), InCondition(gamma, kernel, ["poly", "rbf"]))
+    space.add(
+        ForbiddenAndConjunction(ForbiddenEqualsClause(kernel, "linear"), ForbiddenEqualsClause(size, "l")),
+        ForbiddenGreaterThanRelation(low, high),
+    )
+    return space
+
+
+SPACES = {"compact": target_space, "paper": lambda: target_space("paper"), "mixed": mixed_space}
+
+
+@pytest.fixture(params=SPACES)
+def space(request) -> ConfigurationSpace:
+    return SPACES[request.param]()
+
+
+class TestTargetSpace:
+    @pytest.mark.parametrize(("name", "batches"), [("compact", (8, 32)), ("paper", (100, 400))])
+    def test_has_the_published_ranges_but_for_the_compact_batches(self, name, batches):
+        space = target_space(name)
+        assert {key: (space[key].lower, space[key].upper) for key in space} == {
+            "log10_learning_rate": (-5.0, 0.0),
+            "log10_decay_rate": (-8.0, -4.0),
+            "batch_size": batches,
+            "num_layers_conv": (1, 9),
+            "num_layers_fc": (1, 3),
+            "dropout_rate": (0.0, 0.9),
+        }
+
+    def test_unknown_name(self):
+        with pytest.raises(UsageError, match="expected 'compact' or 'paper', got 'huge'"):
+            target_space("huge")
+
+
+class TestSobolConfigs:
+    def test_fewer_are_the_first_of_more(self, space):
+        longest = sobol_configs(space, 130)
+        for n in (1, 2, 16, 63, 64, 65, 129):
+            assert sobol_configs(space, n) == longest[:n]
+
+    def test_are_valid_distinct_and_native(self, space):
+        configs = sobol_configs(space, 200)
+        assert len({json.dumps(config, sort_keys=True) for config in configs}) == 200
+        for config in configs:
+            Configuration(space, values=config).check_valid_configuration()
+            assert {type(value) for value in config.values()} <= {int, float, str, bool}
+
+    def test_survive_json(self, space):
+        configs = sobol_configs(space, 20)
+        assert json.loads(json.dumps(configs)) == configs
+
+    def test_another_seed_gives_others(self, space):
+        assert sobol_configs(space, 8, seed=1) != sobol_configs(space, 8)
+        assert sobol_configs(space, 8, seed=1) == sobol_configs(space, 8, seed=1)
+
+    def test_are_the_same_in_another_process(self):
+        code = "import json\nfrom history_store.space import *\nprint(json.dumps(sobol_configs(target_space(), 16, seed=7)))"
+        run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert json.loads(run.stdout) == sobol_configs(target_space(), 16, seed=7)
+
+    def test_inactive_values_are_absent(self):
+        for config in sobol_configs(mixed_space(), 100):
+            assert ("degree" in config) == (config["kernel"] == "poly")
+            assert ("gamma" in config) == (config["kernel"] != "linear")
+
+    def test_forbidden_ones_are_passed_over(self):
+        for config in sobol_configs(mixed_space(), 100):
+            assert not (config["kernel"] == "linear" and config["size"] == "l")
+            assert config["low"] <= config["high"]
+
+    def test_integers_and_choices_get_equal_shares(self):
+        space = ConfigurationSpace()
+        space.add(Integer("i", (1, 9)), Categorical("c", ["a", "b"]), OrdinalHyperparameter("o", [1, 2, 4]))
+        space.add(Float("x", (0.0, 1.0)))
+        configs = sobol_configs(space, 576)
+        for name, n_values in (("i", 9), ("c", 2), ("o", 3)):
+            counts = np.unique([config[name] for config in configs], return_counts=True)[1]
+            assert len(counts) == n_values
+            assert abs(counts - 576 / n_values).max() <= 4
+
+    def test_log_integers_are_even_on_their_scale(self):
+        space = ConfigurationSpace()
+        space.add(Integer("units", (1, 1000), log=True), Float("x", (0.0, 1.0)))
+        units = np.array([config["units"] for config in sobol_configs(space, 512)])
+        assert units.min() == 1
+        assert units.max() >= 950
+        share = np.mean(units <= 31)
+        assert share == pytest.approx(np.log(31.5 / 0.5) / np.log(1000.5 / 0.5), abs=0.01)
+
+    def test_a_finite_space_is_exhausted_and_no_more(self):
+        space = ConfigurationSpace()
+        space.add(Integer("a", (1, 3)), Categorical("b", ["x", "y"]))
+        assert len(sobol_configs(space, 6)) == 6
+        with pytest.raises(UsageError, match="at least 7 distinct configurations, got at most 6"):
+            sobol_configs(space, 7)
+
+    def test_forbidden_clauses_shrink_a_finite_space(self):
+        space = ConfigurationSpace()
+        space.add(Integer("a", (1, 3)), Categorical("b", ["x", "y"]))
+        space.add(ForbiddenEqualsClause(space["a"], 1))
+        assert len(sobol_configs(space, 4)) == 4
+        with pytest.raises(UsageError, match="at least 5 distinct configurations, got 4"):
+            sobol_configs(space, 5)
+
+    def test_refusals(self, space):
+        with pytest.raises(UsageError, match="got n=0"):
+            sobol_configs(space, 0)
+        with pytest.raises(UsageError, match="got at most 0"):
+            sobol_configs(ConfigurationSpace(), 1)
+
+
+class TestJson:
+    def test_round_trip(self, space):
+        text = dump_space(space)
+        assert load_space(text) == space
+        assert dump_space(load_space(text)) == text
+
+    def test_conditions_and_clauses_come_back(self):
+        again = load_space(dump_space(mixed_space()))
+        assert len(again.conditions) == 2
+        assert len(again.forbidden_clauses) == 2
+        assert sobol_configs(again, 40) == sobol_configs(mixed_space(), 40)
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "",
+            "[]",
+            "null",
+            "1",
+            '"x"',
+            "{}",
+            '{"hyperparameters": 3}',
+            '{"hyperparameters": [{"type": "zzz", "name": "a"}]}',
+        ],
+    )
+    def test_other_texts_are_refused(self, text):
+        with pytest.raises(DataError, match=r"^my\.json: expected ConfigSpace JSON"):
+            load_space(text, "my.json")
+
+    def test_impossible_ranges_are_refused(self):
+        text = dump_space(target_space()).replace('"lower": -5.0', '"lower": 5.0')
+        with pytest.raises(DataError, match="expected ConfigSpace JSON"):
+            load_space(text)
+
+
+class TestToUnit:
+    def test_numbers_lie_in_the_unit_interval_and_inactive_ones_are_nan(self):
+        space = mixed_space()
+        configs = sobol_configs(space, 60)
+        unit = to_unit(space, configs)
+        assert unit.shape == (60, len(space))
+        for column, name in enumerate(space):
+            known = ~np.isnan(unit[:, column])
+            assert known.tolist() == [name in config for config in configs]
+            upper = len(getattr(space[name], "choices", getattr(space[name], "sequence", "xx"))) - 1
+            assert np.all((unit[known, column] >= 0) & (unit[known, column] <= upper))
+
+    def test_decodes_back(self, space):
+        configs = sobol_configs(space, 60)
+        for row, config in zip(to_unit(space, configs), configs, strict=True):
+            decoded = dict(Configuration(space, vector=row))
+            assert decoded == {k: pytest.approx(v, rel=1e-9) if isinstance(v, float) else v for k, v in config.items()}
+
+    def test_hand_values(self):
+        config = {
+            "log10_learning_rate": -2.5,
+            "log10_decay_rate": -8.0,
+            "batch_size": 32,
+            "num_layers_conv": 5,
+            "num_layers_fc": 2,
+            "dropout_rate": 0.45,
+        }
+        unit = dict(zip(target_space(), to_unit(target_space(), [config])[0], strict=True))
+        assert unit["log10_learning_rate"] == pytest.approx(0.5)
+        assert unit["log10_decay_rate"] == 0.0
+        assert unit["dropout_rate"] == pytest.approx(0.5)
+        assert unit["batch_size"] == pytest.approx(1.0, abs=0.03)
+
+    def test_no_configurations(self, space):
+        assert to_unit(space, []).shape == (0, len(space))
+
+    @pytest.mark.parametrize(
+        "change", [{"batch_size": 400}, {"batch_size": 8.5}, {"colour": "red"}, {"dropout_rate": "x"}]
+    )
+    def test_a_configuration_of_another_space_is_refused(self, change):
+        config = {**sobol_configs(target_space(), 1)[0], **change}
+        with pytest.raises(DataError, match="expected one that the space 'target-cnn-compact' allows"):
+            to_unit(target_space(), [config])
+
+    def test_a_missing_value_is_refused(self):
+        config = sobol_configs(target_space(), 1)[0]
+        del config["dropout_rate"]
+        with pytest.raises(DataError, match="dropout_rate"):
+            to_unit(target_space(), [config])
+
+    def test_a_forbidden_one_is_refused(self):
+        config = next(config for config in sobol_configs(mixed_space(), 50) if config["kernel"] == "linear")
+        with pytest.raises(DataError, match="expected one that the space 'mixed' allows"):
+            to_unit(mixed_space(), [{**config, "size": "l"}])
+
+
+def test_natural_gives_the_values_behind_logarithms():
+    config = {"log10_learning_rate": -2.9, "batch_size": 264, "log10_note": "none"}
+    assert natural(config) == {"learning_rate": pytest.approx(0.00126, rel=1e-2)}
+
+
+def test_import_needs_no_configspace():
+    code = "import sys, history_store.space; print([m for m in ('ConfigSpace', 'scipy', 'pandas') if m in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
