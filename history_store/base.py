@@ -1,0 +1,168 @@
+"""The HDF5 file of a history as a whole: content to file and back."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.codec import decode_info, encode_info
+from history_store.content import Content, quoted
+from history_store.errors import HistoryDamagedError, StorageFullError
+from history_store.layout import (
+    FORMAT,
+    LIBVER,
+    check_file,
+    damage,
+    hint,
+    mark,
+    open_file,
+    read,
+    read_text,
+    reader,
+    set_text,
+    version,
+    write_array,
+    write_json,
+    write_text,
+)
+from history_store.table import table_faults, write_table
+
+Embeddings = dict[str, NDArray[np.float32]]
+WriteImages = Callable[[h5py.Group], None]
+
+
+@reader("history", "1")
+def read_content(file: h5py.File, where: str) -> Content:
+    """Read everything but images and embeddings, checksums compared.
+
+    Raises:
+        HistoryDamagedError: an element is missing, altered or contradicts another.
+        HistoryVersionError: an element of an unknown version.
+    """
+    with damage(Path(where)):
+        header = read(file, "header", "json", where)
+        space = file["space"]
+        version(space, "json", f"{where}:/space")
+        content = Content(
+            id=str(header["id"]),
+            space_json=read_text(space, f"{where}:/space"),
+            stored_size=int(header["stored_size"]),
+            notes=dict(read(file, "notes", "json", where)),
+            serial=int(header["serial"]),
+            revision=int(header["revision"]),
+            datasets=[decode_info(info, where) for info in read(file, "datasets", "json", where)],
+            configs=list(read(file, "configs", "json", where)),
+            unit=read(file, "configs_unit", "array", where),
+            base_table=read(file, "evaluations", "evaluations", where),
+            results=dict(read(file, "results", "json", where)),
+        )
+        faults = table_faults(content.base_table, len(content.datasets), len(content.configs))
+        if len(content.dataset_of) != len(content.datasets):
+            faults.append("two datasets have one name")
+        if len(content.config_of) != len(content.configs):
+            faults.append("two configurations are equal")
+        if content.unit.ndim != 2 or len(content.unit) != len(content.configs):
+            faults.append(f"{len(content.configs)} configurations have unit rows of shape {content.unit.shape}")
+        if faults:
+            msg = f"{where}: expected a history without contradictions, got: {'; '.join(faults)}. {hint(where)}"
+            raise HistoryDamagedError(msg)
+        return content
+
+
+def read_identity(path: Path) -> tuple[str, int]:
+    """Read the id and the serial number of a history file; raises as `open_file` does."""
+    with open_file(path) as file, damage(path):
+        header = read(file, "header", "json", str(path))
+        return str(header["id"]), int(header["serial"])
+
+
+@reader("embeddings", "1")
+def _read_embeddings(group: h5py.Group, at: str) -> Embeddings:
+    where = at.split(":/")[0]
+    names, vectors = read(group, "names", "json", where), read(group, "vectors", "array", where)
+    if vectors.ndim != 2 or len(names) != len(vectors):
+        msg = f"{at}: expected a vector a name, got {len(names)} names and shape {vectors.shape}. {hint(where)}"
+        raise HistoryDamagedError(msg)
+    return {name: vectors[row].copy() for row, name in enumerate(names)}
+
+
+def read_embeddings(file: h5py.File, where: str, model_hash: str) -> Embeddings:
+    """Read the embeddings of one model by dataset name; none for a model that is not there."""
+    with damage(Path(where)):
+        group = file["embeddings"]
+        return dict(read(group, model_hash, "embeddings", where)) if model_hash in group else {}
+
+
+def write_base(
+    path: Path,
+    content: Content,
+    *,
+    embeddings: Mapping[str, Mapping[str, NDArray[np.float32]]],
+    keep: Iterable[tuple[h5py.Group, str]] = (),
+    add: Iterable[WriteImages] = (),
+    writer: str = "",
+) -> None:
+    """Write a history file from nothing; not durable, not atomic: the caller syncs, checks and renames it.
+
+    Args:
+        path: replaced where it exists.
+        content: what to write; read after `add` is used up, which may still change it.
+        embeddings: by model hash and dataset name.
+        keep: groups of images of an open file, with the names of their datasets, copied as they are.
+        add: functions that each write the images of one dataset into the group they get.
+        writer: version of the program, for the header.
+    """
+    try:
+        with h5py.File(path, "w", libver=LIBVER, locking=False) as file:
+            set_text(file, "format", FORMAT)
+            mark(file, "history")
+            images = file.create_group("images")
+            for group, name in keep:
+                group.file.copy(group, images, name=quoted(name))
+            for write in add:
+                write(images)
+            header = {
+                "id": content.id,
+                "serial": content.serial,
+                "revision": content.revision,
+                "stored_size": content.stored_size,
+                "writer": writer,
+            }
+            write_json(file, "header", header)
+            write_text(file, "space", content.space_json)
+            write_json(file, "notes", content.notes)
+            write_json(file, "datasets", [encode_info(info) for info in content.datasets])
+            write_json(file, "configs", content.configs)
+            write_array(file, "configs_unit", content.unit)
+            write_table(file, "evaluations", content.table)
+            write_json(file, "results", content.results)
+            vectors = file.create_group("embeddings")
+            for model_hash, by_name in embeddings.items():
+                group = vectors.create_group(model_hash)
+                mark(group, "embeddings")
+                write_json(group, "names", list(by_name))
+                rows: list[Any] = [np.asarray(vector, dtype="<f4") for vector in by_name.values()]
+                write_array(group, "vectors", np.stack(rows) if rows else np.zeros((0, 0), "<f4"))
+    except (OSError, RuntimeError) as error:
+        if "No space left" in str(error) or "errno = 28" in str(error):
+            msg = f"{path}: expected room to write, got: No space left on device. Nothing acknowledged was lost; free some space and repeat."
+            raise StorageFullError(msg) from error
+        raise
+
+
+def check_base(path: Path) -> None:
+    """Read a freshly written file back, every byte that has a checksum.
+
+    Raises:
+        HistoryDamagedError: it cannot be read as written.
+    """
+    with open_file(path) as file:
+        with damage(path):
+            faults = list(check_file(file, str(path)))
+        if faults:
+            place, fault = faults[0]
+            msg = f"{path}: expected to read back what was written, got {place}: {fault}. Check the disk; the history is as it was before."
+            raise HistoryDamagedError(msg)

@@ -1,0 +1,110 @@
+"""Datasets and evaluations as JSON values, and back: one form for the file, the journal and the shards."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from history_store.errors import DataError
+from history_store.records import Config, DatasetInfo, Evaluation, Status, Value
+
+_INFO_FIELDS = tuple(field.name for field in fields(DatasetInfo))
+_RUN_FIELDS = frozenset({"error", "status", "duration", "seed", "curve", "origin"})
+_STATUS = {status.value: status for status in Status}
+
+
+def encode_info(info: DatasetInfo) -> dict[str, Any]:
+    """Give the fields of a dataset as JSON values."""
+    values: dict[str, Any] = {name: getattr(info, name) for name in _INFO_FIELDS}
+    return values | {"class_counts": list(info.class_counts), "extra": dict(info.extra)}
+
+
+def decode_info(values: Any, where: str) -> DatasetInfo:
+    """Build a dataset from JSON values.
+
+    Raises:
+        DataError: a field is missing, unknown or of a wrong kind.
+    """
+    if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+        msg = f"{where}: expected the fields of a dataset, got {values!r}. Write a JSON object."
+        raise DataError(msg)
+    unknown = sorted(set(values) - set(_INFO_FIELDS))
+    if unknown:
+        msg = f"{where}: expected fields among {', '.join(_INFO_FIELDS)}, got {', '.join(unknown)}. Remove or rename them."
+        raise DataError(msg)
+    try:
+        counts = tuple(int(count) for count in values.get("class_counts", ()))
+        extra = {str(key): str(value) for key, value in dict(values.get("extra", {})).items()}
+        return DatasetInfo(**{**values, "class_counts": counts, "extra": extra})
+    except (TypeError, ValueError) as error:
+        msg = f"{where}: expected the fields of a dataset, got {dict(values)} ({error}). Correct the named field."
+        raise DataError(msg) from error
+
+
+def encode_run(evaluation: Evaluation) -> dict[str, Any]:
+    """Give an evaluation, its dataset and configuration apart, as JSON values; NaN becomes null."""
+    return {
+        "error": _or_none(evaluation.error),
+        "status": evaluation.status.value,
+        "duration": _or_none(evaluation.duration),
+        "seed": None if evaluation.seed is None else int(evaluation.seed),
+        "curve": [[int(step), float(error)] for step, error in evaluation.curve],
+        "origin": evaluation.origin,
+    }
+
+
+def decode_run(values: Mapping[str, Any], dataset: str, config: Config, where: str) -> Evaluation:
+    """Build an evaluation from JSON values; what is left out takes the default of `Evaluation`.
+
+    Raises:
+        DataError: a field is unknown, of a wrong kind, or out of its range.
+    """
+    unknown = sorted(set(values) - _RUN_FIELDS)
+    if unknown:
+        msg = f"{where}: expected the fields {', '.join(sorted(_RUN_FIELDS))}, got {', '.join(unknown)}. Remove or rename them."
+        raise DataError(msg)
+    name = values.get("status", Status.OK.value)
+    if name not in _STATUS:
+        msg = f"{where}: expected a status among {', '.join(_STATUS)}, got {name!r}. Correct it."
+        raise DataError(msg)
+    seed = values.get("seed")
+    try:
+        if seed is not None and (isinstance(seed, bool) or int(seed) != seed):
+            msg = f"seed {seed!r} is no whole number"
+            raise ValueError(msg)  # noqa: TRY301 - one message for every field
+        return Evaluation(
+            dataset=dataset,
+            config=config,
+            error=_number(values.get("error")),
+            status=_STATUS[name],
+            duration=_number(values.get("duration")),
+            seed=None if seed is None else int(seed),
+            curve=tuple((int(step), float(error)) for step, error in values.get("curve") or ()),
+            origin=str(values.get("origin", "unknown")),
+        )
+    except DataError as error:
+        msg = f"{where}: {error}"
+        raise DataError(msg) from error
+    except (TypeError, ValueError) as error:
+        msg = f"{where}: expected an evaluation, got {dict(values)} ({error}). Correct the named field."
+        raise DataError(msg) from error
+
+
+def native(config: Config) -> dict[str, Value]:
+    """Copy a configuration with plain Python values in place of numpy's."""
+    return {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
+
+
+def config_key(config: Config) -> frozenset[tuple[str, Value]]:
+    """Give what tells configurations apart: equal numbers are equal whatever their type."""
+    return frozenset(config.items())
+
+
+def _number(value: Any) -> float:
+    return math.nan if value is None else float(value)
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

@@ -1,0 +1,275 @@
+"""What a history holds in memory, images and embeddings apart, and how one operation of the journal changes it."""
+
+import difflib
+import json
+import math
+import urllib.parse
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
+from history_store.errors import DataError, UsageError
+from history_store.records import Config, DatasetInfo, Evaluation, Value
+from history_store.table import EvaluationTable, empty, extended
+
+Operation = dict[str, Any]
+_NAME_BYTES = 200
+
+
+@dataclass(slots=True)
+class Content:
+    """The state of a history at one serial number.
+
+    An operation is planned (checked in full, against this state, without changing it), written by the caller, and
+    only then applied; applying a planned operation cannot fail. `serial` counts operations, `revision` those that
+    change datasets, configurations or evaluations.
+    """
+
+    id: str
+    space_json: str
+    stored_size: int
+    notes: dict[str, str]
+    serial: int = 0
+    revision: int = 0
+    datasets: list[DatasetInfo] = field(default_factory=list)
+    configs: list[dict[str, Value]] = field(default_factory=list)
+    unit: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
+    base_table: EvaluationTable = field(default_factory=empty)
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tail: list[tuple[Evaluation, int, int]] = field(default_factory=list)
+    _dataset_of: dict[str, int] | None = None
+    _config_of: dict[frozenset[tuple[str, Value]], int] | None = None
+    _keys: set[tuple[int, int, int, str]] | None = None
+
+    def copy(self) -> Self:
+        """Copy what operations change; arrays and records are shared, for no one changes those."""
+        return replace(
+            self,
+            datasets=list(self.datasets),
+            configs=list(self.configs),
+            results=dict(self.results),
+            tail=list(self.tail),
+            _dataset_of=None,
+            _config_of=None,
+            _keys=None,
+        )
+
+    @property
+    def table(self) -> EvaluationTable:
+        """All evaluations as columns."""
+        if self.tail:
+            runs, datasets, configs = zip(*self.tail, strict=True)
+            self.base_table = extended(self.base_table, runs, datasets, configs)
+            self.tail.clear()
+        return self.base_table
+
+    @property
+    def dataset_of(self) -> dict[str, int]:
+        """Index of each dataset by its name."""
+        if self._dataset_of is None:
+            self._dataset_of = {info.name: index for index, info in enumerate(self.datasets)}
+        return self._dataset_of
+
+    @property
+    def config_of(self) -> dict[frozenset[tuple[str, Value]], int]:
+        """Index of each configuration by `config_key`."""
+        if self._config_of is None:
+            self._config_of = {config_key(config): index for index, config in enumerate(self.configs)}
+        return self._config_of
+
+    @property
+    def keys(self) -> set[tuple[int, int, int, str]]:
+        """What may not occur twice: (dataset, configuration, seed, origin) of the evaluations with a seed."""
+        if self._keys is None:
+            table = self.table
+            rows = zip(
+                table.dataset.tolist(), table.config.tolist(), table.seed.tolist(), table.origin.tolist(), strict=True
+            )
+            self._keys = {(d, c, s, table.origins[o]) for d, c, s, o in rows if s >= 0}
+        return self._keys
+
+    def index(self, name: str, where: str) -> int:
+        """Find a dataset.
+
+        Raises:
+            UsageError: the history has none of that name.
+        """
+        if name not in self.dataset_of:
+            near = difflib.get_close_matches(name, list(self.dataset_of), n=1)
+            step = f"Did you mean {near[0]!r}?" if near else "`warmstart history list` names its datasets."
+            msg = f"{where}: expected one of its {len(self.datasets)} datasets, got {name!r}. {step}"
+            raise UsageError(msg)
+        return self.dataset_of[name]
+
+    def plan_extend(self, evaluations: Sequence[Evaluation], where: str) -> Operation:
+        """Check evaluations and make the operation that appends them all.
+
+        Raises:
+            DataError: a dataset is unknown, a configuration does not fit the space, or a run is there already.
+        """
+        fresh: dict[frozenset[tuple[str, Value]], int] = {}
+        added: list[dict[str, Value]] = []
+        seen: set[tuple[int, int, int, str]] = set()
+        for e in evaluations:
+            dataset = self.dataset_of.get(e.dataset)
+            if dataset is None:
+                msg = f"{where}: expected an evaluation of one of its {len(self.datasets)} datasets, got {e.dataset!r}. Add the dataset first."
+                raise DataError(msg)
+            key = config_key(e.config)
+            config = self.config_of.get(key, fresh.get(key))
+            if config is None:
+                config = fresh[key] = len(self.configs) + len(added)
+                added.append(native(e.config))
+            if e.seed is not None:
+                run = (dataset, config, int(e.seed), e.origin)
+                if run in self.keys or run in seen:
+                    msg = f"{where}: expected a run that it does not have, got {e.dataset!r} with configuration {config}, seed={e.seed}, origin={e.origin!r} a second time. Leave it out, or give its own seed."
+                    raise DataError(msg)
+                seen.add(run)
+        unit = unit_rows(self.space_json, added, where) if added else np.zeros((0, 0))
+        return {
+            "op": "extend",
+            "configs": [
+                [config, [None if math.isnan(u) else u for u in row.tolist()]]
+                for config, row in zip(added, unit, strict=True)
+            ],
+            "evaluations": evaluations,
+        }
+
+    def plan_add(self, info: DatasetInfo, where: str) -> Operation:
+        """Check a dataset and make the operation that adds it.
+
+        Raises:
+            DataError: its name is taken or unusable, or its numbers contradict each other.
+        """
+        check_info(info, where)
+        if info.name in self.dataset_of:
+            msg = f"{where}: expected a new dataset, got {info.name!r}, which it has. Choose another name, or remove that one first."
+            raise DataError(msg)
+        return {"op": "add-dataset", "info": encode_info(info)}
+
+    def apply(self, operation: Operation) -> None:
+        """Change the state by one operation and count it.
+
+        Raises:
+            DataError: only for an operation that no `plan_` of this state made.
+        """
+        kind = operation["op"]
+        if kind not in _APPLY:
+            msg = f"expected an operation among {', '.join(_APPLY)}, got {kind!r}. Upgrade warmstart."
+            raise DataError(msg)
+        changes = _APPLY[kind](self, operation)
+        self.serial += 1
+        self.revision += changes
+
+    def _extend(self, operation: Operation) -> bool:
+        if operation["configs"]:
+            rows = np.array([row for _, row in operation["configs"]], dtype=np.float64)  # None becomes NaN
+            self.unit = np.concatenate([self.unit, rows]) if len(self.configs) else rows
+        for config, _ in operation["configs"]:
+            self.config_of[config_key(config)] = len(self.configs)
+            self.configs.append(config)
+        for item in operation["evaluations"]:
+            e = item if isinstance(item, Evaluation) else decode_line(item, "journal")
+            dataset, config = self.dataset_of[e.dataset], self.config_of[config_key(e.config)]
+            self.tail.append((e, dataset, config))
+            if self._keys is not None and e.seed is not None:
+                self._keys.add((dataset, config, int(e.seed), e.origin))
+        return True
+
+    def _add(self, operation: Operation) -> bool:
+        info = decode_info(operation["info"], "journal")
+        self.dataset_of[info.name] = len(self.datasets)
+        self.datasets.append(info)
+        return True
+
+    def _remove(self, operation: Operation) -> bool:
+        index = self.dataset_of[operation["name"]]
+        self.base_table = self.table.without_dataset(index)
+        del self.datasets[index]
+        self._dataset_of = self._keys = None
+        return True
+
+    def _set_result(self, operation: Operation) -> bool:
+        self.results[operation["key"]] = operation["value"]
+        return False
+
+    def _touch(self, operation: Operation) -> bool:
+        return bool(operation["revision"])
+
+
+_APPLY: dict[str, Callable[[Content, Operation], bool]] = {
+    "extend": Content._extend,  # noqa: SLF001 - the table of this class's own operations
+    "add-dataset": Content._add,  # noqa: SLF001
+    "remove-dataset": Content._remove,  # noqa: SLF001
+    "set-result": Content._set_result,  # noqa: SLF001
+    "touch": Content._touch,  # noqa: SLF001
+}
+
+
+def encode_operation(operation: Operation, serial: int) -> str:
+    """Write an operation as one line of JSON.
+
+    Raises:
+        DataError: a result holds what JSON cannot.
+    """
+    values = {"serial": serial} | operation
+    if operation["op"] == "extend":
+        values["evaluations"] = [
+            {"dataset": e.dataset, "config": native(e.config)} | encode_run(e) for e in operation["evaluations"]
+        ]
+    try:
+        return json.dumps(values, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        msg = f"{operation['op']}: expected JSON values, got what JSON cannot hold ({error}). Use numbers, texts, lists and None for NaN."
+        raise DataError(msg) from error
+
+
+def decode_line(values: Mapping[str, Any], where: str) -> Evaluation:
+    """Read an evaluation of the journal, which names its dataset and spells out its configuration."""
+    run = {key: value for key, value in values.items() if key not in ("dataset", "config")}
+    return decode_run(run, values["dataset"], values["config"], where)
+
+
+def unit_rows(space_json: str, configs: Sequence[Config], where: str) -> NDArray[np.float64]:
+    """Encode configurations of a space, `n x d`, NaN where inactive; the one place that needs ConfigSpace.
+
+    Raises:
+        DataError: a configuration does not fit the space.
+    """
+    from history_store.space import load_space, to_unit
+
+    try:
+        return to_unit(load_space(space_json, where), configs)
+    except DataError as error:
+        msg = f"{where}: {error}"
+        raise DataError(msg) from error
+
+
+def check_info(info: DatasetInfo, where: str) -> None:
+    """Check what a dataset says of itself.
+
+    Raises:
+        DataError: an unusable name, or numbers that contradict each other.
+    """
+    name = info.name
+    if not name or not name.isprintable() or name != name.strip() or "::" in name or len(quoted(name)) > _NAME_BYTES:
+        msg = f"{where}: expected a dataset name of printable characters, at most {_NAME_BYTES} bytes when quoted, without '::' and outer spaces, got {name!r}. Choose another name."
+        raise DataError(msg)
+    counts = (info.n_train, info.n_val, info.n_test, info.n_classes, *info.class_counts)
+    if min(counts) < 0 or info.channels not in (1, 3) or not 0.0 < info.fraction <= 1.0:
+        msg = f"{where}: expected numbers ≥ 0, 1 or 3 channels and a fraction in (0, 1] for {name!r}, got {counts}, channels={info.channels}, fraction={info.fraction}. Correct them."
+        raise DataError(msg)
+    if info.class_counts and len(info.class_counts) != info.n_classes:
+        msg = f"{where}: expected {info.n_classes} class counts for {name!r}, got {len(info.class_counts)}. Give one a class, or none."
+        raise DataError(msg)
+
+
+def quoted(name: str) -> str:
+    """Make a dataset's name safe as the name of a group or a file; `urllib.parse.unquote` gives it back."""
+    text = urllib.parse.quote(name, safe=" ()+,=@!'~")
+    return "%2E" + text[1:] if text.startswith(".") else text

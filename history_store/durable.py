@@ -1,0 +1,141 @@
+"""The system calls of a durable write, one function each: a test can stop the process between any two of them.
+
+Every call announces itself to `hook` just before it acts. Nothing else in the package writes, syncs, renames,
+cuts or removes a file of a history, save h5py, which writes temporary files that no one reads before `sync`.
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from history_store.errors import HistoryReadOnlyError, StorageError, StorageFullError, WarmstartError
+
+hook: Callable[[str, Path], None] | None = None
+"""Called with the name of the call and its path, just before the call. For tests."""
+
+_CHUNK = 8 << 20
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """Name a companion of a history: `h.h5` and `.journal` give `h.h5.journal`."""
+    return path.with_name(path.name + suffix)
+
+
+def open_append(path: Path) -> int:
+    """Open a file for appending, creating it where it is missing; returns the descriptor."""
+    _announce("open", path)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+
+def write(fd: int, data: bytes, path: Path) -> None:
+    """Write all bytes; a short write is gone on with."""
+    view = memoryview(data)
+    while view:
+        _announce("write", path)
+        view = view[os.write(fd, view) :]
+
+
+def sync(fd: int, path: Path) -> None:
+    """Force a file's bytes to the disk."""
+    _announce("fsync", path)
+    os.fsync(fd)
+
+
+def sync_file(path: Path) -> None:
+    """Force the bytes of a closed file to the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync(fd, path)
+    finally:
+        os.close(fd)
+
+
+def sync_folder(path: Path) -> None:
+    """Force a folder's entries to the disk: what was created, renamed or removed in it."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        _announce("fsync-folder", path)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def truncate(fd: int, size: int, path: Path) -> None:
+    """Cut an open file to `size` bytes."""
+    _announce("truncate", path)
+    os.ftruncate(fd, size)
+
+
+def replace(source: Path, target: Path) -> None:
+    """Put one file in the place of another, at once."""
+    _announce("replace", target)
+    source.replace(target)
+
+
+def remove(path: Path) -> None:
+    """Remove a file; one that is missing is no error."""
+    _announce("remove", path)
+    path.unlink(missing_ok=True)
+
+
+def copy(source: Path, target: Path) -> None:
+    """Write a synced copy of a file, with its mode."""
+    with source.open("rb") as reader:
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        try:
+            os.fchmod(fd, os.fstat(reader.fileno()).st_mode & 0o7777)
+            while chunk := reader.read(_CHUNK):
+                write(fd, chunk, target)
+            sync(fd, target)
+        finally:
+            os.close(fd)
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Replace a small file as a whole, durably."""
+    temporary = beside(path, ".tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    try:
+        write(fd, data, temporary)
+        sync(fd, temporary)
+    finally:
+        os.close(fd)
+    replace(temporary, path)
+    sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def storage_errors(where: Path) -> Iterator[None]:
+    """Turn the system's errors of a write into ours.
+
+    Raises:
+        StorageFullError: no space, or a quota or a limit reached.
+        HistoryReadOnlyError: the place or the file may not be written.
+        StorageError: anything else that the system refuses.
+    """
+    try:
+        yield
+    except WarmstartError:
+        raise
+    except OSError as error:
+        number = error.errno
+        if number is None and "No space left" in str(error):  # HDF5 hides the number in its text
+            number = errno.ENOSPC
+        reason = os.strerror(number) if number else str(error)
+        if number in _FULL:
+            msg = f"{where}: expected room to write, got: {reason}. Nothing acknowledged was lost; free some space and repeat."
+            raise StorageFullError(msg) from error
+        if number in _READ_ONLY:
+            msg = f"{where}: expected a file and a folder that may be written, got: {reason}. Copy the history to a place of yours."
+            raise HistoryReadOnlyError(msg) from error
+        msg = f"{where}: expected the write to succeed, got: {reason}. Nothing acknowledged was lost; check the disk."
+        raise StorageError(msg) from error
+
+
+def _announce(call: str, path: Path) -> None:
+    if hook is not None:
+        hook(call, path)

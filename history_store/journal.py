@@ -1,0 +1,171 @@
+"""The journal beside a history: one checksummed line an operation, synced before the operation is acknowledged.
+
+A line is `crc32 SP json LF`, the checksum eight hexadecimal digits over the JSON bytes. The first line says whose
+journal it is. As every line is synced before the next is written, only the last one can be torn.
+"""
+
+import json
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from history_store import durable
+from history_store.errors import HistoryDamagedError, HistoryVersionError, StorageError
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class JournalText:
+    """What the bytes of a journal say.
+
+    Attributes:
+        header: the first line, or None where no line is whole.
+        operations: the others, in file order.
+        end: number of bytes up to the end of the last whole line.
+        torn: the last line was cut off by a crash; nothing acknowledged is in it.
+        damaged: numbers of the lines, from 1, that are whole and do not match their checksum.
+    """
+
+    header: dict[str, Any] | None
+    operations: tuple[dict[str, Any], ...]
+    end: int
+    torn: bool
+    damaged: tuple[int, ...]
+
+    def after(self, serial: int) -> list[dict[str, Any]]:
+        """Give the operations that a file of this serial number lacks."""
+        return [operation for operation in self.operations if operation["serial"] > serial]
+
+
+def parse(data: bytes) -> JournalText:
+    """Read the bytes of a journal; never fails.
+
+    A last line is torn when it has no line end, or holds zero bytes (blocks that a power cut kept from the disk).
+    """
+    *lines, rest = data.split(b"\n")
+    torn = bool(rest)
+    if lines and not _checks(lines[-1]) and b"\0" in lines[-1]:
+        torn = True
+        lines.pop()
+    header: dict[str, Any] | None = None
+    operations: list[dict[str, Any]] = []
+    damaged: list[int] = []
+    end = 0
+    for number, line in enumerate(lines, start=1):
+        end += len(line) + 1
+        values = _checks(line)
+        if values is None:
+            damaged.append(number)
+        elif number == 1:
+            header = values
+        else:
+            operations.append(values)
+    return JournalText(header, tuple(operations), end, torn, tuple(damaged))
+
+
+def load(path: Path) -> JournalText:
+    """Read a journal file; a missing one is empty."""
+    try:
+        return parse(path.read_bytes())
+    except FileNotFoundError:
+        return parse(b"")
+
+
+def check(text: JournalText, history_id: str, path: Path, hint: str) -> None:
+    """Check that a journal can be used for a history.
+
+    Raises:
+        HistoryDamagedError: whole lines do not match their checksums, or it is of another history.
+        HistoryVersionError: written by a newer version.
+    """
+    if text.damaged:
+        msg = f"{path}: expected whole lines that match their checksums, got altered lines {', '.join(map(str, text.damaged))}. {hint}"
+        raise HistoryDamagedError(msg)
+    if text.header is None:
+        return
+    if text.header.get("journal") != VERSION:
+        msg = f'{path}: expected journal version "{VERSION}", got "{text.header.get("journal")}". Upgrade warmstart.'
+        raise HistoryVersionError(msg)
+    if text.header.get("history") != history_id:
+        msg = f"{path}: expected the journal of history {history_id}, got that of {text.header.get('history')}. Move it away, or put its own history file back."
+        raise HistoryDamagedError(msg)
+
+
+class JournalWriter:
+    """An open journal.
+
+    Args:
+        path: of the journal, which is created with its header where it is missing or empty.
+        history_id: of its history.
+        size: bytes of the whole lines; what follows is cut off.
+        lines: number of operations in it.
+    """
+
+    def __init__(self, path: Path, history_id: str, *, size: int, lines: int) -> None:
+        self.path = path
+        self.lines = lines
+        self.size = size
+        self._fd = durable.open_append(path)
+        try:
+            if os.fstat(self._fd).st_size != size:
+                durable.truncate(self._fd, size, path)
+                durable.sync(self._fd, path)
+            if size == 0:  # synced on its own: a power cut must not leave a line behind a torn header
+                self._write(line(json.dumps({"journal": VERSION, "history": history_id})))
+                durable.sync_folder(path.parent)
+        except BaseException:
+            os.close(self._fd)
+            raise
+
+    def append(self, text: str) -> None:
+        """Write one operation and sync it: when this returns, it stays.
+
+        Raises:
+            StorageError: it could not be written; the journal is as before.
+        """
+        self._write(line(text))
+        self.lines += 1
+
+    def close(self) -> None:
+        """Close the file; closing twice is no error."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write(self, data: bytes) -> None:
+        try:
+            durable.write(self._fd, data, self.path)
+            durable.sync(self._fd, self.path)
+        except BaseException:
+            self._cut_back()
+            raise
+        self.size += len(data)
+
+    def _cut_back(self) -> None:
+        try:
+            durable.truncate(self._fd, self.size, self.path)
+            durable.sync(self._fd, self.path)
+        except OSError as error:
+            self.close()
+            msg = f"{self.path}: expected to undo a failed write, got: {error}. Open the history again before the next one."
+            raise StorageError(msg) from error
+
+
+def line(text: str) -> bytes:
+    """Make a line of the journal."""
+    data = text.encode()
+    return b"%08x %s\n" % (zlib.crc32(data), data)
+
+
+def _checks(raw: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a line, or None where it does not match its checksum."""
+    try:
+        if len(raw) < 10 or raw[8:9] != b" " or int(raw[:8], 16) != zlib.crc32(raw[9:]):
+            return None
+        values = json.loads(raw[9:])
+    except ValueError:
+        return None
+    return values if isinstance(values, dict) else None

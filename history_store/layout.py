@@ -1,0 +1,239 @@
+"""The elements of the HDF5 file: each carries a type, a version and, where it holds bytes, a checksum.
+
+Readers are found by (type, version), so that readers of older versions stay; `docs/history-format.md` is the text.
+Text is stored as UTF-8 of fixed length and metadata in HDF5's checksummed form, so that a flipped byte shows.
+"""
+
+import contextlib
+import json
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.durable import beside
+from history_store.errors import HistoryDamagedError, HistoryVersionError, MissingPathError, StorageError, UsageError
+
+FORMAT = "warmstart-history"
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+LIBVER = ("v110", "v110")  # the oldest with checksums on every piece of metadata
+CURRENT = {"history": "1", "json": "1", "array": "1", "evaluations": "1", "images": "1", "embeddings": "1"}
+"""Newest version of every element type, the one that is written."""
+
+Reader = Callable[[Any, str], Any]
+_READERS: dict[tuple[str, str], Reader] = {}
+
+
+def reader(type_: str, version: str) -> Callable[[Reader], Reader]:
+    """Register the reader of one (type, version); it gets the HDF5 object and the words for an error."""
+
+    def register(function: Reader) -> Reader:
+        _READERS[type_, version] = function
+        return function
+
+    return register
+
+
+def read(parent: h5py.Group, key: str, type_: str, where: str) -> Any:
+    """Read one element.
+
+    Args:
+        parent: group that holds it.
+        key: its name there.
+        type_: the type that must stand on it.
+        where: file name, for errors.
+
+    Raises:
+        HistoryDamagedError: it is missing, of another type, or does not match its checksum.
+        HistoryVersionError: its version is unknown here.
+    """
+    at = f"{where}:{parent.name.rstrip('/')}/{key}"
+    if key not in parent:
+        msg = f"{at}: expected an element of type {type_!r}, got nothing. {hint(where)}"
+        raise HistoryDamagedError(msg)
+    element = parent[key]
+    return _READERS[type_, version(element, type_, at)](element, at)
+
+
+def version(element: h5py.Group | h5py.Dataset, type_: str, at: str) -> str:
+    """Return the version of an element after checking that it is of the type and that the version is known.
+
+    Raises:
+        HistoryDamagedError: another type, or none.
+        HistoryVersionError: a version without a reader.
+    """
+    found = get_text(element, "encoding-type")
+    if found != type_:
+        msg = f"{at}: expected encoding-type {type_!r}, got {found!r}. {hint(at)}"
+        raise HistoryDamagedError(msg)
+    number = get_text(element, "encoding-version")
+    if (type_, str(number)) not in _READERS:
+        msg = f'{at}: expected encoding-version "{CURRENT[type_]}", got "{number}". Upgrade warmstart.'
+        raise HistoryVersionError(msg)
+    return str(number)
+
+
+def mark(element: h5py.Group | h5py.Dataset, type_: str) -> None:
+    """Write type and current version on an element."""
+    set_text(element, "encoding-type", type_)
+    set_text(element, "encoding-version", CURRENT[type_])
+
+
+def write_json(parent: h5py.Group, key: str, value: Any) -> None:
+    """Write a value as JSON text."""
+    write_text(parent, key, json.dumps(value, allow_nan=False, ensure_ascii=False))
+
+
+def write_text(parent: h5py.Group, key: str, text: str) -> None:
+    """Write a text that is JSON already."""
+    data = text.encode()
+    element = parent.create_dataset(key, data=np.array(data, dtype=h5py.string_dtype("utf-8", len(data))))
+    mark(element, "json")
+    element.attrs["crc32"] = np.uint32(zlib.crc32(data))
+
+
+def write_array(parent: h5py.Group, key: str, array: NDArray[Any]) -> None:
+    """Write numbers, contiguous and uncompressed, little endian."""
+    values = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    element = parent.create_dataset(key, data=values)
+    mark(element, "array")
+    element.attrs["crc32"] = np.uint32(crc(values))
+
+
+@reader("json", "1")
+def _read_json(element: h5py.Dataset, at: str) -> Any:
+    return json.loads(read_text(element, at))
+
+
+def read_text(element: h5py.Dataset, at: str) -> str:
+    """Read the text of a JSON element, as it was written, after comparing its checksum."""
+    data = bytes(element[()])
+    _compare(element, zlib.crc32(data), at)
+    return data.decode()
+
+
+@reader("array", "1")
+def _read_array(element: h5py.Dataset, at: str) -> NDArray[Any]:
+    values: NDArray[Any] = element[()]
+    _compare(element, crc(values), at)
+    return values
+
+
+def crc(values: NDArray[Any]) -> int:
+    """Compute the checksum of an array: CRC-32 of its little-endian bytes in C order."""
+    return zlib.crc32(memoryview(values).cast("B") if values.size else b"")
+
+
+def check_file(file: h5py.File, where: str) -> Iterator[tuple[str, str]]:
+    """Read every element of a file, images included, and yield (place, fault) for each that is unsound."""
+    places: list[str] = []
+    file.visit(places.append)  # a fault in the tree itself surfaces here, as an error of HDF5
+    for place in places:
+        element = file[place]
+        at = f"{where}:/{place}"
+        try:
+            type_ = get_text(element, "encoding-type")
+            if type_ is None:
+                if isinstance(element, h5py.Dataset):
+                    yield f"/{place}", "an array without type and version"
+                continue
+            if type_ not in CURRENT:
+                yield f"/{place}", f"unknown encoding-type {type_!r}"
+                continue
+            number = version(element, type_, at)
+            if isinstance(element, h5py.Dataset):
+                _READERS[type_, number](element, at)
+        except StorageError as error:
+            yield f"/{place}", str(error)
+        except (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError) as error:
+            yield f"/{place}", f"unreadable: {error}"
+
+
+def open_file(path: Path) -> h5py.File:
+    """Open the HDF5 file of a history for reading and check that it is one.
+
+    No HDF5 lock is taken: files are replaced, never written in place.
+
+    Raises:
+        MissingPathError: nothing there.
+        UsageError: a folder.
+        HistoryDamagedError: truncated, not HDF5, or not a history.
+        HistoryVersionError: written by a newer version.
+        StorageError: it may not be read.
+    """
+    where = str(path)
+    if path.is_dir():
+        msg = f"{where}: expected a history file, got a folder. Name the .h5 file in it."
+        raise UsageError(msg)
+    try:
+        with path.open("rb") as raw:
+            start = raw.read(len(SIGNATURE))
+    except FileNotFoundError as error:
+        kept = beside(path, ".bak")
+        step = f"Its backup {kept.name} is there: `warmstart history verify --restore {where}` brings it back." if kept.exists() else "Check the path."
+        msg = f"{where}: expected a history file, got nothing there. {step}"
+        raise MissingPathError(msg) from error
+    except OSError as error:
+        msg = f"{where}: expected a history that may be read, got: {error.strerror}. Check the permissions."
+        raise StorageError(msg) from error
+    if start != SIGNATURE:
+        got = "an empty file" if not start else "a file that is not HDF5"
+        msg = f"{where}: expected a history, got {got}. {hint(where)}"
+        raise HistoryDamagedError(msg)
+    with damage(path):
+        file = h5py.File(path, "r", locking=False)
+        try:
+            if get_text(file, "format") != FORMAT:
+                msg = f"{where}: expected an HDF5 file with format {FORMAT!r}, got {get_text(file, 'format')!r}. {hint(where)}"
+                raise HistoryDamagedError(msg)
+            version(file, "history", where)
+        except BaseException:
+            file.close()
+            raise
+    return file
+
+
+@contextlib.contextmanager
+def damage(path: Path) -> Iterator[None]:
+    """Turn whatever reading a broken file raises into HistoryDamagedError, which names the way back."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError, IndexError, MemoryError) as error:
+        text = str(error)
+        got = "a truncated one" if "truncated file" in text else f"a damaged one ({text.strip()[:200]})"
+        msg = f"{path}: expected a whole history file, got {got}. {hint(str(path))}"
+        raise HistoryDamagedError(msg) from error
+
+
+def hint(where: str) -> str:
+    """Say how a damaged file comes back."""
+    path = Path(where.split(":/")[0])
+    kept = beside(path, ".bak")
+    if kept.exists():
+        return f"Its backup is {kept}: `warmstart history verify --restore {path}` brings it back."
+    return f"There is no backup {kept.name} beside it for `warmstart history verify --restore`."
+
+
+def set_text(element: h5py.Group | h5py.Dataset, name: str, text: str) -> None:
+    """Write an attribute as UTF-8 of fixed length (HDF5's strings of variable length have no checksum)."""
+    data = text.encode()
+    element.attrs.create(name, np.array(data, dtype=h5py.string_dtype("utf-8", max(len(data), 1))))
+
+
+def get_text(element: h5py.Group | h5py.Dataset, name: str) -> str | None:
+    """Read a text attribute, or None where it is missing."""
+    value = element.attrs.get(name)
+    return bytes(value).decode() if isinstance(value, bytes) else value if isinstance(value, str) else None
+
+
+def _compare(element: h5py.Dataset, found: int, at: str) -> None:
+    stored = element.attrs.get("crc32")
+    if stored is None or int(stored) != found:
+        msg = f"{at}: expected checksum {stored}, got {found}: the bytes were altered. {hint(at)}"
+        raise HistoryDamagedError(msg)

@@ -1,0 +1,235 @@
+"""Evaluations as columns: what the file holds and what array code reads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import HistoryDamagedError
+from history_store.layout import hint, mark, read, reader, write_array, write_json
+from history_store.records import Config, Evaluation, Status
+
+STATUSES = tuple(Status)
+"""Codes of the column `status`: 0 ok, 1 diverged, 2 crashed, 3 timeout, 4 oom."""
+_HAS_ERROR = np.array([status.has_error for status in STATUSES])
+_CODES = {status: code for code, status in enumerate(STATUSES)}
+DTYPES = {
+    "dataset": "<i4",
+    "config": "<i4",
+    "error": "<f8",
+    "status": "|i1",
+    "duration": "<f8",
+    "seed": "<i8",
+    "origin": "<i4",
+    "curve_end": "<i8",
+    "curve_step": "<i8",
+    "curve_error": "<f8",
+}
+_CURVE = ("curve_end", "curve_step", "curve_error")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvaluationTable:
+    """All evaluations of a history, one row each, in the order in which they were appended; arrays are read-only.
+
+    Attributes:
+        dataset: `n` index into the history's datasets.
+        config: `n` index into its configurations.
+        error: `n` float64 in [0, 1], NaN where the status carries none.
+        status: `n` index into `STATUSES`.
+        duration: `n` seconds, NaN = unknown.
+        seed: `n`, -1 = unknown.
+        origin: `n` index into `origins`.
+        curve_end: `n`; the curve of row i is `curve_end[i - 1]:curve_end[i]` of the next two.
+        curve_step: updates, all curves one after the other.
+        curve_error: validation errors, likewise.
+        origins: the distinct origins.
+    """
+
+    dataset: NDArray[np.int32]
+    config: NDArray[np.int32]
+    error: NDArray[np.float64]
+    status: NDArray[np.int8]
+    duration: NDArray[np.float64]
+    seed: NDArray[np.int64]
+    origin: NDArray[np.int32]
+    curve_end: NDArray[np.int64]
+    curve_step: NDArray[np.int64]
+    curve_error: NDArray[np.float64]
+    origins: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def curve(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Give the updates and the validation errors of one row's learning curve."""
+        part = slice(int(self.curve_end[row - 1]) if row else 0, int(self.curve_end[row]))
+        return self.curve_step[part], self.curve_error[part]
+
+    def errors(self, m: int, c: int) -> NDArray[np.float64]:
+        """Average over seeds.
+
+        Args:
+            m: number of datasets.
+            c: number of configurations.
+
+        Returns: `m x c` float64; NaN where no evaluation carries an error.
+        """
+        rows = _HAS_ERROR[self.status]
+        cell = self.dataset[rows].astype(np.int64) * c + self.config[rows]
+        total = np.bincount(cell, weights=self.error[rows], minlength=m * c)
+        count = np.bincount(cell, minlength=m * c)
+        means = np.full(m * c, np.nan)
+        np.divide(total, count, out=means, where=count > 0)
+        return means.reshape(m, c)
+
+    def without_dataset(self, index: int) -> "EvaluationTable":
+        """Leave out the rows of one dataset and close the gap in the numbering."""
+        keep = self.dataset != index
+        starts = np.concatenate([[0], self.curve_end[:-1]]).astype(np.int64) if len(self) else self.curve_end
+        lengths = self.curve_end - starts
+        points = np.repeat(keep, lengths)
+        dataset = self.dataset[keep]
+        return frozen(
+            {name: getattr(self, name)[keep] for name in DTYPES if name not in (*_CURVE, "dataset")}
+            | {
+                "dataset": np.where(dataset > index, dataset - 1, dataset),
+                "curve_end": np.cumsum(lengths[keep]),
+                "curve_step": self.curve_step[points],
+                "curve_error": self.curve_error[points],
+            },
+            self.origins,
+        )
+
+    def records(self, names: Sequence[str], configs: Sequence[Config], rows: NDArray[np.int64]) -> list[Evaluation]:
+        """Build the records of some rows.
+
+        Args:
+            names: of the datasets, by index.
+            configs: by index.
+            rows: which, in the order wanted.
+        """
+        dataset, config, status, seed = (a[rows].tolist() for a in (self.dataset, self.config, self.status, self.seed))
+        error, duration, origin = (a[rows].tolist() for a in (self.error, self.duration, self.origin))
+        steps, errors = self.curve_step.tolist(), self.curve_error.tolist()
+        ends = self.curve_end[rows].tolist()
+        starts = np.where(rows > 0, self.curve_end[rows - 1], 0).tolist() if len(rows) else []
+        return [
+            Evaluation(
+                dataset=names[dataset[i]],
+                config=configs[config[i]],
+                error=error[i],
+                status=STATUSES[status[i]],
+                duration=duration[i],
+                seed=None if seed[i] < 0 else seed[i],
+                curve=tuple(zip(steps[starts[i] : ends[i]], errors[starts[i] : ends[i]], strict=True)),
+                origin=self.origins[origin[i]],
+            )
+            for i in range(len(rows))
+        ]
+
+
+def frozen(columns: dict[str, Any], origins: tuple[str, ...]) -> EvaluationTable:
+    """Make a table of columns, cast to their types and closed to writing."""
+    arrays = {name: np.ascontiguousarray(columns[name], dtype=np.dtype(DTYPES[name])) for name in DTYPES}
+    for array in arrays.values():
+        array.setflags(write=False)
+    return EvaluationTable(**arrays, origins=origins)
+
+
+def empty() -> EvaluationTable:
+    """Make a table without rows."""
+    return frozen({name: np.zeros(0) for name in DTYPES}, ())
+
+
+def extended(
+    table: EvaluationTable, evaluations: Sequence[Evaluation], datasets: Sequence[int], configs: Sequence[int]
+) -> EvaluationTable:
+    """Append rows.
+
+    Args:
+        table: stays as it is.
+        evaluations: `k` records.
+        datasets: `k` indices of their datasets.
+        configs: `k` indices of their configurations.
+    """
+    if not evaluations:
+        return table
+    origins = {name: index for index, name in enumerate(table.origins)}
+    origin = [origins.setdefault(e.origin, len(origins)) for e in evaluations]
+    first = int(table.curve_end[-1]) if len(table) else 0
+    lengths = np.fromiter((len(e.curve) for e in evaluations), np.int64, len(evaluations))
+    points = [point for e in evaluations for point in e.curve]
+    added: dict[str, Any] = {
+        "dataset": datasets,
+        "config": configs,
+        "error": [e.error for e in evaluations],
+        "status": [_CODES[e.status] for e in evaluations],
+        "duration": [e.duration for e in evaluations],
+        "seed": [-1 if e.seed is None else e.seed for e in evaluations],
+        "origin": origin,
+        "curve_end": first + np.cumsum(lengths),
+        "curve_step": [step for step, _ in points],
+        "curve_error": [error for _, error in points],
+    }
+    columns = {name: np.concatenate([getattr(table, name), np.asarray(added[name], DTYPES[name])]) for name in DTYPES}
+    return frozen(columns, tuple(origins))
+
+
+def write_table(parent: h5py.Group, key: str, table: EvaluationTable) -> None:
+    """Write a table as one element with an array a column."""
+    group = parent.create_group(key)
+    mark(group, "evaluations")
+    for name in DTYPES:
+        write_array(group, name, getattr(table, name))
+    write_json(group, "origins", list(table.origins))
+
+
+@reader("evaluations", "1")
+def read_table(group: h5py.Group, at: str) -> EvaluationTable:
+    """Read a table; lengths and kinds are checked here, references by whoever knows the datasets."""
+    where = at.split(":/")[0]
+    columns = {name: read(group, name, "array", where) for name in DTYPES}
+    origins = tuple(read(group, "origins", "json", where))
+    lengths = {len(columns[name]) for name in DTYPES if name not in ("curve_step", "curve_error")}
+    points = {len(columns["curve_step"]), len(columns["curve_error"])}
+    kinds = all(columns[name].ndim == 1 and columns[name].dtype == np.dtype(DTYPES[name]) for name in DTYPES)
+    last = int(columns["curve_end"][-1]) if len(columns["curve_end"]) else 0
+    if len(lengths) != 1 or points != {last} or not kinds:
+        msg = f"{at}: expected columns of one length and of the types of the format, got lengths {sorted(lengths)} and {sorted(points)} curve points. {hint(at)}"
+        raise HistoryDamagedError(msg)
+    return frozen(columns, origins)
+
+
+def table_faults(table: EvaluationTable, m: int, c: int) -> list[str]:
+    """Find rows that point nowhere or carry impossible values.
+
+    Args:
+        table: of any content.
+        m: number of datasets.
+        c: number of configurations.
+
+    Returns: one line a kind of fault.
+    """
+    lengths = np.diff(table.curve_end, prepend=0)
+    known = (table.status >= 0) & (table.status < len(STATUSES))
+    carries = _HAS_ERROR[np.where(known, table.status, 0)]
+    with np.errstate(invalid="ignore"):
+        in_range = (table.error >= 0) & (table.error <= 1)
+    faulty = {
+        "point to no dataset": (table.dataset < 0) | (table.dataset >= m),
+        "point to no configuration": (table.config < 0) | (table.config >= c),
+        "point to no origin": (table.origin < 0) | (table.origin >= len(table.origins)),
+        "have an unknown status": ~known,
+        "have an error that does not fit their status": known & np.where(carries, ~in_range, ~np.isnan(table.error)),
+        "have a negative duration": table.duration < 0,
+        "have a seed below -1": table.seed < -1,
+        "have a curve that ends before it starts": lengths < 0,
+    }
+    return [f"{int(rows.sum())} evaluations {what}" for what, rows in faulty.items() if rows.any()]
+
+
+assert {f.name for f in fields(EvaluationTable)} == {*DTYPES, "origins"}  # noqa: S101 - the format in two places

@@ -1,0 +1,153 @@
+"""The order in which the files of a history are written, so that a stop at any moment loses nothing acknowledged.
+
+A new file is written beside the old one, synced, read back, copied to what becomes the backup, and synced again:
+all room is taken before anything is replaced. Then it takes the old one's place, the copy takes the backup's place,
+and only then the journal goes. Backup and journal together hold every acknowledged operation at every moment, and so
+do file and journal.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from history_store import durable
+from history_store.base import check_base, read_identity
+from history_store.durable import beside
+from history_store.errors import HistoryReadOnlyError, MissingPathError, StorageError, UsageError
+from history_store.journal import JournalText, JournalWriter
+
+_WRITE_BITS = 0o222
+
+
+class Files:
+    """File, backup and journal of a history in the hands of its one writer.
+
+    Args:
+        path: of the history, links resolved.
+        identity: id and serial number of the file.
+        text: what its journal holds.
+    """
+
+    def __init__(self, path: Path, identity: tuple[str, int], text: JournalText) -> None:
+        self.path = path
+        self.backup = beside(path, ".bak")
+        self.journal = beside(path, ".journal")
+        self.journal_lines = len(text.operations)
+        self._identity = identity
+        self._text = text
+        self._writer: JournalWriter | None = None
+        self._ready = False
+
+    def append(self, line: str) -> None:
+        """Write one operation to the journal, durably."""
+        with durable.storage_errors(self.path):
+            self._prepare()
+            if self._writer is None:
+                size = self._text.end if self.journal.exists() else 0
+                self._writer = JournalWriter(self.journal, self._identity[0], size=size, lines=self.journal_lines)
+            self._writer.append(line)
+            self.journal_lines = self._writer.lines
+
+    @contextlib.contextmanager
+    def replacing(self, *, keep_backup: bool) -> Iterator[Path]:
+        """Give the path of a temporary file, which takes the place of the history at the end.
+
+        Args:
+            keep_backup: leave the backup, with the journal that belongs to it, as it was before; the next write
+                brings it up to date.
+        """
+        with durable.storage_errors(self.path):
+            if keep_backup:
+                self._prepare()
+            with install(self.path, backup=None if keep_backup else self.backup) as temporary:
+                yield temporary
+            self.close()
+            if not keep_backup and self.journal.exists():
+                durable.remove(self.journal)
+                durable.sync_folder(self.path.parent)
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _prepare(self) -> None:
+        """Before the first write: finish what a writer that was stopped has left."""
+        if self._ready:
+            return
+        folder = self.path.parent
+        for suffix in (".tmp", ".bak.tmp"):
+            if beside(self.path, suffix).exists():
+                durable.remove(beside(self.path, suffix))
+        durable.sync_folder(folder)  # its last rename may not be on the disk
+        if not self._backup_is_current():
+            check_base(self.path)
+            durable.copy(self.path, beside(self.path, ".bak.tmp"))
+            durable.replace(beside(self.path, ".bak.tmp"), self.backup)
+            durable.sync_folder(folder)
+            if self._text.operations and not self._text.after(self._identity[1]):
+                durable.remove(self.journal)
+                durable.sync_folder(folder)
+                self.journal_lines = 0
+        self._ready = True
+
+    def _backup_is_current(self) -> bool:
+        try:
+            return read_identity(self.backup) == self._identity
+        except (StorageError, MissingPathError):
+            return False
+
+
+@contextlib.contextmanager
+def install(target: Path, *, backup: Path | None) -> Iterator[Path]:
+    """Give the path of a temporary file and put it in the place of `target`, with a copy as backup.
+
+    Args:
+        target: need not exist.
+        backup: where the copy goes; None = no copy.
+
+    Raises:
+        StorageError: as `durable.storage_errors` tells; target and backup are then as before.
+    """
+    temporary, copied = beside(target, ".tmp"), beside(target, ".bak.tmp")
+    with durable.storage_errors(target):
+        try:
+            yield temporary
+            if target.exists():
+                temporary.chmod(target.stat().st_mode & 0o7777)
+            durable.sync_file(temporary)
+            check_base(temporary)
+            if backup is not None:
+                durable.copy(temporary, copied)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            copied.unlink(missing_ok=True)
+            raise
+        durable.replace(temporary, target)
+        durable.sync_folder(target.parent)
+        if backup is not None:
+            durable.replace(copied, backup)
+            durable.sync_folder(target.parent)
+
+
+def check_may_write(path: Path, *, new: bool = False) -> None:
+    """Check that a file, and the folder around it, may be written; their write bits count for the superuser too.
+
+    Raises:
+        MissingPathError: the folder does not exist.
+        UsageError: `new`, and a folder has that name.
+        HistoryReadOnlyError: not to be written.
+    """
+    folder = path.parent
+    if not folder.is_dir():
+        msg = f"{path}: expected a path in an existing folder, got {folder}, which is none. Create it first."
+        raise MissingPathError(msg)
+    if new and path.is_dir():
+        msg = f"{path}: expected the name of a file, got a folder. Name a .h5 file in it."
+        raise UsageError(msg)
+    for place, what in ((folder, "folder"), *(() if new else ((path, "file"),))):
+        if not place.stat().st_mode & _WRITE_BITS or not os.access(place, os.W_OK):
+            msg = f"{path}: expected a {what} that may be written, got a read-only one. Open it for reading, or copy the history to a place of yours."
+            raise HistoryReadOnlyError(msg)
