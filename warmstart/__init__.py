@@ -1,1 +1,43 @@
-"""Warm starts for hyperparameter search on image datasets."""
+"""Warm starts for hyperparameter search on image datasets.
+
+Names load on first use: ``import warmstart`` costs no numpy, h5py or torch.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from warmstart.api import answer, neighbours, suggest
+    from warmstart.suggestion import Answer, Confidence, InitialDesign, Neighbour
+
+    __version__: str
+
+_HOMES = {
+    "Answer": "warmstart.suggestion",
+    "Confidence": "warmstart.suggestion",
+    "InitialDesign": "warmstart.suggestion",
+    "Neighbour": "warmstart.suggestion",
+    "answer": "warmstart.api",
+    "neighbours": "warmstart.api",
+    "suggest": "warmstart.api",
+}
+
+__all__ = ["Answer", "Confidence", "InitialDesign", "Neighbour", "__version__", "answer", "neighbours", "suggest"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("warmstart")
+    if name not in _HOMES:
+        msg = f"module 'warmstart' has no attribute {name!r}"
+        raise AttributeError(msg)
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted({*globals(), *__all__})

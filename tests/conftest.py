@@ -1,0 +1,83 @@
+"""A tiny history with a model of random weights, and pictures to ask about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stripes import pictures, write_folder
+
+
+@dataclass(frozen=True, slots=True)
+class Tiny:
+    """Files of the tiny history; tests that write take a copy."""
+
+    history: Path
+    model: Path
+    names: tuple[str, ...]
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """Make a history of six datasets in three groups over eight configurations, and a model that fits it."""
+    from history_store.history import History
+    from history_store.images import ImageSet
+    from history_store.records import DatasetInfo, Evaluation
+    from history_store.space import dump_space, sobol_configs, target_space
+    from history_store.splits import split_codes
+    from metafeat.model import MetaFeatureModel
+    from metafeat.spec import ModelSpec, space_digest
+    from warmstart.embedding import embed_history
+    from warmstart.model_file import read_header
+
+    folder = tmp_path_factory.mktemp("tiny")
+    space = target_space("compact")
+    configs = sobol_configs(space, 8)
+    rng = np.random.default_rng(0)
+    names = tuple(f"stripes{i}" for i in range(6))
+    path, model_file = folder / "tiny.h5", folder / "tiny.safetensors"
+    with History.create(path, dump_space(space), configs=configs) as history:
+        for kind, name in enumerate(names):
+            images, labels = pictures(kind)
+            codes, seed = split_codes(labels)
+            train, val, test = (int((codes == code).sum()) for code in (0, 1, 2))
+            info = DatasetInfo(name, f"group{kind // 2}", train, val, test, 4, split_seed=seed, source="made in a test")
+            history.add_dataset(info, ImageSet(images, labels, ("a", "b", "c", "d")), codes)
+            errors = rng.uniform(0.1, 0.9, len(configs)).round(3)
+            history.extend(
+                Evaluation(name, config, float(error), seed=1, duration=1.5, origin="test")
+                for config, error in zip(configs, errors, strict=True)
+            )
+        header = {
+            "history_id": history.id,
+            "space_digest": space_digest(history.space_json),
+            "history_revision": history.revision,
+        }
+        MetaFeatureModel.random(ModelSpec(tau=50)).save(model_file, header)
+        model = read_header(model_file)
+        history.set_embeddings(model.hash, embed_history(history, history.names, model))
+    return Tiny(path, model_file, names)
+
+
+@pytest.fixture(autouse=True)
+def _no_user_files(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Keep tests off the user's cache and settings."""
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
+    monkeypatch.delenv("WARMSTART_HISTORY", raising=False)
+    monkeypatch.delenv("WARMSTART_MODEL", raising=False)
+
+
+@pytest.fixture
+def use_tiny(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Tiny:
+    """Let the tiny history and model be the ones that nobody names."""
+    monkeypatch.setenv("WARMSTART_HISTORY", str(tiny.history))
+    monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
+    return tiny
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a folder of forty pictures in four classes."""
+    return write_folder(tmp_path_factory.mktemp("data") / "photos", *pictures(9))

@@ -1,0 +1,291 @@
+"""The questions that can be asked: what to try first on a dataset, and what it resembles."""
+
+import logging
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs
+from bo.strategies import STRATEGIES, Choice
+from bo.typicality import judge_typicality, nearest_other_group
+from history_store.errors import UsageError
+from history_store.images import ImageSource
+from history_store.space import natural
+from warmstart.embedding import embed_source
+from warmstart.locations import history_path, model_path
+from warmstart.session import Memory, load_memory
+from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
+
+PathLike = str | os.PathLike[str]
+LEAST_NEIGHBOURS = 3
+_log = logging.getLogger("warmstart")
+
+
+def suggest(
+    path: PathLike | None = None,
+    *,
+    images: Any = None,
+    labels: Any = None,
+    k: int = 3,
+    history: PathLike | None = None,
+    model: PathLike | None = None,
+    strategy: str | None = None,
+    exclude_group: str | Collection[str] | None = None,
+    skip_broken: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+    cache: bool = True,
+) -> list[InitialDesign]:
+    """Suggest k configurations for a dataset, best first; arguments and refusals as in `answer`.
+
+    What a person should hear (a query far from everything, pictures left out) is logged by the logger ``warmstart``.
+    """
+    found = answer(
+        path,
+        images=images,
+        labels=labels,
+        k=k,
+        history=history,
+        model=model,
+        strategy=strategy,
+        exclude_group=exclude_group,
+        skip_broken=skip_broken,
+        seed=seed,
+        device=device,
+        threads=threads,
+        cache=cache,
+    )
+    for note in found.notes:
+        _log.warning(note)
+    return list(found.suggestions)
+
+
+def neighbours(
+    path: PathLike | None = None,
+    *,
+    images: Any = None,
+    labels: Any = None,
+    k: int = 10,
+    history: PathLike | None = None,
+    model: PathLike | None = None,
+    exclude_group: str | Collection[str] | None = None,
+    skip_broken: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+    cache: bool = True,
+) -> list[Neighbour]:
+    """List the k datasets of the history that a dataset resembles most, nearest first; all where there are fewer.
+
+    Arguments and refusals as in `answer`.
+    """
+    found = answer(
+        path,
+        images=images,
+        labels=labels,
+        k=1,
+        n_neighbours=k,
+        history=history,
+        model=model,
+        exclude_group=exclude_group,
+        skip_broken=skip_broken,
+        seed=seed,
+        device=device,
+        threads=threads,
+        cache=cache,
+    )
+    for note in found.notes:
+        _log.warning(note)
+    return list(found.neighbours[:k])
+
+
+def answer(
+    path: PathLike | None = None,
+    *,
+    images: Any = None,
+    labels: Any = None,
+    k: int = 3,
+    n_neighbours: int = LEAST_NEIGHBOURS,
+    history: PathLike | None = None,
+    model: PathLike | None = None,
+    strategy: str | None = None,
+    exclude_group: str | Collection[str] | None = None,
+    skip_broken: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+    cache: bool = True,
+) -> Answer:
+    """Say all that the history knows about a dataset: neighbours, configurations, confidence.
+
+    Args:
+        path: a folder, idx files, CIFAR binaries, ``.npz``, ``FILE.h5::name``, ``sklearn:digits``, ``torchvision:NAME``.
+        images: instead of a path: `n x h x w [x c]` uint8, uint16, bool or floats in [0, 1]; or a torch Dataset.
+        labels: `n` class labels of `images`; a Dataset has its own.
+        k: how many configurations.
+        n_neighbours: how many datasets to list at least.
+        history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
+        model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
+        strategy: ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the evaluation,
+            and the portfolio where the dataset is far from everything.
+        exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
+            (``FILE.h5::name``) never answers for itself.
+        skip_broken: go on without pictures that cannot be decoded, and name them in `notes`.
+        seed: of the images chosen.
+        device: where the network runs: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        threads: CPU threads of the network; torch decides when left out.
+        cache: keep and use meta-features in the cache folder.
+
+    Raises:
+        UsageError: arguments that do not fit together, k larger than the number of configurations.
+        MissingPathError: a path that is not there.
+        DataError: images or labels that cannot be used.
+        StorageError: a history or model that is damaged, of another version, or that do not belong together.
+    """
+    _check_arguments(k, n_neighbours, strategy, seed)
+    memory = load_memory(history_path(history), model_path(model), device=device, threads=threads)
+    if k > len(memory.configs):
+        msg = f"-k: expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
+        raise UsageError(msg)
+    groups = (exclude_group,) if isinstance(exclude_group, str) else tuple(exclude_group or ())
+    source = open_query(path, images, labels)
+    rows = memory.rows_without(groups, own_name(source, memory))
+    fingerprint = source.fingerprint("listing")
+    vector, broken = embed_source(
+        source,
+        memory.model,
+        fingerprint=fingerprint,
+        seed=seed,
+        skip_broken=skip_broken,
+        cache=cache,
+        device=device,
+        threads=threads,
+    )
+    distances = distances_to(vector, memory, rows)
+    confidence = judge_query(memory, rows, distances)
+    is_far = not confidence.typical and confidence.distance_percentile is not None
+    chosen = strategy or (WITHOUT_DISTANCES if is_far else WITH_DISTANCES)
+    choices = designs(memory.errors[rows], distances, k, strategy=chosen)
+    notes = [*memory.notes, *(f"left out {picture.path}: {picture.reason}" for picture in broken)]
+    if not confidence.typical:
+        notes.append(confidence.note)
+    return Answer(
+        dataset=DatasetSummary(source.location, len(source), len(np.unique(source.labels)), fingerprint),
+        neighbours=_neighbours(memory, rows, distances, choices, n_neighbours),
+        suggestions=tuple(_design(memory, rows, choice, chosen) for choice in choices),
+        strategy=chosen,
+        confidence=confidence,
+        history=str(memory.path),
+        model=str(memory.model.path),
+        seed=seed,
+        space_json=memory.space_json,
+        notes=tuple(notes),
+    )
+
+
+def open_query(path: PathLike | None, images: Any, labels: Any) -> ImageSource:
+    """Open what a caller gave: a path, arrays, or a torch Dataset.
+
+    Raises:
+        UsageError: neither or both of path and images.
+    """
+    from history_store.images import open_arrays, open_images, open_torch_dataset
+
+    if (path is None) == (images is None):
+        msg = (
+            f"suggest: expected either a path or images, got {'neither' if path is None else 'both'}. Give one of them."
+        )
+        raise UsageError(msg)
+    if path is not None:
+        if labels is not None:
+            msg = "suggest: expected labels with images only, got labels beside a path. The path has its own."
+            raise UsageError(msg)
+        return open_images(os.fspath(path))
+    if (
+        labels is None
+        and not hasattr(images, "shape")
+        and hasattr(images, "__getitem__")
+        and hasattr(images, "__len__")
+    ):
+        return open_torch_dataset(images)
+    return open_arrays(images, labels)
+
+
+def own_name(source: ImageSource, memory: Memory) -> str | None:
+    """Give the query's name in the history where it is one of its datasets."""
+    if source.layout != "history":
+        return None
+    file, _, name = source.location.rpartition("::")
+    try:
+        same = Path(file).samefile(memory.path)
+    except OSError:
+        return None
+    return name if same else None
+
+
+def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Give the Euclidean distances from a meta-feature to rows of the memory, in their order."""
+    kept = {memory.names[row] for row in rows}
+    found = dict(memory.index.search(vector, len(rows), exclude=[name for name in memory.names if name not in kept]))
+    return np.array([found[memory.names[row]] for row in rows])
+
+
+def judge_query(memory: Memory, rows: NDArray[np.int64], distances: NDArray[np.float64]) -> Confidence:
+    """Say where the query's nearest distance lies among the history's own leave-one-group-out ones."""
+    own = nearest_other_group(memory.between[np.ix_(rows, rows)], [memory.groups[row] for row in rows])
+    verdict = judge_typicality(float(distances.min()), own)
+    nearest = f"{memory.names[rows[int(distances.argmin())]]!r} at distance {verdict.nearest:.3g}"
+    if verdict.percentile is None:
+        note = f"Confidence unknown: the history has no two groups to compare with; the nearest dataset is {nearest}."
+    elif verdict.is_typical:
+        note = f"Typical: the nearest dataset, {nearest}, is as near as the history's own are to each other (percentile {verdict.percentile:.0f})."
+    else:
+        note = (
+            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit:.3g}, the 95th percentile of the "
+            "history's own. Its configurations say little; the portfolio does well on all datasets."
+        )
+    return Confidence(verdict.is_typical, verdict.percentile, note)
+
+
+def _neighbours(
+    memory: Memory, rows: NDArray[np.int64], distances: NDArray[np.float64], choices: Sequence[Choice], least: int
+) -> tuple[Neighbour, ...]:
+    """List the nearest datasets, at least those used."""
+    order = np.argsort(distances, kind="stable")
+    used = {choice.neighbour for choice in choices}
+    listed = [int(row) for rank, row in enumerate(order) if rank < least or int(row) in used]
+    return tuple(
+        Neighbour(memory.names[rows[row]], float(distances[row]), _best(memory.errors[rows[row]])) for row in listed
+    )
+
+
+def _best(errors: NDArray[np.float64]) -> float | None:
+    return None if np.isnan(errors).all() else float(np.nanmin(errors))
+
+
+def _design(memory: Memory, rows: NDArray[np.int64], choice: Choice, strategy: str) -> InitialDesign:
+    """Turn a choice of rows into a configuration with its origin."""
+    config = dict(memory.configs[choice.row])
+    if choice.neighbour is None:
+        how = {"average-rank": "best average rank over all datasets"}.get(
+            strategy, "adds most over all datasets (portfolio)"
+        )
+        return InitialDesign(config, natural(config), why=how)
+    name = memory.names[rows[choice.neighbour]]
+    why = f"reached error {choice.source_error:.3g} on {name}, at distance {choice.distance:.3g}"
+    return InitialDesign(config, natural(config), name, choice.distance, choice.source_error, why=why)
+
+
+def _check_arguments(k: int, n_neighbours: int, strategy: str | None, seed: int) -> None:
+    for name, value, least in (("k", k, 1), ("n_neighbours", n_neighbours, 1), ("seed", seed, 0)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            msg = f"{name}: expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
+            raise UsageError(msg)
+    if strategy is not None and strategy not in STRATEGIES:
+        msg = f"--strategy: expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
+        raise UsageError(msg)

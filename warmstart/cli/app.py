@@ -1,0 +1,86 @@
+"""The tree of commands."""
+
+from typing import Annotated
+
+import typer
+
+from warmstart.cli import collect, evaluations, inspect, maintain, suggest, train
+
+app = typer.Typer(
+    name="warmstart",
+    help="Find the datasets that yours resembles, and start from what won there.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+history = typer.Typer(help="Make, fill, look at and repair a history.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(history, name="history")
+
+
+def example(*lines: str) -> str:
+    """Format the example that ends a command's help."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        import warmstart
+
+        typer.echo(f"warmstart {warmstart.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=lambda value: _show_version(wanted=value), help="Show the version."
+        ),
+    ] = False,
+) -> None:
+    """Find the datasets that yours resembles, and start from what won there."""
+
+
+app.command(
+    "suggest",
+    epilog=example(
+        "warmstart suggest --dataset photos/", "warmstart suggest --dataset sklearn:digits -k 5 --format json"
+    ),
+)(suggest.suggest)
+app.command("neighbours", epilog=example("warmstart neighbours --dataset photos/ -k 5"))(suggest.neighbours)
+app.command("train", epilog=example("warmstart train --history mine.h5 --extractor adf --out mine.safetensors"))(
+    train.train
+)
+
+history.command("create", epilog=example("warmstart history create mine.h5 --space compact --configs 64"))(
+    maintain.create
+)
+history.command("add", epilog=example("warmstart history add mine.h5 --dataset photos/ --name photos --group photos"))(
+    evaluations.add
+)
+history.command(
+    "record",
+    epilog=example(
+        "warmstart history record mine.h5 --dataset photos \\",
+        '    --config \'{"log10_learning_rate": -3.0, "batch_size": 16}\' --error 0.12',
+    ),
+)(evaluations.record)
+history.command(
+    "collect", epilog=example("warmstart history collect manifests/*.toml --history mine.h5 --configs 64 --budget 3h")
+)(collect.collect)
+history.command("import", epilog=example("warmstart history import mine.h5 --from runs.csv"))(evaluations.import_)
+history.command("export", epilog=example("warmstart history export mine.h5 --out runs.parquet"))(evaluations.export)
+history.command("list", epilog=example("warmstart history list", "warmstart history list mine.h5 --format json"))(
+    inspect.list_
+)
+history.command("show", epilog=example("warmstart history show photos --history mine.h5"))(inspect.show)
+history.command("remove", epilog=example("warmstart history remove mine.h5 photos --yes"))(evaluations.remove)
+history.command("verify", epilog=example("warmstart history verify mine.h5"))(maintain.verify)
+history.command("compact", epilog=example("warmstart history compact mine.h5 --drop-images --out small.h5"))(
+    maintain.compact
+)
+history.command("upgrade", epilog=example("warmstart history upgrade old.h5"))(maintain.upgrade)

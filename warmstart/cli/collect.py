@@ -1,0 +1,78 @@
+"""`history collect`: measure configurations on datasets."""
+
+from typing import Annotated
+
+import typer
+
+from warmstart.cli.options import (
+    Format,
+    FormatOption,
+    QuietOption,
+    SeedOption,
+    VerboseOption,
+)
+from warmstart.cli.shell import Shell
+
+
+def collect(
+    manifests: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MANIFEST]...", help="TOML files, or folders of them; none: all datasets with images."),
+    ] = None,
+    *,
+    history: Annotated[str, typer.Option("--history", help="The history file; made where it is not there.")],
+    configs: Annotated[int, typer.Option("--configs", min=1, help="How many shared configurations.")] = 64,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 2,
+    budget: Annotated[str | None, typer.Option("--budget", help="Begin no run after so long, e.g. 3h, 90m.")] = None,
+    target_budget: Annotated[
+        str, typer.Option("--target-budget", help="Length of one training run, by name: compact-400 or paper.")
+    ] = "compact-400",
+    space: Annotated[
+        str, typer.Option("--space", help="For a new history: compact, paper or a ConfigSpace JSON file.")
+    ] = "compact",
+    root: Annotated[str | None, typer.Option("--root", help="Folder below which the manifests' images lie.")] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch what is missing, where a manifest says how.")
+    ] = False,
+    fraction: Annotated[
+        list[float] | None, typer.Option("--fraction", help="Part of the training split, in (0, 1]; may be repeated.")
+    ] = None,
+    replicates: Annotated[int, typer.Option("--replicates", min=1, help="Seeds a configuration.")] = 1,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=1, help="Give one run up after so many seconds.")
+    ] = None,
+    shards: Annotated[str | None, typer.Option("--shards", help="Folder for text shards of finished blocks.")] = None,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Measure the same configurations on every dataset. Goes on where it was stopped, even by a kill."""
+    import math
+    from pathlib import Path
+
+    from warmstart.collection import collect_into
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    with shell.progress("collecting") as show:
+        report = collect_into(
+            Path(history),
+            [Path(manifest) for manifest in manifests or ()],
+            space=space,
+            root=root,
+            download=download,
+            fractions=tuple(fraction or (1.0,)),
+            configs=configs,
+            replicates=replicates,
+            seed=seed,
+            target_budget=target_budget,
+            workers=workers,
+            device=None if device == "auto" else device,
+            time_budget=budget,
+            cell_timeout=math.inf if timeout is None else timeout,
+            shards=shards,
+            progress=show,
+        )
+    row = {name: value for name, value in report.items() if name != "datasets"}
+    shell.result({"schema_version": 1, **report}, [{"history": history, "datasets": len(report["datasets"]), **row}])

@@ -1,0 +1,196 @@
+"""`history add | record | remove | import | export`: what goes into a history and comes out of it."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warmstart.cli.options import (
+    DatasetOption,
+    Format,
+    FormatOption,
+    HistoryFile,
+    QuietOption,
+    SeedOption,
+    SkipBrokenOption,
+    VerboseOption,
+)
+from warmstart.cli.shell import Shell
+
+
+def add(
+    history: HistoryFile,
+    *,
+    dataset: DatasetOption,
+    name: Annotated[str, typer.Option("--name", help="Name of the dataset in the history.")],
+    group: Annotated[
+        str, typer.Option("--group", help="Its siblings: datasets that share images, drawers or a source.")
+    ],
+    what: Annotated[str, typer.Option("--what", help="One line on what the images show.")] = "",
+    licence: Annotated[str, typer.Option("--licence", help="As the source states it.")] = "not stated",
+    no_images: Annotated[bool, typer.Option("--no-images", help="Store the record only.")] = False,
+    skip_broken: SkipBrokenOption = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Add a dataset: its record, its parts, its images."""
+    from history_store.history import History
+    from history_store.images import open_images
+    from warmstart.contribution import add_source
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = history_path(history)
+    source = open_images(dataset)
+    with History.open(path, write=True) as opened:
+        info, broken = add_source(
+            opened,
+            source,
+            name=name,
+            group=group,
+            what=what,
+            licence=licence,
+            with_images=not no_images,
+            skip_broken=skip_broken,
+            seed=seed,
+        )
+    for picture in broken:
+        shell.note(f"left out {picture.path}: {picture.reason}")
+    row = {
+        "name": info.name,
+        "group": info.group,
+        "n_train": info.n_train,
+        "n_val": info.n_val,
+        "n_test": info.n_test,
+        "n_classes": info.n_classes,
+        "images": not no_images,
+        "left_out": len(broken),
+        "fingerprint": info.fingerprint,
+    }
+    shell.result({"schema_version": 1, "history": str(path), "dataset": row}, [row])
+
+
+def record(
+    history: HistoryFile,
+    *,
+    dataset: Annotated[str, typer.Option("--dataset", "-d", help="Name of the dataset in the history.")],
+    config: Annotated[str, typer.Option("--config", help="JSON object of hyperparameters, or @FILE.")],
+    error: Annotated[float | None, typer.Option("--error", help="Validation error in [0, 1].")] = None,
+    status: Annotated[str, typer.Option("--status", help="ok, diverged, crashed, timeout or oom.")] = "ok",
+    duration: Annotated[float | None, typer.Option("--duration", help="Seconds.")] = None,
+    curve: Annotated[str | None, typer.Option("--curve", help="JSON list of [update, error], or @FILE.")] = None,
+    origin: Annotated[str, typer.Option("--origin", help="Who measured it.")] = "record",
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the run.")] = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Record one run; it is on the disk when the command returns."""
+    from history_store.history import History
+    from warmstart.contribution import read_evaluation
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = history_path(history)
+    evaluation = read_evaluation(
+        dataset=dataset,
+        config=config,
+        error=error,
+        status=status,
+        duration=duration,
+        seed=seed,
+        curve=curve,
+        origin=origin,
+    )
+    with History.open(path, write=True) as opened:
+        opened.append(evaluation)
+        count = opened.n_evaluations
+    row = {"dataset": dataset, **evaluation.config, "error": error, "status": evaluation.status.value}
+    document = {
+        "schema_version": 1,
+        "history": str(path),
+        "n_evaluations": count,
+        "evaluation": {"dataset": dataset, "config": dict(evaluation.config), "error": error, "status": status},
+    }
+    shell.result(document, [row])
+
+
+def remove(
+    history: HistoryFile,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The dataset.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Take a dataset out, with its images and evaluations. Asks first, unless --yes."""
+    from history_store.errors import UsageError
+    from history_store.history import History
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = history_path(history)
+    with History.open(path) as opened:
+        opened.dataset(name)  # an unknown name is refused before anything is asked
+        count = len(opened.evaluations(name))
+    if not yes:
+        if not sys.stdin.isatty():
+            msg = f"history remove: expected --yes where nobody can be asked, got none. Add --yes to remove {name!r} with its {count} evaluations."
+            raise UsageError(msg)
+        if not typer.confirm(f"Remove {name!r} with its {count} evaluations from {path}?", err=True):
+            shell.note("Nothing removed.")
+            return
+    with History.open(path, write=True) as opened:
+        opened.remove_dataset(name)
+    row = {"removed": name, "n_evaluations": count}
+    shell.result({"schema_version": 1, "history": str(path), **row}, [row])
+
+
+def import_(
+    history: HistoryFile,
+    *,
+    source: Annotated[str, typer.Option("--from", help="A .csv or .parquet file as `history export` writes it.")],
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Read evaluations from CSV or Parquet, all or none."""
+    from history_store.exchange import import_evaluations
+
+    from history_store.history import History
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = history_path(history)
+    with History.open(path, write=True) as opened:
+        added = import_evaluations(opened, Path(source))
+        row = {"imported": added, "n_evaluations": opened.n_evaluations}
+    shell.result({"schema_version": 1, "history": str(path), "from": source, **row}, [row])
+
+
+def export(
+    history: HistoryFile,
+    *,
+    out: Annotated[str, typer.Option("--out", "-o", help="The .csv or .parquet file to write.")],
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Write all evaluations as CSV or Parquet."""
+    from history_store.exchange import export_evaluations
+
+    from history_store.history import History
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = history_path(history)
+    with History.open(path) as opened:
+        row = {"exported": export_evaluations(opened, Path(out)), "to": out}
+    shell.result({"schema_version": 1, "history": str(path), **row}, [row])

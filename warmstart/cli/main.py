@@ -1,0 +1,92 @@
+"""Run the command line: errors to messages and exit codes, interrupts, broken pipes, warnings."""
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+
+from warmstart.exit_codes import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    The result goes to stdout, everything else to stderr. An error is one line, or with ``--format json`` one object
+    ``{"error": {"type", "message", "exit_code"}}``; its traceback is shown under ``-vv`` alone.
+
+    Args:
+        argv: the arguments; those of the process when left out.
+
+    Returns: the exit code.
+    """
+    import typer
+
+    from warmstart.cli.app import app
+
+    args = list(sys.argv[1:] if argv is None else argv)
+    as_json, trace = _wants_json(args), _wants_trace(args)
+    misuse: type[Exception] = typer.BadParameter.__mro__[1]
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = app(args=args, prog_name="warmstart", standalone_mode=False)
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of our output left (`| head`): nothing is wrong, and the interpreter must not flush into the void.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except (KeyboardInterrupt, typer.Abort):
+        _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
+        return INTERRUPTED
+    except misuse as error:
+        message = getattr(error, "format_message", error.__str__)()
+        context = getattr(error, "ctx", None)
+        usage = "" if context is None else context.get_usage()
+        if not message:  # called without a command: the help has been asked for
+            sys.stderr.write(context.get_help() + "\n" if context else "")
+            return USAGE
+        _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
+        return USAGE
+    except Exception as error:  # noqa: BLE001  the last stop before the shell: whatever comes is reported, never a traceback
+        if trace:
+            import traceback
+
+            traceback.print_exc()
+        code = exit_code(error)
+        message = (
+            str(error)
+            if code != UNEXPECTED
+            else f"unexpected {type(error).__name__}: {error}. Run again with -vv and report it."
+        )
+        _report(type(error).__name__, message, code, as_json=as_json)
+        return code
+    return code if isinstance(code, int) else DONE
+
+
+def _report(kind: str, message: str, code: int, *, as_json: bool, prelude: str = "") -> None:
+    """Write one error to stderr."""
+    if as_json:
+        sys.stderr.write(json.dumps({"error": {"type": kind, "message": message, "exit_code": code}}) + "\n")
+    else:
+        sys.stderr.write(f"{prelude}\nerror: {message}\n" if prelude else f"error: {message}\n")
+    sys.stderr.flush()
+
+
+def _wants_json(args: Sequence[str]) -> bool:
+    """Tell whether errors shall be JSON, also where the command line itself cannot be read."""
+    pairs = zip(["", *args], args, strict=False)
+    return any(
+        arg in ("--format=json", "-fjson") or (before in ("--format", "-f") and arg == "json") for before, arg in pairs
+    )
+
+
+def _wants_trace(args: Sequence[str]) -> bool:
+    """Tell whether ``-vv`` was given, in any spelling."""
+    short = sum(arg.count("v") for arg in args if arg.startswith("-v") and set(arg[1:]) == {"v"})
+    return short + sum(arg == "--verbose" for arg in args) >= 2
+
+
+def _show_warning(message: Warning | str, *_place: object, **_more: object) -> None:
+    """Write a warning as one line without its place in the code."""
+    sys.stderr.write(f"warning: {message}\n")

@@ -1,0 +1,102 @@
+"""`history create | verify | compact | upgrade`: the file itself."""
+
+from typing import Annotated
+
+import typer
+
+from warmstart.cli.options import (
+    Format,
+    FormatOption,
+    HistoryArgument,
+    HistoryFile,
+    HistoryOption,
+    QuietOption,
+    SeedOption,
+    VerboseOption,
+)
+from warmstart.cli.shell import Shell
+
+
+def create(
+    history: HistoryFile,
+    *,
+    space: Annotated[str, typer.Option("--space", help="compact, paper or a ConfigSpace JSON file.")] = "compact",
+    configs: Annotated[
+        int, typer.Option("--configs", min=0, help="Shared Sobol configurations to write down at once.")
+    ] = 0,
+    stored_size: Annotated[int, typer.Option("--stored-size", min=8, help="Side of the stored images in pixels.")] = 32,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Make an empty history over a search space."""
+    from pathlib import Path
+
+    from history_store.errors import UsageError
+    from history_store.history import History
+    from history_store.space import load_space, sobol_configs
+    from warmstart.collection import space_text
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = Path(history)
+    if path.exists():
+        msg = f"{path}: expected a path where nothing lies, got an existing file. Choose another name; nothing was changed."
+        raise UsageError(msg)
+    text = space_text(space)
+    drawn = sobol_configs(load_space(text), configs, seed=seed) if configs else []
+    with History.create(path, text, configs=drawn, stored_size=stored_size) as made:
+        row = {"history": str(path), "id": made.id, "configs": len(made.configs), "stored_size": made.stored_size}
+    shell.result({"schema_version": 1, **row}, [row])
+
+
+def verify(
+    path: HistoryArgument = None,
+    *,
+    history: HistoryOption = None,
+    restore: Annotated[bool, typer.Option("--restore", help="Bring a damaged history back from its backup.")] = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Check every byte of a history; exit 4 where something is damaged."""
+    raise NotImplementedError
+
+
+def compact(
+    history: HistoryFile,
+    *,
+    drop_images: Annotated[bool, typer.Option("--drop-images", help="Leave the images out.")] = False,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Write a copy there instead.")] = None,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Write the journal into the file, or a compact copy of the whole to another place."""
+    from pathlib import Path
+
+    from history_store.history import History
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = history_path(history)
+    before = path.stat().st_size
+    with History.open(path, write=out is None) as opened:
+        opened.compact(drop_images=drop_images, path=out)
+    target = path if out is None else Path(out)
+    row = {"history": str(target), "bytes_before": before, "bytes": target.stat().st_size, "images": not drop_images}
+    shell.result({"schema_version": 1, **row}, [row])
+
+
+def upgrade(
+    history: HistoryFile,
+    *,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Bring a history of an older version to the newest; the old file is kept as its backup."""
+    raise NotImplementedError

@@ -1,0 +1,72 @@
+"""The options that commands share."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+
+class Format(StrEnum):
+    """How a result is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+
+
+class SuggestFormat(StrEnum):
+    """How suggestions are written: for people, for programs, for tuners."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    CSV = "csv"
+    OPTUNA = "optuna"
+    RAY = "ray"
+    CONFIGSPACE = "configspace"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How the result is written to stdout.")]
+SuggestFormatOption = Annotated[
+    SuggestFormat, typer.Option("--format", "-f", help="How the result is written to stdout; docs/cli.md shows each.")
+]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything random.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
+VerboseOption = Annotated[
+    int,
+    typer.Option("--verbose", "-v", count=True, show_default=False, help="Say more on stderr; -vv shows tracebacks."),
+]
+DeviceOption = Annotated[str, typer.Option("--device", help="Where networks run: cpu, cuda, cuda:1, ... or auto.")]
+ThreadsOption = Annotated[
+    int | None, typer.Option("--threads", min=1, help="CPU threads of the networks; torch decides when left out.")
+]
+NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache of meta-features.")]
+DatasetOption = Annotated[
+    str,
+    typer.Option(
+        "--dataset",
+        "-d",
+        help="Your images: a folder, idx, CIFAR binaries, .npz, FILE.h5::name, sklearn:digits, torchvision:NAME.",
+    ),
+]
+HistoryOption = Annotated[
+    str | None,
+    typer.Option("--history", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option("--model", help="The meta-feature model; $WARMSTART_MODEL or the shipped one when left out."),
+]
+ExcludeGroupOption = Annotated[
+    list[str] | None,
+    typer.Option("--exclude-group", help="Leave a sibling group of the history out; may be repeated."),
+]
+SkipBrokenOption = Annotated[
+    bool, typer.Option("--skip-broken", help="Go on without pictures that cannot be decoded, and name them.")
+]
+HistoryArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="[HISTORY]", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),
+]
+HistoryFile = Annotated[str, typer.Argument(metavar="HISTORY", help="The history file.")]

@@ -1,0 +1,153 @@
+"""`suggest` and `neighbours`: what a dataset resembles, and what to try first."""
+
+from typing import Annotated, Any
+
+import typer
+
+from warmstart.cli.options import (
+    DatasetOption,
+    DeviceOption,
+    ExcludeGroupOption,
+    Format,
+    FormatOption,
+    HistoryOption,
+    ModelOption,
+    NoCacheOption,
+    QuietOption,
+    SeedOption,
+    SkipBrokenOption,
+    SuggestFormat,
+    SuggestFormatOption,
+    ThreadsOption,
+    VerboseOption,
+)
+from warmstart.cli.shell import Shell, print_table, write
+
+
+def suggest(
+    *,
+    dataset: DatasetOption,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many configurations.")] = 3,
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--strategy", help="nearest, portfolio or average-rank; the one that wins the evaluation when left out."
+        ),
+    ] = None,
+    history: HistoryOption = None,
+    model: ModelOption = None,
+    exclude_group: ExcludeGroupOption = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say in the table why each configuration is there.")
+    ] = False,
+    skip_broken: SkipBrokenOption = False,
+    format: SuggestFormatOption = SuggestFormat.TABLE,  # noqa: A002
+    seed: SeedOption = 0,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
+    no_cache: NoCacheOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Suggest configurations for a dataset, from those that won on the datasets it resembles."""
+    from warmstart.api import answer
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    found = answer(
+        dataset,
+        k=k,
+        strategy=strategy,
+        history=history,
+        model=model,
+        exclude_group=exclude_group or (),
+        skip_broken=skip_broken,
+        seed=seed,
+        device=device,
+        threads=threads,
+        cache=not no_cache,
+    )
+    for note in found.notes:
+        shell.note(note)
+    shell.detail(f"history {found.history}\nmodel {found.model}")
+    if format is SuggestFormat.TABLE:
+        print_answer(found, explain=explain)
+    else:
+        from warmstart import formats
+
+        rows = formats.suggestion_rows(found)
+        texts = {
+            SuggestFormat.JSON: lambda: formats.to_json(found.to_dict()),
+            SuggestFormat.YAML: lambda: formats.to_yaml(found.to_dict()),
+            SuggestFormat.CSV: lambda: formats.to_csv(rows),
+            SuggestFormat.OPTUNA: lambda: formats.to_optuna(found),
+            SuggestFormat.RAY: lambda: formats.to_ray(found),
+            SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(found),
+        }
+        write(texts[format]())
+
+
+def neighbours(
+    *,
+    dataset: DatasetOption,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many datasets.")] = 10,
+    history: HistoryOption = None,
+    model: ModelOption = None,
+    exclude_group: ExcludeGroupOption = None,
+    skip_broken: SkipBrokenOption = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = None,
+    no_cache: NoCacheOption = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """List the datasets of the history that a dataset resembles, nearest first."""
+    from warmstart.api import answer
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    found = answer(
+        dataset,
+        k=1,
+        n_neighbours=k,
+        history=history,
+        model=model,
+        exclude_group=exclude_group or (),
+        skip_broken=skip_broken,
+        seed=seed,
+        device=device,
+        threads=threads,
+        cache=not no_cache,
+    )
+    for note in found.notes:
+        shell.note(note)
+    document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
+    rows = [neighbour.to_dict() for neighbour in found.neighbours]
+    if len(rows) < k:
+        shell.note(f"The history has {len(rows)} datasets to compare with.")
+    shell.result(document, rows, title=_head(found))
+    if format is Format.TABLE:
+        write(f"\n{found.confidence.note}")
+
+
+def _head(found: Any) -> str:
+    return f"{found.dataset.path}: {found.dataset.n_images} images, {found.dataset.n_classes} classes\n"
+
+
+def print_answer(found: Any, *, explain: bool) -> None:
+    """Write an answer for people: neighbours, configurations, confidence."""
+    print_table([neighbour.to_dict() for neighbour in found.neighbours], title=_head(found) + "\nIt resembles")
+    rows: list[dict[str, Any]] = []
+    for rank, design in enumerate(found.suggestions, start=1):
+        shown: dict[str, Any] = {}
+        for name, value in design.config.items():
+            plain = name.removeprefix("log10_")
+            shown[plain] = design.natural.get(plain, value)
+        rows.append({"": rank, **shown, "from": design.source, "error there": design.source_error})
+    write("")
+    print_table(rows, title=f"Try these first (strategy {found.strategy})")
+    if explain:
+        write("")
+        for rank, design in enumerate(found.suggestions, start=1):
+            write(f"{rank}. {design.why}")
+    write(f"\n{found.confidence.note}")

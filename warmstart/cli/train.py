@@ -1,0 +1,89 @@
+"""`train`: make a meta-feature model for a history."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from warmstart.cli.options import (
+    Format,
+    FormatOption,
+    QuietOption,
+    SeedOption,
+    ThreadsOption,
+    VerboseOption,
+)
+from warmstart.cli.shell import Shell
+
+
+class ExtractorName(StrEnum):
+    """The set encoders; see docs/meta-features.md."""
+
+    ADF = "adf"
+    ADF_SUM = "adf-sum"
+    ADF_MIX = "adf-mix"
+    BILSTM = "bilstm"
+
+
+class Preset(StrEnum):
+    """Named settings of the training."""
+
+    MODERN = "modern"
+    PAPER = "paper"
+
+
+def train(
+    *,
+    history: Annotated[str, typer.Option("--history", help="The history; it must hold images.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="The model file to write (.safetensors).")],
+    extractor: Annotated[
+        ExtractorName | None, typer.Option("--extractor", help="Set encoder; the preset's own when left out.")
+    ] = None,
+    preset: Annotated[Preset, typer.Option("--preset", help="modern (ours) or paper (as published).")] = Preset.MODERN,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Updates; the preset's own when left out.")
+    ] = None,
+    hold_out_group: Annotated[
+        list[str] | None,
+        typer.Option("--hold-out-group", help="Validate on this sibling group; may be repeated. Drawn when left out."),
+    ] = None,
+    budget: Annotated[
+        str | None, typer.Option("--budget", help="Stop after so long, e.g. 30m; --resume goes on.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT.checkpoint where it exists.")] = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
+    threads: ThreadsOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Train a model whose distances imitate how alike configurations fare.
+
+    Writes OUT, the learning curves OUT.curves.json, and the embeddings of all datasets into the history.
+    """
+    from pathlib import Path
+
+    from warmstart.locations import history_path
+    from warmstart.training_run import train_model
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    with shell.progress("training") as show:
+        report = train_model(
+            history_path(history),
+            Path(out),
+            extractor=None if extractor is None else extractor.value,
+            preset_name=preset.value,
+            steps=steps,
+            hold_out_groups=hold_out_group or (),
+            budget=budget,
+            resume=resume,
+            seed=seed,
+            device=device,
+            threads=threads,
+            progress=show,
+        )
+    for note in report.pop("notes"):
+        shell.note(note)
+    row = {name: value for name, value in report.items() if name not in ("held_out", "quality")}
+    shell.result({"schema_version": 1, **report}, [row | (report["quality"] or {})])

@@ -1,0 +1,101 @@
+"""From manifests to a measured history."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history_store.errors import UsageError
+
+if TYPE_CHECKING:
+    from training.collect import Progress
+
+
+def collect_into(
+    path: Path,
+    manifests: Sequence[Path] = (),
+    *,
+    space: str = "compact",
+    root: str | None = None,
+    download: bool = False,
+    fractions: Sequence[float] = (1.0,),
+    configs: int = 64,
+    replicates: int = 1,
+    seed: int = 0,
+    target_budget: str = "compact-400",
+    workers: int = 2,
+    device: str | None = None,
+    time_budget: str | None = None,
+    cell_timeout: float = float("inf"),
+    shards: str | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> dict[str, Any]:
+    """Measure shared configurations on the manifests' datasets.
+
+    `path` is the history, made over `space` (see `space_text`) where it is not there; `manifests` are TOML files or folders
+    of them; `target_budget` is a name in `training.budget.BUDGETS`; `progress` is called with (cells done, cells, text).
+    The other arguments, and what is refused, are those of `training.collect.collect`.
+
+    Returns: the report as native types.
+    """
+    from history_store.history import History
+    from history_store.manifest import load_manifests
+    from training.budget import BUDGETS
+    from training.collect import collect
+
+    if target_budget not in BUDGETS:
+        msg = (
+            f"--target-budget: expected one of {', '.join(BUDGETS)}, got {target_budget!r}. Leave it out for the first."
+        )
+        raise UsageError(msg)
+    sources = load_manifests(manifests)
+    if not path.exists():
+        History.create(path, space_text(space)).close()
+    with History.open(path, write=True) as history:
+        report = collect(
+            history,
+            sources,
+            root=root,
+            download=download,
+            fractions=fractions,
+            configs=configs,
+            replicates=replicates,
+            seed=seed,
+            budget=BUDGETS[target_budget],
+            workers=workers,
+            device=device,
+            time_budget=time_budget,
+            cell_timeout=cell_timeout,
+            shards=shards,
+            progress=None if progress is None else lambda now: progress(now.done, now.total, _said(now)),
+        )
+    fields = dataclasses.asdict(report)
+    fields["datasets"] = list(report.datasets)
+    fields["measured"] = {status.value: count for status, count in report.measured.items()}
+    return fields
+
+
+def space_text(space: str) -> str:
+    """Give ConfigSpace JSON: of the target network's space ``compact`` or ``paper``, or read from a file.
+
+    Raises:
+        UsageError: neither of the two names nor a file.
+        DataError: a file that holds no ConfigSpace JSON.
+    """
+    from history_store.space import dump_space, load_space, target_space
+
+    if space in ("compact", "paper"):
+        return dump_space(target_space(space))  # type: ignore[arg-type]  # checked in the line above
+    file = Path(space)
+    if not file.is_file():
+        msg = f"--space: expected compact, paper or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
+        raise UsageError(msg)
+    return dump_space(load_space(file.read_text(encoding="utf-8", errors="replace"), str(file)))
+
+
+def _said(now: "Progress") -> str:
+    """Write what was measured last and how long the rest will take."""
+    if now.latest is None:
+        return ""
+    left = "" if now.left_s != now.left_s else f", {now.left_s / 60:.0f} min left"
+    return f"{now.latest.dataset} {now.latest.error:.3f} {now.latest.status.value}{left}"

@@ -1,0 +1,177 @@
+"""What a person gives to a history: a dataset of theirs, or one run."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from history_store.errors import DataError, MissingPathError, UsageError
+from history_store.images import BrokenImage, ImageSource
+from history_store.picture import DECODING
+from history_store.records import DatasetInfo, Evaluation, Status
+from history_store.splits import split_codes
+from history_store.subsample import TEST, TRAIN, VAL
+from warmstart.embedding import check_contrast
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+
+def add_source(
+    history: "History",
+    source: ImageSource,
+    *,
+    name: str,
+    group: str,
+    what: str = "",
+    licence: str = "not stated",
+    with_images: bool = True,
+    skip_broken: bool = False,
+    seed: int = 0,
+) -> tuple[DatasetInfo, tuple[BrokenImage, ...]]:
+    """Store a collection in a history: its record, its parts and, unless told otherwise, its images.
+
+    Args:
+        history: open for writing.
+        source: all its images are read once.
+        name: of the dataset in the history.
+        group: its siblings; datasets of one group share images, drawers or a source.
+        what: one line on what the images show.
+        licence: as the source states it.
+        with_images: store the images too.
+        skip_broken: go on without pictures that cannot be decoded.
+        seed: of the split, where the source has none of its own.
+
+    Returns: the record, and the pictures left out.
+
+    Raises:
+        UsageError: a name or group that is empty, or a name that the history has already.
+        DataError: a collection that cannot be read.
+        StorageError: a history that cannot be written.
+    """
+    for option, value in (("--name", name), ("--group", group)):
+        if not value.strip() or "::" in value:
+            msg = f"{option}: expected a text without '::', got {value!r}. Name it after what it shows."
+            raise UsageError(msg)
+    if name in history.names:
+        msg = f"{history.path}: expected a new name, got {name!r}, which it has already. Choose another, or remove that one first."
+        raise UsageError(msg)
+    check_contrast(source.labels, source.location)
+    read = source.read(np.arange(len(source)), size=history.stored_size, skip_broken=skip_broken)
+    check_contrast(read.labels, source.location)
+    own = None if read.broken else source.splits  # with pictures left out, rows no longer agree with the source's parts
+    codes, split_seed = split_codes(read.labels, own, seed=seed)
+    train, val, test = (int(np.count_nonzero(codes == code)) for code in (TRAIN, VAL, TEST))
+    info = DatasetInfo(
+        name=name,
+        group=group,
+        n_train=train,
+        n_val=val,
+        n_test=test,
+        n_classes=len(read.class_names),
+        channels=int(read.images.shape[3]),
+        class_counts=tuple(np.bincount(read.labels[codes == TRAIN], minlength=len(read.class_names)).tolist()),
+        fingerprint=source.fingerprint("content"),
+        source=source.location,
+        licence=licence,
+        what=what,
+        split_seed=split_seed,
+        decoding=f"{DECODING}, {history.stored_size}",
+    )
+    if with_images:
+        history.add_dataset(info, read, codes)
+    else:
+        history.add_dataset(info)
+    return info, read.broken
+
+
+def read_evaluation(
+    *,
+    dataset: str,
+    config: str,
+    error: float | None,
+    status: str = "ok",
+    duration: float | None = None,
+    seed: int | None = None,
+    curve: str | None = None,
+    origin: str = "record",
+) -> Evaluation:
+    """Make the record of one run from what a person typed.
+
+    Args:
+        dataset: name in the history.
+        config: JSON object of hyperparameters, or ``@FILE`` that holds one.
+        error: validation error in [0, 1]; None where the run gave none.
+        status: ok, diverged, crashed, timeout or oom.
+        duration: seconds.
+        seed: of the run.
+        curve: JSON list of [update, error], or ``@FILE``.
+        origin: who measured it.
+
+    Raises:
+        UsageError: a status that is none of these, text that is no JSON of that shape.
+        MissingPathError: a ``@FILE`` that is not there.
+        DataError: numbers out of range.
+    """
+    values = _json(config, "--config")
+    if (
+        not isinstance(values, Mapping)
+        or not values
+        or not all(isinstance(v, int | float | str) for v in values.values())
+    ):
+        msg = f"--config: expected a JSON object of numbers, texts and truth values, got {config[:80]!r}. Write '{{\"batch_size\": 16}}' or @FILE."
+        raise UsageError(msg)
+    try:
+        kind = Status(status)
+    except ValueError as problem:
+        msg = f"--status: expected one of {', '.join(Status)}, got {status!r}. Leave it out for a run that went well."
+        raise UsageError(msg) from problem
+    if error is None and kind.has_error:
+        msg = f"--error: expected a validation error in [0, 1] for status {status!r}, got none. Give it, or --status crashed, timeout or oom."
+        raise UsageError(msg)
+    return Evaluation(
+        dataset=dataset,
+        config=dict(values),
+        error=math.nan if error is None else error,
+        status=kind,
+        duration=math.nan if duration is None else duration,
+        seed=seed,
+        curve=_curve(curve),
+        origin=origin,
+    )
+
+
+def _curve(text: str | None) -> tuple[tuple[int, float], ...]:
+    if text is None:
+        return ()
+    points = _json(text, "--curve")
+    if not isinstance(points, Sequence) or not all(_is_point(point) for point in points):
+        msg = f"--curve: expected a JSON list of [update, error], got {text[:80]!r}. Write '[[100, 0.4], [200, 0.3]]' or @FILE."
+        raise UsageError(msg)
+    curve = tuple((int(step), float(error)) for step, error in points)
+    if any(later <= earlier for (earlier, _), (later, _) in pairwise(curve)):
+        msg = f"--curve: expected updates that increase, got {[step for step, _ in curve][:8]}. Sort the points."
+        raise DataError(msg)
+    return curve
+
+
+def _is_point(point: Any) -> bool:
+    return isinstance(point, list) and len(point) == 2 and type(point[0]) is int and isinstance(point[1], int | float)
+
+
+def _json(text: str, option: str) -> Any:
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            msg = f"{option}: expected a readable file after @, got {text[1:]!r} ({problem}). Check the path."
+            raise MissingPathError(msg) from problem
+    try:
+        return json.loads(text)
+    except ValueError as problem:
+        msg = f"{option}: expected JSON, got {text[:80]!r} ({problem}). Quote names with double quotes."
+        raise UsageError(msg) from problem

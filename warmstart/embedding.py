@@ -1,0 +1,170 @@
+"""From a labelled collection to its meta-feature: which images are looked at, and where the result is kept."""
+
+import os
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import LabelError, ModelError, UsageError
+from history_store.images import BrokenImage, ImageSource
+from history_store.subsample import stratified_subsample
+from metafeat.cache import EmbeddingCache
+from warmstart.model_file import ModelHeader
+
+if TYPE_CHECKING:
+    from history_store.history import History
+    from metafeat.model import MetaFeatureModel
+
+SAMPLE = 400
+"""Images of the training part that a meta-feature is made of, at most."""
+
+
+def cache_folder() -> Path:
+    """Give the cache's folder: ``$WARMSTART_CACHE``, else ``$XDG_CACHE_HOME/warmstart``, else ``~/.cache/warmstart``."""
+    if os.environ.get("WARMSTART_CACHE"):
+        return Path(os.environ["WARMSTART_CACHE"])
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "warmstart"  # noqa: PTH111  a home that is unknown is left as "~"
+
+
+def sample_rows(labels: NDArray[np.int64], rows: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
+    """Choose at most `SAMPLE` rows at random, every class in proportion.
+
+    Args:
+        labels: `n` of the whole collection.
+        rows: those to choose from.
+        seed: of the choice.
+
+    Returns: sorted rows; all where there are few.
+    """
+    if len(rows) <= SAMPLE:
+        return rows
+    chosen = rows[stratified_subsample(labels[rows], SAMPLE / len(rows), seed=seed)]
+    if len(chosen) > SAMPLE:  # more classes than places
+        chosen = np.sort(np.random.default_rng(seed).choice(chosen, SAMPLE, replace=False))
+    return chosen
+
+
+def embed_source(
+    source: ImageSource,
+    model: ModelHeader,
+    *,
+    fingerprint: str,
+    seed: int = 0,
+    skip_broken: bool = False,
+    cache: bool = True,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> tuple[NDArray[np.float32], tuple[BrokenImage, ...]]:
+    """Embed a collection, from the cache where it was embedded before.
+
+    Args:
+        source: the collection; at most `SAMPLE` images of its training part are read.
+        model: the model's header; its weights are read only where the cache does not know the collection.
+        fingerprint: of the source, ``listing:...``.
+        seed: of the images chosen and of the draws.
+        skip_broken: go on without pictures that cannot be decoded.
+        cache: read and write the cache.
+        device: where the network runs.
+        threads: CPU threads of the network.
+
+    Returns: `256` float32, and the pictures left out.
+
+    Raises:
+        LabelError: when fewer than two images or two classes can be looked at.
+        DataError: when a picture cannot be decoded.
+        ModelError: when the model's weights are damaged.
+    """
+    check_contrast(source.labels, source.location)
+    store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
+    key = f"sample={SAMPLE} seed={seed}"
+    if store is not None:
+        known = store.get(fingerprint, model.hash, key)
+        if known is not None:
+            return known, ()
+    rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
+    read = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
+    check_contrast(read.labels, source.location)
+    vector = embed_images(read.images, read.labels, model, seed=seed, device=device, threads=threads)
+    if store is not None and not read.broken:
+        store.put(fingerprint, model.hash, key, vector)
+    return vector, read.broken
+
+
+def embed_images(
+    images: NDArray[np.uint8],
+    labels: NDArray[np.int64],
+    model: ModelHeader,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> NDArray[np.float32]:
+    """Embed sampled images `n x s x s x c` with a model, loaded once a process and device."""
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+    stat = model.path.stat()
+    loaded = _model(str(model.path), stat.st_mtime_ns, stat.st_size, device)
+    return loaded.embed(images, labels, rng=np.random.default_rng(seed))
+
+
+def embed_history(
+    history: "History",
+    names: Sequence[str],
+    model: ModelHeader,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> dict[str, NDArray[np.float32]]:
+    """Embed datasets of a history from their stored training images, as a query is embedded with seed 0.
+
+    Raises:
+        ImagesMissingError: when a dataset's images are not in the history.
+    """
+    vectors = {}
+    for name in names:
+        stored = history.images(name)
+        labels = np.asarray(stored.labels)
+        rows = sample_rows(labels, stored.rows("train"), seed=0)
+        vectors[name] = embed_images(
+            np.asarray(stored.array[rows]), labels[rows], model, device=device, threads=threads
+        )
+    return vectors
+
+
+def check_contrast(labels: NDArray[np.int64], where: str) -> None:
+    """Refuse a collection that shows a classifier nothing to tell apart.
+
+    Raises:
+        LabelError: fewer than two images or one class only.
+    """
+    if len(labels) < 2:
+        msg = f"{where}: expected at least two images, got {len(labels)}. Check the path; the layout is folder/class/picture."
+        raise LabelError(msg)
+    if np.all(labels == labels[0]):
+        msg = f"{where}: expected at least two classes, got one. Check the labels; the layout is folder/class/picture."
+        raise LabelError(msg)
+
+
+@lru_cache(maxsize=4)
+def _model(path: str, mtime_ns: int, size: int, device: str) -> "MetaFeatureModel":  # noqa: ARG001  the key of the memory
+    """Load a model once for each state of its file."""
+    import torch
+
+    from metafeat.model import MetaFeatureModel
+
+    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    model = MetaFeatureModel.load(path)
+    try:
+        model.wing.to(torch.device(where))
+    except (RuntimeError, AssertionError) as error:
+        if isinstance(error, ModelError):
+            raise
+        msg = f"--device: expected cpu, cuda or auto, got {device!r} ({str(error).splitlines()[0]}). Use cpu."
+        raise UsageError(msg) from error
+    return model

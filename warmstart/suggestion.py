@@ -1,0 +1,143 @@
+"""What an answer is made of: neighbours, configurations, confidence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from history_store.records import Value
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InitialDesign:
+    """One configuration to try.
+
+    Attributes:
+        config: hyperparameter values by name, native Python types.
+        natural: the values behind logarithmic names, e.g. `learning_rate` for `log10_learning_rate`.
+        source: the dataset on which it won; None where it comes from the portfolio or a Sobol sequence.
+        distance: from the query to that dataset; None without a source.
+        source_error: validation error in [0, 1] that it reached there; None without a source.
+        expected_regret: None until the history is calibrated.
+        why: one line for people.
+    """
+
+    config: Mapping[str, Value]
+    natural: Mapping[str, float]
+    source: str | None = None
+    distance: float | None = None
+    source_error: float | None = None
+    expected_regret: float | None = None
+    why: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the contract's object of one suggestion."""
+        return {
+            "config": dict(self.config),
+            "natural": dict(self.natural),
+            "from": self.source,
+            "distance": self.distance,
+            "source_error": self.source_error,
+            "expected_regret": self.expected_regret,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A dataset of the history, seen from the query.
+
+    Attributes:
+        name: in the history.
+        distance: between the two meta-features, ≥ 0.
+        best_error: lowest validation error recorded on it, in [0, 1]; None where none is.
+    """
+
+    name: str
+    distance: float
+    best_error: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the contract's object of one neighbour."""
+        return {"name": self.name, "distance": self.distance, "best_error": self.best_error}
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """How far the query lies from what the history knows.
+
+    Attributes:
+        typical: whether its nearest distance is within the 95th percentile of the history's leave-one-group-out ones.
+        distance_percentile: where it lies among those, in [0, 100]; None where the history has no two groups.
+        note: one sentence for people.
+    """
+
+    typical: bool
+    distance_percentile: float | None
+    note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the contract's object."""
+        return {"typical": self.typical, "distance_percentile": self.distance_percentile, "note": self.note}
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSummary:
+    """The query: where it lies, its size, its fingerprint; `n_images` counts all splits."""
+
+    path: str
+    n_images: int
+    n_classes: int
+    fingerprint: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the contract's object."""
+        return {
+            "path": self.path,
+            "n_images": self.n_images,
+            "n_classes": self.n_classes,
+            "fingerprint": self.fingerprint,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All that `warmstart suggest` says about one dataset.
+
+    Attributes:
+        dataset: the query.
+        neighbours: nearest first; at least three where the history has them.
+        suggestions: best first, no two alike.
+        strategy: the one that chose them.
+        confidence: whether distances mean something here.
+        history: path of the history.
+        model: path of the meta-feature model.
+        seed: of the sampled images and the Sobol filling.
+        space_json: ConfigSpace JSON of the history's space.
+        notes: what a person should hear besides, e.g. pictures left out.
+    """
+
+    dataset: DatasetSummary
+    neighbours: tuple[Neighbour, ...]
+    suggestions: tuple[InitialDesign, ...]
+    strategy: str
+    confidence: Confidence
+    history: str
+    model: str
+    seed: int
+    space_json: str = ""
+    notes: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the document of ``warmstart suggest --format json``, native types only."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "dataset": self.dataset.to_dict(),
+            "neighbours": [neighbour.to_dict() for neighbour in self.neighbours],
+            "suggestions": [suggestion.to_dict() for suggestion in self.suggestions],
+            "strategy": self.strategy,
+            "confidence": self.confidence.to_dict(),
+            "history": self.history,
+            "model": self.model,
+            "seed": self.seed,
+        }

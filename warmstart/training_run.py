@@ -1,0 +1,124 @@
+"""From a history to a model file, its curves and the history's embeddings."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from history_store.errors import StorageError, UsageError
+
+
+def train_model(
+    history: Path,
+    out: Path,
+    *,
+    extractor: str | None = None,
+    preset_name: str = "modern",
+    steps: int | None = None,
+    hold_out_groups: Sequence[str] = (),
+    budget: str | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> dict[str, Any]:
+    """Train a meta-feature model on a history and write all that belongs to it.
+
+    Args:
+        history: holds the images.
+        out: the model file; ``OUT.curves.json`` and, while unfinished, ``OUT.checkpoint`` lie beside it.
+        extractor: set encoder; None = the preset's.
+        preset_name: ``modern`` or ``paper``.
+        steps: updates; None = the preset's.
+        hold_out_groups: sibling groups to validate on; none = drawn by the seed.
+        budget: stop after so long, e.g. ``30m``.
+        resume: go on from the checkpoint; otherwise an old one is refused.
+        seed: of weights, pairs and draws.
+        device: ``auto`` = the first GPU, if any.
+        threads: CPU threads.
+        progress: called with (steps done, steps, text).
+
+    Returns: what was done: model, hash, steps, loss, quality, held_out, seconds, notes.
+
+    Raises:
+        UsageError: an unknown group, or a checkpoint where none shall be resumed.
+        ImagesMissingError: a history without images.
+        StorageError: a place that cannot be written.
+    """
+    import torch
+
+    from history_store.history import History
+    from training.plan import parse_time
+    from training.siamese import train_from_history
+    from training.siamese_settings import preset
+    from warmstart.embedding import embed_history
+    from warmstart.model_file import read_header
+
+    if not out.parent.is_dir():
+        msg = f"--out: expected a file in a folder that exists, got {out}. Make the folder first."
+        raise UsageError(msg)
+    checkpoint = out.with_name(out.name + ".checkpoint")
+    if checkpoint.exists() and not resume:
+        msg = (
+            f"{checkpoint}: expected --resume where an unfinished run lies, got none. Add it, or delete the checkpoint."
+        )
+        raise UsageError(msg)
+    if threads is not None:
+        torch.set_num_threads(threads)
+    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    settings = preset(preset_name, extractor=extractor)  # type: ignore[arg-type]  # checked by the function itself
+    if steps is not None:
+        settings = dataclasses.replace(settings, steps=steps)
+    limit = None if budget is None else parse_time(budget)
+    with History.open(history) as opened:
+        trained = train_from_history(
+            opened,
+            settings,
+            seed=seed,
+            held_out=_held_out(opened.names, opened.groups, hold_out_groups),
+            checkpoint=checkpoint,
+            progress=None if progress is None else lambda now: progress(now.step, now.steps, f"loss {now.loss:.4f}"),
+            deadline_s=limit,
+            device=where,
+        )
+    trained.curves.save(out.with_name(out.name + ".curves.json"))
+    trained.model.save(out)
+    notes = []
+    finished = trained.curves.stopped == "done"
+    if finished:
+        checkpoint.unlink(missing_ok=True)
+    else:
+        notes.append(f"Stopped after {len(trained.curves.loss)} of {settings.steps} steps; --resume goes on.")
+    header = read_header(out)
+    with History.open(history) as opened:
+        vectors = embed_history(opened, opened.names, header, device=where)
+    try:
+        with History.open(history, write=True) as opened:
+            opened.set_embeddings(header.hash, vectors)
+    except StorageError as error:
+        notes.append(f"The embeddings were not stored: {error}")
+    quality = trained.quality
+    return {
+        "model": str(out),
+        "hash": header.hash,
+        "history": str(history),
+        "steps": len(trained.curves.loss),
+        "loss": trained.curves.loss[-1],
+        "quality": None if quality is None else {"spearman": quality.spearman, "per_query": quality.per_query},
+        "held_out": list(header.fields.get("held_out", ())),
+        "notes": notes,
+    }
+
+
+def _held_out(names: Sequence[str], groups: Sequence[str], chosen: Sequence[str]) -> list[str] | None:
+    """Give the datasets of the chosen groups; None where none is chosen.
+
+    Raises:
+        UsageError: a group that the history does not know.
+    """
+    unknown = sorted(set(chosen) - set(groups))
+    if unknown:
+        msg = f"--hold-out-group: expected groups of the history, got {', '.join(unknown)}. `warmstart history list` shows them."
+        raise UsageError(msg)
+    return [name for name, group in zip(names, groups, strict=True) if group in chosen] if chosen else None
