@@ -1,0 +1,115 @@
+"""Regret curves and paired intervals."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bo.regret import Interval, paired_interval, regret_curve
+from history_store.errors import DataError, UsageError
+
+NAN = np.nan
+
+
+class TestRegretCurve:
+    def test_hand_values(self):
+        np.testing.assert_allclose(regret_curve([0.2, 0.4, 0.6, 0.3], [2, 1, 1, 3, 0]), [1.0, 0.5, 0.5, 0.25, 0.0])
+
+    def test_never_increases_and_ends_at_zero_over_all_rows(self):
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            curve = regret_curve(rng.random(15), rng.permutation(15).tolist())
+            assert np.all(np.diff(curve) <= 0)
+            assert curve[-1] == 0.0
+            assert curve[0] <= 1.0
+
+    def test_best_of_k_is_the_table_lookup(self):
+        errors = np.random.default_rng(1).random(10)
+        rows = [3, 7, 1]
+        expected = (errors[rows].min() - errors.min()) / (errors.max() - errors.min())
+        assert regret_curve(errors, rows)[-1] == pytest.approx(expected)
+
+    def test_a_missing_cell_counts_as_the_worst(self):
+        np.testing.assert_allclose(regret_curve([NAN, 0.2, 0.6, 0.4], [0, 3, 0, 1]), [1.0, 0.5, 0.5, 0.0])
+
+    def test_constant_errors_leave_no_regret(self):
+        np.testing.assert_array_equal(regret_curve([0.3, 0.3, NAN], [0, 1, 2]), [0.0, 0.0, 0.0])
+
+    def test_no_rows_no_curve(self):
+        assert regret_curve([0.1, 0.2], []).shape == (0,)
+
+    def test_refusals(self):
+        with pytest.raises(UsageError, match="one dataset"):
+            regret_curve([[0.1, 0.2]], [0])
+        with pytest.raises(UsageError, match=r"rows in 0\.\.1, got 0\.\.2"):
+            regret_curve([0.1, 0.2], [0, 2])
+        with pytest.raises(UsageError, match=r"got -1\.\.-1"):
+            regret_curve([0.1, 0.2], [-1])
+        with pytest.raises(DataError, match="at least one known error"):
+            regret_curve([NAN, NAN], [0])
+
+
+class TestPairedInterval:
+    def test_equals_scipy_paired_t(self):
+        rng = np.random.default_rng(0)
+        a, b = rng.random(12), rng.random(12)
+        reference = stats.ttest_rel(a, b).confidence_interval(0.9)
+        ours = paired_interval(a, b, level=0.9)
+        assert (ours.mean, ours.low, ours.high) == pytest.approx((np.mean(a - b), reference.low, reference.high))
+        assert ours.n == 12
+
+    def test_bootstrap_agrees_with_t_on_normal_differences(self):
+        rng = np.random.default_rng(0)
+        a, b = rng.normal(size=60) + 0.5, rng.normal(size=60)
+        t, boot = paired_interval(a, b), paired_interval(a, b, method="bootstrap", rng=rng)
+        assert boot.mean == t.mean
+        assert (boot.low, boot.high) == pytest.approx((t.low, t.high), abs=0.05)
+
+    def test_bootstrap_is_seeded(self):
+        a, b = np.arange(9.0), np.arange(9.0) ** 1.1
+        one, two = (paired_interval(a, b, method="bootstrap", rng=np.random.default_rng(1)) for _ in range(2))
+        assert one == two
+
+    @pytest.mark.parametrize("method", ["t", "bootstrap"])
+    def test_covers_the_truth_as_often_as_it_says(self, method):
+        rng = np.random.default_rng(0)
+        hits = 0
+        for _ in range(200):
+            found = paired_interval(
+                rng.normal(size=20) + 0.3, rng.normal(size=20), method=method, rng=rng, resamples=400
+            )
+            hits += found.low <= 0.3 <= found.high
+        assert 175 <= hits <= 199  # 190 expected, the percentile bootstrap a little below
+
+    def test_siblings_are_one_unit(self):
+        a = [0.1, 0.1, 0.1, 0.5]
+        grouped = paired_interval(a, [0.0] * 4, groups=["x", "x", "x", "y"])
+        assert grouped == paired_interval([0.1, 0.5], [0.0, 0.0])
+        assert grouped.n == 2
+
+    def test_pairs_with_a_gap_are_left_out(self):
+        assert paired_interval([0.1, NAN, 0.5, 0.2], [0.0, 0.0, NAN, 0.1]) == paired_interval([0.1, 0.2], [0.0, 0.1])
+
+    def test_one_unit_has_no_interval(self):
+        found = paired_interval([0.4], [0.1])
+        assert found.mean == pytest.approx(0.3)
+        assert np.isnan([found.low, found.high]).all()
+        assert not found.is_above_zero
+        assert not found.is_below_zero
+
+    def test_verdicts(self):
+        assert Interval(0.2, 0.1, 0.3, 0.95, 9).is_above_zero
+        assert Interval(-0.2, -0.3, -0.1, 0.95, 9).is_below_zero
+        across = Interval(0.0, -0.1, 0.1, 0.95, 9)
+        assert not across.is_above_zero
+        assert not across.is_below_zero
+
+    def test_refusals(self):
+        with pytest.raises(UsageError, match="of one length"):
+            paired_interval([0.1], [0.1, 0.2])
+        with pytest.raises(UsageError, match="1 groups"):
+            paired_interval([0.1, 0.2], [0.1, 0.2], groups=["a"])
+        for options in ({"level": 1.0}, {"method": "z"}, {"method": "bootstrap"}):
+            with pytest.raises(UsageError, match="expected level in"):
+                paired_interval([0.1, 0.2], [0.1, 0.2], **options)
+        with pytest.raises(DataError, match="at least one pair"):
+            paired_interval([NAN], [0.1])
