@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NoReturn, get_args
 
 from history_store.errors import ManifestError, MissingPathError
 
@@ -175,7 +175,7 @@ class _Table:
         published.finish()
         self.finish()
         if manifest.classes and manifest.n_classes not in (None, len(manifest.classes)):
-            raise self.wrong("classes", f"{manifest.n_classes} names as n_classes says", f"{len(manifest.classes)}")
+            self.refuse("classes", f"{manifest.n_classes} names as n_classes says", f"{len(manifest.classes)}")
         return manifest
 
     def _obtain(self) -> Obtain:
@@ -184,18 +184,18 @@ class _Table:
         needed, allowed = _OBTAIN[kind]
         for key in table.content:
             if key not in needed | allowed:
-                raise table.wrong(key, f"one of {', '.join(sorted(needed | allowed))} for kind {kind!r}", "this key")
+                table.refuse(key, f"one of {', '.join(sorted(needed | allowed))} for kind {kind!r}", "this key")
         texts = {key: table.text(key, default="") for key in ("path", "dataset", "url", "note")}
         sha256 = table.text("sha256", default="", pattern=_SHA256)
         max_bytes, unpack = table.count("max_bytes") or 0, table.content.pop("unpack", False)
         found = {key for key, value in {**texts, "sha256": sha256, "max_bytes": max_bytes}.items() if value}
         for key in sorted(needed - found):
-            raise table.wrong(key, f"a value for kind {kind!r}", "none")
+            table.refuse(key, f"a value for kind {kind!r}", "none")
         if not isinstance(unpack, bool):
-            raise table.wrong("unpack", "true or false", repr(unpack))
+            table.refuse("unpack", "true or false", repr(unpack))
         path = Path(texts["path"])
         if path.is_absolute() or ".." in path.parts:
-            raise table.wrong("path", "a path below the root", repr(texts["path"]))
+            table.refuse("path", "a path below the root", repr(texts["path"]))
         return Obtain(kind=kind, sha256=sha256, max_bytes=max_bytes, unpack=unpack, **texts)
 
     def _splits(self) -> Splits:
@@ -206,10 +206,10 @@ class _Table:
         fractions = table.content.pop("fractions", list(Splits().fractions))
         numbers = isinstance(fractions, list) and all(isinstance(x, int | float) and x >= 0 for x in fractions)
         if not numbers or len(fractions) != 3 or abs(sum(fractions) - 1) > 1e-9:
-            raise table.wrong("fractions", "three numbers of 0 or more that sum to 1", repr(fractions))
+            table.refuse("fractions", "three numbers of 0 or more that sum to 1", repr(fractions))
         seed = table.content.pop("seed", 0)
         if type(seed) is not int or seed < 0:
-            raise table.wrong("seed", "an integer of 0 or more", repr(seed))
+            table.refuse("seed", "an integer of 0 or more", repr(seed))
         table.finish()
         train, val, test = map(float, fractions)
         return Splits(kind, (train, val, test), seed)
@@ -217,15 +217,15 @@ class _Table:
     def _classes(self) -> tuple[str, ...]:
         classes = self.content.pop("classes", [])
         if not isinstance(classes, list) or not all(isinstance(name, str) and name for name in classes):
-            raise self.wrong("classes", "a list of names", repr(classes)[:80])
+            self.refuse("classes", "a list of names", repr(classes)[:80])
         if len(set(classes)) < len(classes):
-            raise self.wrong("classes", "names that differ", "one of them twice")
+            self.refuse("classes", "names that differ", "one of them twice")
         return tuple(classes)
 
     def table(self, key: str) -> _Table:
         content = self.content.pop(key, {})
         if not isinstance(content, dict):
-            raise self.wrong(key, "a table", repr(content))
+            self.refuse(key, "a table", repr(content))
         return _Table(content, f"{self.where}:{key}")
 
     def text(self, key: str, *, default: str | None = None, pattern: re.Pattern[str] | None = None) -> str:
@@ -233,26 +233,27 @@ class _Table:
         if value == default and default is not None:
             return default
         if not isinstance(value, str) or not value.strip():
-            raise self.wrong(key, "a text", "nothing" if value is None else repr(value))
+            self.refuse(key, "a text", "nothing" if value is None else repr(value))
         if pattern is not None and not pattern.fullmatch(value):
-            raise self.wrong(key, f"a text like {pattern.pattern}", repr(value))
+            self.refuse(key, f"a text like {pattern.pattern}", repr(value))
         return value
 
     def count(self, key: str) -> int | None:
         value = self.content.pop(key, None)
         if value is not None and (type(value) is not int or value < 1):
-            raise self.wrong(key, "a number of at least 1", repr(value))
+            self.refuse(key, "a number of at least 1", repr(value))
         return value
 
     def choice(self, key: str, choices: tuple[Any, ...]) -> Any:
         value = self.content.pop(key, None)
         if value not in choices:
-            raise self.wrong(key, f"one of {', '.join(choices)}", "nothing" if value is None else repr(value))
+            self.refuse(key, f"one of {', '.join(choices)}", "nothing" if value is None else repr(value))
         return value
 
     def finish(self) -> None:
         for key in self.content:
-            raise self.wrong(key, "a key of the schema", "an unknown one")
+            self.refuse(key, "a key of the schema", "an unknown one")
 
-    def wrong(self, key: str, expected: str, got: str) -> ManifestError:
-        return ManifestError(f"{self.where}:{key}: expected {expected}, got {got}. Correct the manifest (see docs/collecting.md).")
+    def refuse(self, key: str, expected: str, got: str) -> NoReturn:
+        msg = f"{self.where}:{key}: expected {expected}, got {got}. Correct the manifest (see docs/collecting.md)."
+        raise ManifestError(msg)

@@ -8,7 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -149,7 +149,7 @@ def collect(
 
     folder = None if shards is None else Path(shards)
     try:
-        with contextlib.closing(executor.run(measure, tasks())) as results:  # type: ignore[type-var]
+        with contextlib.closing(executor.run(measure, tasks())) as results:
             for done in results:
                 if ledger.write(done, origin) and folder is not None:
                     _write_shards(history, folder)
@@ -178,3 +178,97 @@ def default_device() -> str:
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+class _Ledger:
+    """Which cells are in the history, and what that leaves."""
+
+    def __init__(
+        self,
+        history: History,
+        plan: Sequence[Sequence[Cell]],
+        *,
+        workers: int,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
+        self.history, self.plan, self.workers, self.progress = history, plan, workers, progress
+        index_of = {cell.key: cell.index for block in plan for cell in block}
+        self.durations: dict[int, list[float]] = {}
+        known = set()
+        for evaluation in history.evaluations():
+            key = evaluation_key(evaluation)
+            if key in index_of:
+                known.add(key)
+                self._learn(index_of[key], evaluation)
+        self.todo = {key: index for key, index in index_of.items() if key not in known}
+        self.total, self.known = len(index_of), len(known)
+        self.measured: Counter[Status] = Counter()
+        self._tell(None)
+
+    def missing(self) -> list[Cell]:
+        """List the cells to measure, in order."""
+        return [cell for block in self.plan for cell in block if cell.key in self.todo]
+
+    def write(self, done: Done[Cell, Measured], origin: str) -> bool:
+        """Put a result into the history, durably; tell whether it finished a block.
+
+        Raises:
+            WarmstartError: when the worker said that the collection cannot go on.
+        """
+        cell, note = done.task, done.note
+        if done.result is None:
+            status = Status.TIMEOUT if done.lost is Lost.TIMEOUT else Status.CRASHED
+            evaluation = lost_evaluation(cell, status, origin)
+        elif done.result.evaluation is None:
+            assert done.result.stop is not None  # noqa: S101  one of the two
+            raise done.result.stop
+        else:
+            evaluation, note = done.result.evaluation, done.result.note
+        if not evaluation.status.has_error:
+            log.warning("%s, configuration %d: %s. %s", cell.dataset, cell.index, evaluation.status.value, note)
+        self.history.append(evaluation)
+        del self.todo[cell.key]
+        self.measured[evaluation.status] += 1
+        self._learn(cell.index, evaluation)
+        self._tell(evaluation)
+        block = next(block for block in self.plan if block[0].index <= cell.index <= block[-1].index)
+        return not any(other.key in self.todo for other in block)
+
+    def report(self, names: tuple[str, ...], elapsed_s: float) -> CollectReport:
+        """Sum the run up."""
+        complete = min(self.todo.values(), default=self.plan[-1][-1].index + 1)
+        return CollectReport(
+            datasets=names,
+            total=self.total,
+            known=self.known,
+            measured=dict(self.measured),
+            complete_configs=complete,
+            stopped="time budget" if self.todo else "complete",
+            elapsed_s=elapsed_s,
+        )
+
+    def _learn(self, index: int, evaluation: Evaluation) -> None:
+        if not math.isnan(evaluation.duration):
+            self.durations.setdefault(index, []).append(evaluation.duration)
+
+    def _tell(self, latest: Evaluation | None) -> None:
+        if self.progress is not None:
+            left_s = seconds_left(self.durations, self.todo.values(), workers=self.workers)
+            self.progress(Progress(self.total - len(self.todo), self.total, left_s, latest))
+
+
+def _check_budget(history: History, origin: str) -> None:
+    """Refuse to mix runs of two lengths in one table of errors."""
+    others = {e.origin for e in history.evaluations() if e.origin.startswith(ORIGIN) and e.origin != origin}
+    if others:
+        msg = (
+            f"{history.path}: expected evaluations of budget {origin.removeprefix(ORIGIN)!r} alone, got some of "
+            f"{', '.join(repr(other.removeprefix(ORIGIN)) for other in sorted(others))}. Collect into a history of its own."
+        )
+        raise UsageError(msg)
+
+
+def _write_shards(history: History, folder: Path) -> None:
+    from history_store.shards import write_shards
+
+    write_shards(history, folder)

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing.connection import Connection, wait
@@ -58,7 +58,7 @@ class Executor(Protocol):
     `work` and the tasks are pickled, `work` once a worker: what it keeps on itself lasts as long as the worker.
     """
 
-    def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Iterator[Done[T, R]]:
+    def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[Done[T, R]]:
         """Run `work` on every task."""
         ...
 
@@ -85,60 +85,21 @@ class LocalExecutor:
         self.workers = workers
         self.limit_s = limit_s
 
-    def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Iterator[Done[T, R]]:
+    def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[Done[T, R]]:
         """Run `work` on every task; see `Executor`.
 
         Raises:
             AllTrialsFailedError: when workers die again and again before they are ready.
         """
-        source = iter(tasks)
-        again: deque[_Try[T]] = deque()
-        crew: list[_Worker[T]] = []
-        false_starts = 0
+        crew = _Crew(work, iter(tasks), size=self.workers, limit_s=self.limit_s)
         try:
-            while True:
-                crew = [worker for worker in crew if worker.alive]
-                while len(crew) < self.workers or any(worker.idle for worker in crew):
-                    attempt = again.popleft() if again else _next_try(source)
-                    if attempt is None:
-                        break
-                    worker = next((worker for worker in crew if worker.idle), None)
-                    if worker is None:
-                        worker = _Worker(work)
-                        crew.append(worker)
-                    worker.begin(attempt)
-                busy = [worker for worker in crew if worker.attempt is not None]
-                if not busy:
-                    return
-                left_s = min(worker.started for worker in busy) + self.limit_s - time.monotonic()
-                ready = wait([worker.pipe for worker in busy], None if math.isinf(left_s) else max(left_s, 0.0))
-                for worker in busy:
-                    attempt = worker.attempt
-                    assert attempt is not None  # noqa: S101  busy
-                    if worker.pipe in ready:
-                        done, result = worker.receive()
-                        if done:
-                            yield Done(attempt.task, result)
-                        elif not worker.alive:
-                            false_starts = 0 if worker.ready else false_starts + 1
-                            if false_starts >= FALSE_STARTS:
-                                msg = (
-                                    f"LocalExecutor: expected workers that start, got {false_starts} that {worker.fate()} before they were ready. "
-                                    "See what they printed; a script must call this under if __name__ == '__main__'."
-                                )
-                                raise AllTrialsFailedError(msg)
-                            if not worker.ready:
-                                again.append(attempt)
-                            elif attempt.number < TRIES:
-                                again.append(_Try(attempt.task, attempt.number + 1))
-                            else:
-                                yield Done(attempt.task, None, Lost.DIED, f"its worker {worker.fate()}, {TRIES} times")
-                    elif time.monotonic() - worker.started > self.limit_s:
-                        worker.kill()
-                        yield Done(attempt.task, None, Lost.TIMEOUT, f"no result after {self.limit_s:g} s")
+            while crew.staff():
+                for worker in crew.wait():
+                    done = crew.settle(worker)
+                    if done is not None:
+                        yield done
         finally:
-            for worker in crew:
-                worker.kill()
+            crew.kill()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +110,76 @@ class _Try(Generic[T]):
     number: int = 1
 
 
-def _next_try(source: Iterator[T]) -> _Try[T] | None:
-    try:
-        return _Try(next(source))
-    except StopIteration:
+class _Crew(Generic[T, R]):
+    """The workers of one run, and the tasks that their deaths gave back."""
+
+    def __init__(self, work: Callable[[T], R], source: Iterator[T], *, size: int, limit_s: float) -> None:
+        self.work, self.source, self.size, self.limit_s = work, source, size, limit_s
+        self.workers: list[_Worker[T]] = []
+        self.again: deque[_Try[T]] = deque()
+        self.false_starts = 0
+
+    def staff(self) -> bool:
+        """Give every free place a task while there are any; tell whether anyone works."""
+        self.workers = [worker for worker in self.workers if worker.alive]
+        while len(self.workers) < self.size or any(worker.idle for worker in self.workers):
+            attempt = self.again.popleft() if self.again else self._next()
+            if attempt is None:
+                break
+            worker = next((worker for worker in self.workers if worker.idle), None)
+            if worker is None:
+                worker = _Worker(self.work)
+                self.workers.append(worker)
+            worker.begin(attempt)
+        return any(worker.attempt is not None for worker in self.workers)
+
+    def wait(self) -> list[_Worker[T]]:
+        """Wait for news; gives the workers that have some or are over the limit."""
+        busy = [worker for worker in self.workers if worker.attempt is not None]
+        left_s = min(worker.started for worker in busy) + self.limit_s - time.monotonic()
+        ready = wait([worker.pipe for worker in busy], None if math.isinf(left_s) else max(left_s, 0.0))
+        late = time.monotonic() - self.limit_s
+        return [worker for worker in busy if worker.pipe in ready or worker.started < late]
+
+    def settle(self, worker: _Worker[T]) -> Done[T, R] | None:
+        """Take a worker's news; gives its task where that is over.
+
+        Raises:
+            AllTrialsFailedError: when workers die again and again before they are ready.
+        """
+        attempt = worker.attempt
+        assert attempt is not None  # noqa: S101  busy
+        if not worker.pipe.poll():
+            worker.kill()
+            return Done(attempt.task, None, Lost.TIMEOUT, f"no result after {self.limit_s:g} s")
+        done, result = worker.receive()
+        if done:
+            return Done(attempt.task, result)
+        if worker.alive:
+            self.false_starts = 0
+            return None
+        if not worker.ready:
+            self.false_starts += 1
+            if self.false_starts >= FALSE_STARTS:
+                msg = (
+                    f"LocalExecutor: expected workers that start, got {self.false_starts} that {worker.fate()} before they were ready. "
+                    "See what they printed; a script must call this under if __name__ == '__main__'."
+                )
+                raise AllTrialsFailedError(msg)
+            self.again.append(attempt)
+        elif attempt.number < TRIES:
+            self.again.append(_Try(attempt.task, attempt.number + 1))
+        else:
+            return Done(attempt.task, None, Lost.DIED, f"its worker {worker.fate()}, {TRIES} times")
+        return None
+
+    def kill(self) -> None:
+        for worker in self.workers:
+            worker.kill()
+
+    def _next(self) -> _Try[T] | None:
+        for task in self.source:
+            return _Try(task)
         return None
 
 

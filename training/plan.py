@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from history_store.codec import config_key
 from history_store.errors import UsageError
-from history_store.records import Config, Evaluation
+from history_store.records import Config, Evaluation, Value
 from training.cells import cell_seed
 
 FIRST_BLOCK = 16
 
-CellKey = tuple[str, str, int | None]
+CellKey = tuple[str, frozenset[tuple[str, Value]], int | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class Cell:
     @property
     def key(self) -> CellKey:
         """Name the cell as `evaluation_key` names an evaluation of it."""
-        return self.dataset, _config_key(self.config), self.seed
+        return self.dataset, config_key(self.config), self.seed
 
 
 def evaluation_key(evaluation: Evaluation) -> CellKey:
     """Name the cell that an evaluation measured."""
-    return evaluation.dataset, _config_key(evaluation.config), evaluation.seed
+    return evaluation.dataset, config_key(evaluation.config), evaluation.seed
 
 
 def blocks(configs: int) -> list[range]:
@@ -109,8 +109,3 @@ def parse_time(text: str | float | None) -> float:
         raise UsageError(msg)
     return seconds
 
-
-def _config_key(config: Config) -> str:
-    # Numbers as floats: a batch size of 16 may come back from a file as 16.0.
-    numbers = {k: float(v) if isinstance(v, int | float) and not isinstance(v, bool) else v for k, v in config.items()}
-    return json.dumps(numbers, sort_keys=True)

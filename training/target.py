@@ -136,7 +136,7 @@ def train_target(
         order = torch.Generator().manual_seed(seed)
         queue = torch.empty(0, dtype=torch.int64)
         curve: list[tuple[int, float]] = []
-        status, training_s = Status.OK, 0.0
+        status, error, training_s = Status.OK, math.nan, 0.0
         for step in range(length):
             before = clock()
             if len(queue) < run.batch_size:
@@ -154,14 +154,12 @@ def train_target(
                 curve.append((step + 1, error))
             else:
                 training_s += clock() - before
-            if clock() - started > timeout:
+            if step + 1 < length and clock() - started > timeout:
                 status = Status.TIMEOUT
                 break
-    final = {Status.OK: lambda: curve[-1][1], Status.DIVERGED: data.constant_error, Status.TIMEOUT: lambda: math.nan}
+    final = {Status.OK: error, Status.DIVERGED: data.constant_error(), Status.TIMEOUT: math.nan}[status]
     images = (step + 1) * run.batch_size
-    return TargetResult(
-        final[status](), status, clock() - started, tuple(curve), images / max(training_s, 1e-9)
-    )
+    return TargetResult(final, status, clock() - started, tuple(curve), images / max(training_s, 1e-9))
 
 
 class _Run:
@@ -175,7 +173,7 @@ class _Run:
         self.bf16 = self.fast and bf16_pays(device)
         network = build_network(config, data.images.shape[3], data.images.shape[1], data.n_classes).to(device)
         layout = torch.channels_last if self.fast else torch.contiguous_format
-        self.network = network.to(memory_format=layout)  # type: ignore[call-overload]
+        self.network = network.to(memory_format=layout)
         self.optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, fused=self.fast)
         self.loss = nn.CrossEntropyLoss()
 
@@ -193,7 +191,7 @@ class _Run:
             group["lr"] = rate
         loss: torch.Tensor = self.loss(self.forward(self.data.images[rows]), self.data.labels[rows])
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         return loss.detach()
 
@@ -203,7 +201,9 @@ class _Run:
         self.network.eval()
         wrong = 0
         for images, labels in zip(
-            self.data.val_images.split(EVALUATION_BATCH), self.data.val_labels.split(EVALUATION_BATCH), strict=True
+            torch.split(self.data.val_images, EVALUATION_BATCH),
+            torch.split(self.data.val_labels, EVALUATION_BATCH),
+            strict=True,
         ):
             logits = self.forward(images)
             if not bool(torch.isfinite(logits).all()):

@@ -94,7 +94,7 @@ def build_network(config: TargetConfig, channels: int, size: int, n_classes: int
 def bf16_pays(device: torch.device) -> bool:
     """Tell whether bfloat16 arithmetic is native on this device."""
     if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":
         # Without AVX512-BF16 instructions oneDNN emulates bfloat16, slower than float32.
         return bool(torch.cpu._is_avx512_bf16_supported())  # noqa: SLF001

@@ -1,0 +1,58 @@
+"""The training, validation and test part of a source: its own, or drawn class by class."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import LabelError
+from history_store.subsample import SPLIT_NAMES, TEST, TRAIN, VAL, stratified_split
+
+UNUSED = np.int8(-1)
+
+
+def split_codes(
+    labels: NDArray[np.int64],
+    own: Mapping[str, NDArray[np.int64]] | None = None,
+    *,
+    fractions: tuple[float, float, float] = (0.6, 0.2, 0.2),
+    seed: int = 0,
+) -> tuple[NDArray[np.int8], int | None]:
+    """Decide which images train, validate and test.
+
+    A source with one part only is drawn anew by `stratified_split`. A source with parts of its own keeps them; where
+    it has no validation part, one is taken from its training part in the proportion of `fractions`.
+
+    Args:
+        labels: `n` int64.
+        own: indices of the source's ``train``, ``val`` and ``test`` parts; None or training alone: no parts.
+        fractions: shares of training, validation and test images.
+        seed: of the drawing.
+
+    Returns: `n` int8 codes 0 training, 1 validation, 2 test, and the seed where anything was drawn, else None.
+
+    Raises:
+        LabelError: when fewer than two images would train or none would validate.
+    """
+    parts = {name: rows for name, rows in (own or {}).items() if len(rows)}
+    drawn: int | None = seed
+    if set(parts) <= {"train"}:
+        codes = stratified_split(labels, fractions, seed=seed)
+    else:
+        codes = np.full(labels.shape, UNUSED, dtype=np.int8)
+        for code, name in enumerate(SPLIT_NAMES):
+            codes[parts.get(name, np.empty(0, dtype=np.int64))] = code
+        train = np.flatnonzero(codes == TRAIN)
+        if "val" in parts or not len(train):
+            drawn = None
+        else:
+            share = fractions[0] / (fractions[0] + fractions[1])
+            codes[train] = stratified_split(labels[train], (share, 1 - share, 0.0), seed=seed)
+        if (codes == UNUSED).any():
+            msg = f"splits: expected parts that cover all {len(labels)} images, got {(codes == UNUSED).sum()} images in none. Give every image a part."
+            raise LabelError(msg)
+    n_train, n_val = int((codes == TRAIN).sum()), int((codes == VAL).sum())
+    if n_train < 2 or n_val < 1:
+        msg = f"splits: expected at least 2 training images and 1 validation image, got {n_train} and {n_val} (and {(codes == TEST).sum()} for testing). Give more images."
+        raise LabelError(msg)
+    return codes, drawn
