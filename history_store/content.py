@@ -217,7 +217,7 @@ def encode_operation(operation: Operation, serial: int) -> str:
     Raises:
         DataError: a result holds what JSON cannot.
     """
-    values = {"serial": serial} | operation
+    values: Operation = {"serial": serial, **operation}
     if operation["op"] == "extend":
         values["evaluations"] = [
             {"dataset": e.dataset, "config": native(e.config)} | encode_run(e) for e in operation["evaluations"]

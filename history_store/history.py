@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-import mmap
-import os
-import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store import journal
-from history_store.base import WriteImages, read_content, read_embeddings, write_base
+from history_store.base import WriteImages, read_embeddings, write_base
 from history_store.codec import native
 from history_store.content import Content, Operation, encode_operation, quoted, unit_rows
 from history_store.durable import beside
-from history_store.errors import DataError, HistoryDamagedError, HistoryReadOnlyError, ImagesMissingError, StorageError, UsageError
-from history_store.layout import damage, hint, open_file
+from history_store.errors import DataError, UsageError
+from history_store.journal import JournalText
+from history_store.layout import damage, open_file
 from history_store.lock import WriterLock
-from history_store.records import Config, DatasetInfo, Evaluation, Value
-from history_store.stored_images import StoredImages, check_images, map_file, map_images, write_images
-from history_store.table import EvaluationTable
-from history_store.writing import Files, check_may_write, install
+from history_store.records import Config, DatasetInfo, Evaluation
+from history_store.snapshot import Snapshot
+from history_store.stored_images import check_images, write_images
+from history_store.writing import Files, check_free, check_may_write, check_writer, install
 
 if TYPE_CHECKING:
     from history_store.images import ImageSet
@@ -35,10 +30,9 @@ if TYPE_CHECKING:
 _JOURNAL_RUNS = 500
 """Longer batches of evaluations are written into the file at once."""
 _COMPACT_LINES = 2000
-_TRIES = 50
 
 
-class History:
+class History(Snapshot):
     """Datasets, configurations and what came of them: the record that warm starts are drawn from.
 
     Reading needs no lock: an object sees the state at the moment it was opened (or refreshed), whoever writes
@@ -48,13 +42,10 @@ class History:
 
     def __init__(self, path: Path, lock: WriterLock | None) -> None:
         """Load a history; use `open` or `create` instead."""
-        self.path = path
-        self._real = path.resolve()
         self._lock = lock
         self._files: Files | None = None
-        self._closed = False
-        self._file: h5py.File | None = None
-        self._load()
+        self._stale = False
+        super().__init__(path)
 
     @classmethod
     def create(
@@ -83,7 +74,9 @@ class History:
         """
         path = Path(path)
         if stored_size < 1:
-            msg = f"{path}: expected a stored size of at least 1 pixel, got stored_size={stored_size}. The default is 32."
+            msg = (
+                f"{path}: expected a stored size of at least 1 pixel, got stored_size={stored_size}. The default is 32."
+            )
             raise UsageError(msg)
         plain = [native(config) for config in configs]
         content = Content(
@@ -101,10 +94,7 @@ class History:
         check_may_write(real, new=True)
         lock = WriterLock(real, timeout=10.0)
         try:
-            for suffix in ("", ".journal", ".bak"):
-                if beside(real, suffix).exists():
-                    msg = f"{path}: expected nothing there yet, got {beside(real, suffix).name}. Choose another path, or move the old history and its companions away."
-                    raise UsageError(msg)
+            check_free(real)
             with install(real, backup=beside(real, ".bak")) as temporary:
                 write_base(temporary, content, embeddings={}, writer=_version())
             return cls(path, lock)
@@ -155,165 +145,12 @@ class History:
             self._closed = True
             if self._lock is not None:
                 self._lock.release()
-            if self._file is not None:
-                self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"History({str(self.path)!r}, revision={self.revision}, datasets={len(self.datasets)}, configs={len(self.configs)}, evaluations={self.n_evaluations})"
-
-    def refresh(self) -> bool:
-        """Read what others have written since; returns whether anything changed."""
-        self._check_open()
-        before = self._content.serial
-        self._load()
-        return self._content.serial != before
-
-    # What it holds.
-
-    @property
-    def id(self) -> str:
-        """Name of the history for life, 32 hexadecimal digits."""
-        return self._content.id
-
-    @property
-    def revision(self) -> int:
-        """Number of changes so far to datasets, configurations and evaluations (embeddings and results count not)."""
-        return self._content.revision
-
-    @property
-    def space_json(self) -> str:
-        """The search space as ConfigSpace JSON, as it was given."""
-        return self._content.space_json
-
-    @property
-    def stored_size(self) -> int:
-        """Side of the stored images in pixels."""
-        return self._content.stored_size
-
-    @property
-    def notes(self) -> dict[str, str]:
-        """What was noted when it was created."""
-        return dict(self._content.notes)
+            super().close()
 
     @property
     def writable(self) -> bool:
         """Tell whether this object may write."""
         return not self._closed and self._lock is not None and self._lock.held
-
-    @property
-    def datasets(self) -> tuple[DatasetInfo, ...]:
-        """The datasets, in the order in which they were added."""
-        return tuple(self._content.datasets)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Their names."""
-        return tuple(info.name for info in self._content.datasets)
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Their sibling groups."""
-        return tuple(info.group for info in self._content.datasets)
-
-    def dataset(self, name: str) -> DatasetInfo:
-        """Find a dataset by name.
-
-        Raises:
-            UsageError: there is none of that name.
-        """
-        return self._content.datasets[self._content.index(name, str(self.path))]
-
-    @property
-    def configs(self) -> tuple[dict[str, Value], ...]:
-        """The configurations, in the order of the columns of `errors`."""
-        return tuple(dict(config) for config in self._content.configs)
-
-    @property
-    def configs_unit(self) -> NDArray[np.float64]:
-        """The configurations as `c x d` float64 in the order of the space; NaN = inactive."""
-        return self._content.unit.copy()
-
-    @property
-    def errors(self) -> NDArray[np.float64]:
-        """Validation errors, `m x c` float64 in [0, 1], mean over seeds; NaN = missing, or no run gave one.
-
-        A diverged run counts with the error of a constant prediction.
-        """
-        return self._content.table.errors(len(self._content.datasets), len(self._content.configs))
-
-    @property
-    def n_evaluations(self) -> int:
-        """Number of evaluations."""
-        return len(self._content.base_table) + len(self._content.tail)
-
-    def table(self) -> EvaluationTable:
-        """Give all evaluations as columns."""
-        return self._content.table
-
-    def evaluations(self, dataset: str | None = None) -> tuple[Evaluation, ...]:
-        """Give evaluations in the order in which they were appended.
-
-        Args:
-            dataset: only those of this one.
-
-        Raises:
-            UsageError: there is none of that name.
-        """
-        content = self._content
-        rows = np.arange(len(content.table))
-        if dataset is not None:
-            rows = np.flatnonzero(content.table.dataset == content.index(dataset, str(self.path)))
-        return tuple(content.table.records(self.names, self.configs, rows))
-
-    def has_images(self, name: str) -> bool:
-        """Tell whether the images of a dataset are inside.
-
-        Raises:
-            UsageError: there is no dataset of that name.
-        """
-        self._content.index(name, str(self.path))
-        with damage(self.path):
-            return quoted(name) in self._h5["images"]
-
-    def images(self, name: str) -> StoredImages:
-        """Open the images of a dataset through the memory map of the file.
-
-        Raises:
-            UsageError: there is no dataset of that name.
-            ImagesMissingError: the history holds it without images.
-        """
-        if name not in self._images:
-            info = self.dataset(name)
-            if not self.has_images(name):
-                step = f"`warmstart history add` puts them in from manifest {info.manifest!r}" if info.manifest else f"`warmstart history add` puts them in from a folder ({info.source or 'source not stated'}; it names no manifest)"
-                msg = f"{self.path}: expected images of {name!r}, got a history that holds it without. {step}: `warmstart history add --help`."
-                raise ImagesMissingError(msg)
-            with damage(self.path):
-                if self._map is None:
-                    self._map = map_file(self._h5)
-                self._images[name] = map_images(self._h5, quoted(name), name, str(self.path), self._map)
-        return self._images[name]
-
-    @property
-    def model_hashes(self) -> tuple[str, ...]:
-        """Hashes of the models whose embeddings are inside."""
-        with damage(self.path):
-            return tuple(self._h5["embeddings"])
-
-    def embeddings(self, model_hash: str) -> dict[str, NDArray[np.float32]]:
-        """Give the embeddings that a model gave the datasets: vectors by name, empty for an unknown model."""
-        return read_embeddings(self._h5, str(self.path), model_hash)
-
-    def get_result(self, key: str) -> dict[str, Any] | None:
-        """Give a stored result, or None."""
-        value = self._content.results.get(key)
-        return None if value is None else dict(value)
 
     # What changes it. Each returns only when the change is on the disk.
 
@@ -392,7 +229,11 @@ class History:
             raise UsageError(msg)
         arrays = {name: np.asarray(vector, dtype=np.float32) for name, vector in vectors.items()}
         shapes = {array.shape for array in arrays.values()}
-        if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes) or not all(np.isfinite(a).all() for a in arrays.values()):
+        if (
+            len(shapes) > 1
+            or any(len(shape) != 1 for shape in shapes)
+            or not all(np.isfinite(a).all() for a in arrays.values())
+        ):
             msg = f"{self.path}: expected finite vectors of one length, got shapes {sorted(shapes)}. Embed all datasets with one model."
             raise DataError(msg)
         content.apply({"op": "touch", "revision": False})
@@ -427,66 +268,20 @@ class History:
         self._check_open()
         target = Path(path)
         check_may_write(target.resolve(), new=True)
-        if target.exists() or beside(target, ".journal").exists():
-            msg = f"{target}: expected nothing there yet, got a file. Choose another path."
-            raise UsageError(msg)
+        check_free(target.resolve())
         with install(target.resolve(), backup=None) as temporary:
             self._write(temporary, self._content, drop_images=drop_images)
 
-    # Loading.
+    # Writing.
 
-    @property
-    def _h5(self) -> h5py.File:
-        self._check_open()
-        if self._file is None:
-            msg = f"{self.path}: expected a loaded history, got one whose last write failed. Open it again."
-            raise StorageError(msg)
-        return self._file
-
-    def _load(self) -> None:
-        """Read file and journal as one consistent state, again where a writer came between."""
-        log = beside(self._real, ".journal")
-        for attempt in range(_TRIES):
-            file = open_file(self._real)
-            try:
-                content = read_content(file, str(self._real))
-                serial = content.serial
-                text = journal.load(log)
-                if not _is_at(file, self._real):
-                    file.close()
-                    continue
-                journal.check(text, content.id, log, hint(str(self._real)))
-                missing = text.after(content.serial)
-                if [op["serial"] for op in missing] == list(range(content.serial + 1, content.serial + 1 + len(missing))):
-                    with damage(log):
-                        for operation in missing:
-                            content.apply(operation)
-                    break
-                file.close()
-                time.sleep(0.001 * attempt)
-            except BaseException:
-                file.close()
-                raise
-        else:
-            msg = f"{log}: expected operations from number {content.serial + 1} on, got a gap. {hint(str(self._real))}"
-            raise HistoryDamagedError(msg)
-        if self._file is not None:
-            self._file.close()
-        self._file, self._content = file, content
-        self._map: mmap.mmap | None = None
-        self._images: dict[str, StoredImages] = {}
+    def _load(self) -> tuple[int, JournalText]:
+        serial, text = super()._load()
         if self._lock is not None:
             if self._files is not None:
                 self._files.close()
-            self._files = Files(self._real, (content.id, serial), text)
+            self._files = Files(self._real, (self._content.id, serial), text)
         self._stale = False
-
-    def _check_open(self) -> None:
-        if self._closed:
-            msg = f"{self.path}: expected an open history, got a closed one. Open it again."
-            raise UsageError(msg)
-
-    # Writing.
+        return serial, text
 
     def _state(self) -> Content:
         """Return the content that the next write starts from, read anew where the last one failed half way."""
@@ -545,7 +340,7 @@ class History:
     ) -> None:
         file = self._h5
         with damage(self._real):
-            vectors = {key: read_embeddings(file, str(self.path), key) for key in file["embeddings"]}
+            vectors = {key: read_embeddings(file, str(self._real), key) for key in file["embeddings"]}
             kept = [] if drop_images else [n for n in self.names if n != without and quoted(n) in file["images"]]
         for by_name in vectors.values():
             by_name.pop(without or "", None)
@@ -583,30 +378,6 @@ class History:
                 split=codes,
                 class_names=images.class_names,
             )
-
-
-def check_writer(lock: WriterLock | None, path: Path) -> None:
-    """Check that this process may write.
-
-    Raises:
-        HistoryReadOnlyError: opened for reading, or by the parent of this process.
-    """
-    if lock is None:
-        msg = f"{path}: expected a history opened for writing, got one opened for reading. Open it with write=True."
-        raise HistoryReadOnlyError(msg)
-    if lock.pid != os.getpid():
-        msg = f"{path}: expected the process that opened it for writing ({lock.pid}), got its child {os.getpid()}. Open it there, or send evaluations to the parent."
-        raise HistoryReadOnlyError(msg)
-
-
-def _is_at(file: h5py.File, path: Path) -> bool:
-    """Tell whether an open file is still the one at its path."""
-    mine = os.fstat(file.id.get_vfd_handle())
-    try:
-        there = path.stat()
-    except FileNotFoundError:
-        return False
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
 
 
 def _version() -> str:

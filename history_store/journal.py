@@ -114,7 +114,7 @@ class JournalWriter:
                 durable.truncate(self._fd, size, path)
                 durable.sync(self._fd, path)
             if size == 0:  # synced on its own: a power cut must not leave a line behind a torn header
-                self._write(line(json.dumps({"journal": VERSION, "history": history_id})))
+                self._write(header(history_id))
                 durable.sync_folder(path.parent)
         except BaseException:
             os.close(self._fd)
@@ -158,6 +158,11 @@ def line(text: str) -> bytes:
     """Make a line of the journal."""
     data = text.encode()
     return b"%08x %s\n" % (zlib.crc32(data), data)
+
+
+def header(history_id: str) -> bytes:
+    """Make the first line of a journal."""
+    return line(json.dumps({"journal": VERSION, "history": history_id}))
 
 
 def _checks(raw: bytes) -> dict[str, Any] | None:

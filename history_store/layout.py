@@ -6,6 +6,7 @@ Text is stored as UTF-8 of fixed length and metadata in HDF5's checksummed form,
 
 import contextlib
 import json
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -125,7 +126,7 @@ def _read_array(element: h5py.Dataset, at: str) -> NDArray[Any]:
 
 def crc(values: NDArray[Any]) -> int:
     """Compute the checksum of an array: CRC-32 of its little-endian bytes in C order."""
-    return zlib.crc32(memoryview(values).cast("B") if values.size else b"")
+    return zlib.crc32(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
 
 
 def check_file(file: h5py.File, where: str) -> Iterator[tuple[str, str]]:
@@ -174,7 +175,11 @@ def open_file(path: Path) -> h5py.File:
             start = raw.read(len(SIGNATURE))
     except FileNotFoundError as error:
         kept = beside(path, ".bak")
-        step = f"Its backup {kept.name} is there: `warmstart history verify --restore {where}` brings it back." if kept.exists() else "Check the path."
+        step = (
+            f"Its backup {kept.name} is there: `warmstart history verify --restore {where}` brings it back."
+            if kept.exists()
+            else "Check the path."
+        )
         msg = f"{where}: expected a history file, got nothing there. {step}"
         raise MissingPathError(msg) from error
     except OSError as error:
@@ -187,9 +192,7 @@ def open_file(path: Path) -> h5py.File:
     with damage(path):
         file = h5py.File(path, "r", locking=False)
         try:
-            if get_text(file, "format") != FORMAT:
-                msg = f"{where}: expected an HDF5 file with format {FORMAT!r}, got {get_text(file, 'format')!r}. {hint(where)}"
-                raise HistoryDamagedError(msg)
+            _check_whole(file, where)
             version(file, "history", where)
         except BaseException:
             file.close()
@@ -230,6 +233,22 @@ def get_text(element: h5py.Group | h5py.Dataset, name: str) -> str | None:
     """Read a text attribute, or None where it is missing."""
     value = element.attrs.get(name)
     return bytes(value).decode() if isinstance(value, bytes) else value if isinstance(value, str) else None
+
+
+def _check_whole(file: h5py.File, where: str) -> None:
+    """Check format and length: HDF5 itself reads what was cut off as zeros."""
+    if get_text(file, "format") != FORMAT:
+        msg = f"{where}: expected an HDF5 file with format {FORMAT!r}, got {get_text(file, 'format')!r}. {hint(where)}"
+        raise HistoryDamagedError(msg)
+    fd = file.id.get_vfd_handle()
+    start, size = os.pread(fd, 36, 0), os.fstat(fd).st_size
+    if start[8] not in (2, 3):  # superblocks with a checksum
+        msg = f"{where}: expected an HDF5 superblock of version 2 or 3, got {start[8]}. {hint(where)}"
+        raise HistoryDamagedError(msg)
+    end = int.from_bytes(start[28:36], "little")
+    if size < end:
+        msg = f"{where}: expected a whole history of {end} bytes, got one truncated to {size}. {hint(where)}"
+        raise HistoryDamagedError(msg)
 
 
 def _compare(element: h5py.Dataset, found: int, at: str) -> None:

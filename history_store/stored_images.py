@@ -78,7 +78,12 @@ class StoredImages:
 
 
 def check_images(
-    info: DatasetInfo, images: NDArray[np.uint8], labels: NDArray[np.int64], split: NDArray[np.int8], size: int, where: str
+    info: DatasetInfo,
+    images: NDArray[np.uint8],
+    labels: NDArray[np.int64],
+    split: NDArray[np.int8],
+    size: int,
+    where: str,
 ) -> None:
     """Check that images fit the dataset and the history.
 
@@ -128,7 +133,9 @@ def write_images(
 
 
 @reader("images", "1")
-def _open_images(group: h5py.Group, at: str) -> tuple[h5py.Dataset, NDArray[np.int64], NDArray[np.int8], tuple[str, ...]]:
+def _open_images(
+    group: h5py.Group, at: str
+) -> tuple[h5py.Dataset, NDArray[np.int64], NDArray[np.int8], tuple[str, ...]]:
     where = at.split(":/")[0]
     array = group["array"]
     version(array, "array", f"{at}/array")

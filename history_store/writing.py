@@ -16,6 +16,7 @@ from history_store.base import check_base, read_identity
 from history_store.durable import beside
 from history_store.errors import HistoryReadOnlyError, MissingPathError, StorageError, UsageError
 from history_store.journal import JournalText, JournalWriter
+from history_store.lock import WriterLock
 
 _WRITE_BITS = 0o222
 
@@ -78,7 +79,7 @@ class Files:
         if self._ready:
             return
         folder = self.path.parent
-        for suffix in (".tmp", ".bak.tmp"):
+        for suffix in (".tmp", ".bak.tmp", ".journal.tmp"):
             if beside(self.path, suffix).exists():
                 durable.remove(beside(self.path, suffix))
         durable.sync_folder(folder)  # its last rename may not be on the disk
@@ -151,3 +152,29 @@ def check_may_write(path: Path, *, new: bool = False) -> None:
         if not place.stat().st_mode & _WRITE_BITS or not os.access(place, os.W_OK):
             msg = f"{path}: expected a {what} that may be written, got a read-only one. Open it for reading, or copy the history to a place of yours."
             raise HistoryReadOnlyError(msg)
+
+
+def check_free(path: Path) -> None:
+    """Check that neither a history nor companions of one lie at a path.
+
+    Raises:
+        UsageError: one does.
+    """
+    for suffix in ("", ".journal", ".bak"):
+        if beside(path, suffix).exists():
+            msg = f"{path}: expected nothing there yet, got {beside(path, suffix).name}. Choose another path, or move the old history and its companions away."
+            raise UsageError(msg)
+
+
+def check_writer(lock: WriterLock | None, path: Path) -> None:
+    """Check that this process may write.
+
+    Raises:
+        HistoryReadOnlyError: opened for reading, or by the parent of this process.
+    """
+    if lock is None:
+        msg = f"{path}: expected a history opened for writing, got one opened for reading. Open it with write=True."
+        raise HistoryReadOnlyError(msg)
+    if lock.pid != os.getpid():
+        msg = f"{path}: expected the process that opened it for writing ({lock.pid}), got its child {os.getpid()}. Open it there, or send evaluations to the parent."
+        raise HistoryReadOnlyError(msg)

@@ -1,0 +1,351 @@
+"""Shards: a history as small text files without images, meant to be committed and added up over several sittings.
+
+A folder holds `collection.json` (space, shared configurations, budget, seed, stored size) and one `<dataset>.jsonl` a
+dataset: first a line that describes the dataset, then a line an evaluation, in the order of measurement.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from history_store import durable
+from history_store.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
+from history_store.content import check_info, quoted, unit_rows
+from history_store.errors import DataError, HistoryVersionError, MissingPathError
+from history_store.history import History
+from history_store.records import Config, DatasetInfo, Evaluation, Value
+
+FORMAT = "warmstart-shards"
+VERSION = 1
+_COLLECTION = "collection.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """What a folder of shards holds.
+
+    Attributes:
+        space_json: the search space as ConfigSpace JSON.
+        configs: shared configurations; lines name them by index.
+        datasets: in the order of their files' names.
+        evaluations: by dataset name, in file order.
+        budget: how long a run was trained, in the trainer's own words.
+        seed: of the configurations.
+        stored_size: side of the images in pixels.
+    """
+
+    space_json: str
+    configs: tuple[dict[str, Value], ...]
+    datasets: tuple[DatasetInfo, ...]
+    evaluations: Mapping[str, tuple[Evaluation, ...]]
+    budget: Mapping[str, Any]
+    seed: int
+    stored_size: int
+
+
+def create_shards(
+    folder: str | Path,
+    space_json: str,
+    *,
+    configs: Sequence[Config],
+    budget: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    stored_size: int = 32,
+) -> None:
+    """Make a folder of shards without datasets, or check that the one there is of the same collection.
+
+    Configurations may be added at the end; all else must be as it is.
+
+    Raises:
+        DataError: the folder holds another collection, or a configuration does not fit the space.
+    """
+    folder = Path(folder)
+    wanted = {
+        "format": FORMAT,
+        "version": VERSION,
+        "space": json.loads(space_json),
+        "configs": [native(config) for config in configs],
+        "budget": dict(budget or {}),
+        "seed": seed,
+        "stored_size": stored_size,
+    }
+    unit_rows(space_json, wanted["configs"], str(folder))
+    target = folder / _COLLECTION
+    if target.exists():
+        there = _read_collection(folder)
+        shared = len(there["configs"])
+        differing = [key for key in wanted if key != "configs" and there.get(key) != wanted[key]]
+        if wanted["configs"][:shared] != there["configs"][: len(wanted["configs"])]:
+            differing.append("configs")
+        if differing:
+            msg = f"{target}: expected the same collection, got another {', '.join(differing)}. Choose another folder."
+            raise DataError(msg)
+        if len(wanted["configs"]) <= shared:
+            return
+    with durable.storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        durable.write_file(target, (json.dumps(wanted, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+def add_shard(folder: str | Path, info: DatasetInfo) -> Path:
+    """Start the file of a dataset, or check that the one there describes the same; returns its path.
+
+    Raises:
+        DataError: another description is there, or the description contradicts itself.
+    """
+    folder = Path(folder)
+    _read_collection(folder)
+    check_info(info, str(folder))
+    path = folder / f"{quoted(info.name)}.jsonl"
+    lines = _lines(path)
+    if lines:
+        there = _read_info(lines[0], path)
+        if there != info:
+            msg = f"{path}: expected the shard of {info.name!r} as described, got another description. Choose another folder, or another name."
+            raise DataError(msg)
+        return path
+    _append(path, {"dataset": encode_info(info)})
+    return path
+
+
+def append_shard(folder: str | Path, config: int, evaluation: Evaluation) -> None:
+    """Add one evaluation to its dataset's file; it is on the disk when this returns.
+
+    Args:
+        folder: of shards, where `add_shard` has started the dataset's file.
+        config: index of its configuration in the collection.
+        evaluation: what was measured.
+
+    Raises:
+        MissingPathError: the dataset has no file.
+        StorageError: it could not be written.
+    """
+    path = Path(folder) / f"{quoted(evaluation.dataset)}.jsonl"
+    if not path.exists():
+        msg = f"{path}: expected the shard of {evaluation.dataset!r}, got nothing there. Start it with add_shard."
+        raise MissingPathError(msg)
+    _append(path, {"config": config} | encode_run(evaluation))
+
+
+def read_shards(folder: str | Path) -> Shards:
+    """Read a folder of shards; a last line that a stop has cut off is passed over.
+
+    Raises:
+        MissingPathError: no such folder, or it holds no `collection.json`.
+        DataError: a line is not what it should be; the message names file and line.
+        HistoryVersionError: written by a newer version.
+    """
+    folder = Path(folder)
+    collection = _read_collection(folder)
+    configs = tuple(collection["configs"])
+    datasets: list[DatasetInfo] = []
+    evaluations: dict[str, tuple[Evaluation, ...]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        lines = _lines(path)
+        if not lines:
+            continue
+        info = _read_info(lines[0], path)
+        if info.name in evaluations:
+            msg = f"{path}: expected one file a dataset, got {info.name!r} a second time. Remove one of them."
+            raise DataError(msg)
+        datasets.append(info)
+        evaluations[info.name] = tuple(
+            _read_run(line, info.name, configs, f"{path}:{number}") for number, line in enumerate(lines[1:], start=2)
+        )
+    return Shards(
+        space_json=json.dumps(collection["space"], sort_keys=True),
+        configs=configs,
+        datasets=tuple(datasets),
+        evaluations=evaluations,
+        budget=collection["budget"],
+        seed=collection["seed"],
+        stored_size=collection["stored_size"],
+    )
+
+
+def write_shards(
+    history: History, folder: str | Path, *, budget: Mapping[str, Any] | None = None, seed: int = 0
+) -> int:
+    """Write a history's datasets and evaluations as shards, beside what the folder holds already.
+
+    Args:
+        history: stays as it is.
+        folder: new, or of the same collection; evaluations that it has are not written again.
+        budget: how long a run was trained.
+        seed: of the configurations.
+
+    Returns: number of evaluations written.
+
+    Raises:
+        DataError: the folder holds another collection.
+        StorageError: it could not be written.
+    """
+    folder = Path(folder)
+    create_shards(
+        folder, history.space_json, configs=history.configs, budget=budget, seed=seed, stored_size=history.stored_size
+    )
+    index = {config_key(config): number for number, config in enumerate(_read_collection(folder)["configs"])}
+    there = read_shards(folder)
+    written = 0
+    for info in history.datasets:
+        path = folder / f"{quoted(info.name)}.jsonl"
+        if path.exists():
+            add_shard(folder, info)
+        known = {_identity(run) for run in there.evaluations.get(info.name, ())}
+        fresh = [run for run in history.evaluations(info.name) if _identity(run) not in known]
+        if path.exists() and not fresh:
+            continue
+        values = [{"config": index[config_key(run.config)]} | encode_run(run) for run in fresh]
+        lines = _lines(path) or [_dump({"dataset": encode_info(info)})]
+        with durable.storage_errors(path):
+            durable.write_file(path, b"".join(line + b"\n" for line in (*lines, *map(_dump, values))))
+        written += len(fresh)
+    return written
+
+
+def merge_shards(history: History, folder: str | Path) -> int:
+    """Add the datasets and evaluations of shards that a history lacks; returns the number of evaluations added.
+
+    Raises:
+        DataError: the space differs, or a dataset is described otherwise.
+        StorageError: the history cannot be written.
+    """
+    shards = read_shards(folder)
+    if json.loads(shards.space_json) != json.loads(history.space_json):
+        msg = f"{folder}: expected shards in the space of {history.path}, got another space. Make a history of their own from them."
+        raise DataError(msg)
+    missing: list[Evaluation] = []
+    fresh: list[DatasetInfo] = []
+    for info in shards.datasets:
+        runs: Iterable[Evaluation] = shards.evaluations[info.name]
+        if info.name not in history.names:
+            fresh.append(info)
+        elif history.dataset(info.name) != info:
+            msg = f"{folder}: expected {info.name!r} as {history.path} describes it, got another description. Rename one of the two."
+            raise DataError(msg)
+        else:
+            known = {_identity(run) for run in history.evaluations(info.name)}
+            runs = (run for run in runs if _identity(run) not in known)
+        missing.extend(runs)
+    if fresh:
+        history.add_datasets((info, None, None) for info in fresh)
+    history.extend(missing)
+    return len(missing)
+
+
+def history_from_shards(folder: str | Path, path: str | Path) -> History:
+    """Make a new history from shards, open for writing.
+
+    Raises:
+        UsageError: something is at `path` already.
+        DataError: the shards cannot be used; nothing is left at `path` then but an empty history.
+    """
+    shards = read_shards(folder)
+    notes = {"budget": json.dumps(shards.budget, sort_keys=True), "seed": str(shards.seed)}
+    history = History.create(
+        path, shards.space_json, configs=shards.configs, stored_size=shards.stored_size, notes=notes
+    )
+    try:
+        merge_shards(history, folder)
+    except BaseException:
+        history.close()
+        raise
+    return history
+
+
+def _identity(run: Evaluation) -> object:
+    """Tell runs apart as the history does; runs of unknown seed by all they say."""
+    if run.seed is not None:
+        return config_key(run.config), run.seed, run.origin
+    return _dump(encode_run(run)), config_key(run.config)
+
+
+def _read_collection(folder: Path) -> dict[str, Any]:
+    path = folder / _COLLECTION
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        msg = f"{path}: expected a folder of shards, got none there. Check the path."
+        raise MissingPathError(msg) from error
+    except ValueError as error:
+        msg = f"{path}: expected JSON, got: {error}. Take the file back from version control."
+        raise DataError(msg) from error
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        msg = f"{path}: expected format {FORMAT!r}, got something else. Check the path."
+        raise DataError(msg)
+    if values.get("version") != VERSION:
+        msg = f'{path}: expected version "{VERSION}", got "{values.get("version")}". Upgrade warmstart.'
+        raise HistoryVersionError(msg)
+    kinds = {"space": dict, "configs": list, "budget": dict, "seed": int, "stored_size": int}
+    wrong = [key for key, kind in kinds.items() if not isinstance(values.get(key), kind)]
+    if wrong:
+        msg = f"{path}: expected {', '.join(kinds)}, got a wrong or no {', '.join(wrong)}. Correct the file."
+        raise DataError(msg)
+    return values
+
+
+def _lines(path: Path) -> list[bytes]:
+    """Read the whole lines of a shard."""
+    try:
+        return path.read_bytes().split(b"\n")[:-1]
+    except FileNotFoundError:
+        return []
+
+
+def _object(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        values = json.loads(line)
+    except ValueError as error:
+        msg = f"{where}: expected a line of JSON, got {line[:60]!r} ({error}). Correct the line."
+        raise DataError(msg) from error
+    if not isinstance(values, dict):
+        msg = f"{where}: expected a JSON object, got {line[:60]!r}. Correct the line."
+        raise DataError(msg)
+    return values
+
+
+def _read_info(line: bytes, path: Path) -> DatasetInfo:
+    info = decode_info(_object(line, f"{path}:1").get("dataset"), f"{path}:1")
+    check_info(info, f"{path}:1")
+    return info
+
+
+def _read_run(line: bytes, dataset: str, configs: Sequence[Config], where: str) -> Evaluation:
+    values = _object(line, where)
+    index = values.pop("config", None)
+    if not isinstance(index, int) or not 0 <= index < len(configs):
+        msg = f"{where}: expected the index of one of {len(configs)} configurations, got config={index!r}. Correct it."
+        raise DataError(msg)
+    return decode_run(values, dataset, configs[index], where)
+
+
+def _dump(values: Mapping[str, Any]) -> bytes:
+    return json.dumps(values, allow_nan=False, ensure_ascii=False).encode()
+
+
+def _append(path: Path, values: Mapping[str, Any]) -> None:
+    """Append one line durably, after cutting off what a stop has left of an earlier one."""
+    data = _dump(values) + b"\n"
+    with durable.storage_errors(path):
+        new = not path.exists()
+        fd = durable.open_append(path)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            there = path.read_bytes()
+            size = there.rfind(b"\n") + 1
+            if size != len(there):
+                durable.truncate(fd, size, path)
+            try:
+                durable.write(fd, data, path)
+                durable.sync(fd, path)
+            except BaseException:
+                durable.truncate(fd, size, path)
+                raise
+        finally:
+            os.close(fd)
+        if new:
+            durable.sync_folder(path.parent)

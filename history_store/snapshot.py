@@ -1,0 +1,264 @@
+"""What a history says at one moment: file and journal read together."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store import journal
+from history_store.base import read_content, read_embeddings
+from history_store.content import Content, quoted
+from history_store.durable import beside
+from history_store.errors import HistoryDamagedError, ImagesMissingError, StorageError, UsageError
+from history_store.layout import damage, hint, open_file
+from history_store.records import DatasetInfo, Evaluation, Value
+from history_store.stored_images import StoredImages, map_file, map_images
+from history_store.table import EvaluationTable
+
+_TRIES = 50
+
+
+class Snapshot:
+    """The reading half of `History`: needs no lock and no ConfigSpace, and writes nothing.
+
+    Args:
+        path: of the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._real = path.resolve()
+        self._closed = False
+        self._file: h5py.File | None = None
+        self._map: mmap.mmap | None = None
+        self._images: dict[str, StoredImages] = {}
+        self._content: Content
+        self._load()
+
+    def close(self) -> None:
+        """Close the file; images already given out stay valid. Closing twice is no error."""
+        self._closed = True
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"History({str(self.path)!r}, revision={self.revision}, datasets={len(self.datasets)}, configs={len(self.configs)}, evaluations={self.n_evaluations})"
+
+    def refresh(self) -> bool:
+        """Read what others have written since; returns whether anything changed."""
+        self._check_open()
+        before = self._content.serial
+        self._load()
+        return self._content.serial != before
+
+    @property
+    def id(self) -> str:
+        """Name of the history for life, 32 hexadecimal digits."""
+        return self._content.id
+
+    @property
+    def revision(self) -> int:
+        """Number of changes so far to datasets, configurations and evaluations (embeddings and results count not)."""
+        return self._content.revision
+
+    @property
+    def space_json(self) -> str:
+        """The search space as ConfigSpace JSON, as it was given."""
+        return self._content.space_json
+
+    @property
+    def stored_size(self) -> int:
+        """Side of the stored images in pixels."""
+        return self._content.stored_size
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What was noted when it was created."""
+        return dict(self._content.notes)
+
+    @property
+    def datasets(self) -> tuple[DatasetInfo, ...]:
+        """The datasets, in the order in which they were added."""
+        return tuple(self._content.datasets)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(info.name for info in self._content.datasets)
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Their sibling groups."""
+        return tuple(info.group for info in self._content.datasets)
+
+    def dataset(self, name: str) -> DatasetInfo:
+        """Find a dataset by name.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        return self._content.datasets[self._content.index(name, str(self.path))]
+
+    @property
+    def configs(self) -> tuple[dict[str, Value], ...]:
+        """The configurations, in the order of the columns of `errors`."""
+        return tuple(dict(config) for config in self._content.configs)
+
+    @property
+    def configs_unit(self) -> NDArray[np.float64]:
+        """The configurations as `c x d` float64 in the order of the space; NaN = inactive."""
+        return self._content.unit.copy()
+
+    @property
+    def errors(self) -> NDArray[np.float64]:
+        """Validation errors, `m x c` float64 in [0, 1], mean over seeds; NaN = missing, or no run gave one.
+
+        A diverged run counts with the error of a constant prediction.
+        """
+        return self._content.table.errors(len(self._content.datasets), len(self._content.configs))
+
+    @property
+    def n_evaluations(self) -> int:
+        """Number of evaluations."""
+        return len(self._content.base_table) + len(self._content.tail)
+
+    def table(self) -> EvaluationTable:
+        """Give all evaluations as columns."""
+        return self._content.table
+
+    def evaluations(self, dataset: str | None = None) -> tuple[Evaluation, ...]:
+        """Give evaluations in the order in which they were appended.
+
+        Args:
+            dataset: only those of this one.
+
+        Raises:
+            UsageError: there is none of that name.
+        """
+        content = self._content
+        rows = np.arange(len(content.table))
+        if dataset is not None:
+            rows = np.flatnonzero(content.table.dataset == content.index(dataset, str(self.path)))
+        return tuple(content.table.records(self.names, self.configs, rows))
+
+    def has_images(self, name: str) -> bool:
+        """Tell whether the images of a dataset are inside.
+
+        Raises:
+            UsageError: there is no dataset of that name.
+        """
+        self._content.index(name, str(self.path))
+        with damage(self._real):
+            return bool(quoted(name) in self._h5["images"])
+
+    def images(self, name: str) -> StoredImages:
+        """Open the images of a dataset through the memory map of the file.
+
+        Raises:
+            UsageError: there is no dataset of that name.
+            ImagesMissingError: the history holds it without images.
+        """
+        if name not in self._images:
+            info = self.dataset(name)
+            if not self.has_images(name):
+                step = (
+                    f"`warmstart history add` puts them in from manifest {info.manifest!r}"
+                    if info.manifest
+                    else f"`warmstart history add` puts them in from a folder ({info.source or 'source not stated'}; it names no manifest)"
+                )
+                msg = f"{self.path}: expected images of {name!r}, got a history that holds it without. {step}: `warmstart history add --help`."
+                raise ImagesMissingError(msg)
+            with damage(self._real):
+                if self._map is None:
+                    self._map = map_file(self._h5)
+                self._images[name] = map_images(self._h5, quoted(name), name, str(self._real), self._map)
+        return self._images[name]
+
+    @property
+    def model_hashes(self) -> tuple[str, ...]:
+        """Hashes of the models whose embeddings are inside."""
+        with damage(self._real):
+            return tuple(self._h5["embeddings"])
+
+    def embeddings(self, model_hash: str) -> dict[str, NDArray[np.float32]]:
+        """Give the embeddings that a model gave the datasets: vectors by name, empty for an unknown model."""
+        return read_embeddings(self._h5, str(self._real), model_hash)
+
+    def get_result(self, key: str) -> dict[str, Any] | None:
+        """Give a stored result, or None."""
+        value = self._content.results.get(key)
+        return None if value is None else dict(value)
+
+    @property
+    def _h5(self) -> h5py.File:
+        self._check_open()
+        if self._file is None:
+            msg = f"{self.path}: expected a loaded history, got one whose last write failed. Open it again."
+            raise StorageError(msg)
+        return self._file
+
+    def _load(self) -> tuple[int, journal.JournalText]:
+        """Read file and journal as one consistent state, again where a writer came between; returns what was read of each."""
+        log = beside(self._real, ".journal")
+        for attempt in range(_TRIES):
+            file = open_file(self._real)
+            try:
+                content = read_content(file, str(self._real))
+                serial = content.serial
+                text = journal.load(log)
+                if not _is_at(file, self._real):
+                    file.close()
+                    continue
+                journal.check(text, content.id, log, hint(str(self._real)))
+                missing = text.after(content.serial)
+                if [op["serial"] for op in missing] == list(
+                    range(content.serial + 1, content.serial + 1 + len(missing))
+                ):
+                    with damage(log):
+                        for operation in missing:
+                            content.apply(operation)
+                    break
+                file.close()
+                time.sleep(0.001 * attempt)
+            except BaseException:
+                file.close()
+                raise
+        else:
+            msg = f"{log}: expected operations from number {content.serial + 1} on, got a gap. {hint(str(self._real))}"
+            raise HistoryDamagedError(msg)
+        if self._file is not None:
+            self._file.close()
+        self._file, self._content = file, content
+        self._map, self._images = None, {}
+        return serial, text
+
+    def _check_open(self) -> None:
+        if self._closed:
+            msg = f"{self.path}: expected an open history, got a closed one. Open it again."
+            raise UsageError(msg)
+
+
+def _is_at(file: h5py.File, path: Path) -> bool:
+    """Tell whether an open file is still the one at its path."""
+    mine = os.fstat(file.id.get_vfd_handle())
+    try:
+        there = path.stat()
+    except FileNotFoundError:
+        return False
+    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)

@@ -1,0 +1,341 @@
+"""Find damage in a history, bring a damaged one back, rewrite an old one."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from history_store import durable, journal
+from history_store.base import check_base, read_content, read_embeddings, read_identity
+from history_store.codec import decode_info
+from history_store.content import Content, Operation, check_info, decode_line, encode_operation, quoted, unit_rows
+from history_store.durable import beside
+from history_store.errors import (
+    DataError,
+    HistoryDamagedError,
+    HistoryVersionError,
+    MissingPathError,
+    StorageError,
+    WarmstartError,
+)
+from history_store.history import History
+from history_store.layout import CURRENT, check_file, damage, get_text, open_file
+from history_store.lock import WriterLock
+from history_store.stored_images import check_images, map_file, map_images
+from history_store.table import EvaluationTable
+from history_store.writing import check_may_write
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with a history.
+
+    Attributes:
+        where: element, companion file or line.
+        what: in words.
+    """
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `verify` found.
+
+    Attributes:
+        path: of the history.
+        problems: what is wrong; empty = sound.
+        remarks: what is worth knowing and no fault.
+        n_datasets: datasets, with the journal; likewise the next three. All 0 where the file cannot be read.
+        n_configs: configurations.
+        n_evaluations: evaluations.
+        n_images: stored images.
+    """
+
+    path: str
+    problems: tuple[Problem, ...]
+    remarks: tuple[str, ...]
+    n_datasets: int = 0
+    n_configs: int = 0
+    n_evaluations: int = 0
+    n_images: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Tell whether the history is sound."""
+        return not self.problems
+
+
+def verify(path: str | Path) -> Report:
+    """Read every byte of a history and its companions and check all that can be checked; changes nothing.
+
+    A history that another process writes meanwhile may be reported with a gap: verify it again when that one is done.
+
+    Raises:
+        MissingPathError: nothing there.
+        UsageError: a folder.
+    """
+    path = Path(path).resolve()
+    remarks: list[str] = []
+    counts = dict.fromkeys(("n_datasets", "n_configs", "n_evaluations", "n_images"), 0)
+    try:
+        with open_file(path) as file:
+            problems = list(_elements(file, path))
+            content = read_content(file, str(path))
+            problems += _images(file, content, path, counts)
+            problems += _embeddings(file, content, path)
+            problems += _journal(content, beside(path, ".journal"), remarks)
+            problems += _meaning(content, str(path))
+            counts |= {"n_datasets": len(content.datasets), "n_configs": len(content.configs)}
+            counts["n_evaluations"] = len(content.table)
+            problems += _backup(path, content.id, remarks)
+    except (HistoryDamagedError, HistoryVersionError) as error:
+        return Report(str(path), (Problem("file", str(error)),), tuple(remarks))
+    left = (beside(path, suffix) for suffix in (".tmp", ".bak.tmp", ".journal.tmp"))
+    remarks += [
+        f"{p.name} was left by a writer that was stopped; the next write removes it" for p in left if p.exists()
+    ]
+    return Report(str(path), tuple(problems), tuple(remarks), **counts)
+
+
+def restore(path: str | Path, *, lock_timeout: float = 10.0) -> Report:
+    """Bring a damaged or missing history back from its backup, with the journal on top.
+
+    The damaged file is kept as `<file>.damaged`. A journal with altered lines gives the operations of all its
+    other lines and is kept as `<file>.journal.damaged`. A sound history is left alone.
+
+    Args:
+        path: of the history.
+        lock_timeout: seconds to wait for another writer.
+
+    Returns: the report on the history as it is afterwards, with what was done among the remarks.
+
+    Raises:
+        HistoryDamagedError: the file is damaged and there is no sound backup.
+        HistoryLockedError: another process writes it.
+        HistoryReadOnlyError: its folder may not be written.
+    """
+    real = Path(path).resolve()
+    check_may_write(real, new=True)
+    done: list[str] = []
+    lock = WriterLock(real, timeout=lock_timeout)
+    try:
+        with durable.storage_errors(real):
+            if not _sound(real):
+                _bring_back(real)
+                done.append(f"brought back from {beside(real, '.bak').name}; the damaged file is {real.name}.damaged")
+            salvaged = _salvage(real, journal.load(beside(real, ".journal")))
+            if salvaged is not None:
+                done.append(salvaged)
+    finally:
+        lock.release()
+    report = verify(real)
+    return replace(report, remarks=(*done, *report.remarks))
+
+
+def upgrade(path: str | Path, *, lock_timeout: float = 10.0) -> bool:
+    """Rewrite a history whose elements have older versions; returns whether there was any.
+
+    Raises:
+        StorageError: as `History.open` and `History.compact` tell.
+    """
+    with History.open(path, write=True, lock_timeout=lock_timeout) as history:
+        with open_file(history.path) as file:
+            old: list[str] = []
+
+            def note(place: str, element: h5py.Group | h5py.Dataset) -> None:
+                type_ = get_text(element, "encoding-type")
+                if type_ in CURRENT and get_text(element, "encoding-version") != CURRENT[type_]:
+                    old.append(place)
+
+            note("/", file)
+            file.visititems(note)
+        if old:
+            history.compact()
+        return bool(old)
+
+
+def _elements(file: h5py.File, path: Path) -> Iterator[Problem]:
+    with damage(path):
+        for place, what in check_file(file, str(path)):
+            yield Problem(place, what)
+
+
+def _images(file: h5py.File, content: Content, path: Path, counts: dict[str, int]) -> Iterator[Problem]:
+    with damage(path):
+        keys = list(file["images"])
+        known = {quoted(info.name): info for info in content.datasets}
+        mapped = map_file(file)
+    for key in keys:
+        place = f"/images/{key}"
+        if key not in known:
+            yield Problem(place, "images of a dataset that the history does not have")
+            continue
+        info = known[key]
+        try:
+            with damage(path):
+                stored = map_images(file, key, info.name, str(path), mapped)
+            counts["n_images"] += len(stored)
+            check_images(info, stored.array, stored.labels, stored.split, content.stored_size, str(path))
+            counted = np.bincount(stored.labels[stored.split == 0], minlength=info.n_classes)
+            if info.class_counts and tuple(counted.tolist()) != tuple(info.class_counts):
+                yield Problem(place, "training images a class differ from the dataset's class counts")
+            if len(stored.class_names) != info.n_classes:
+                yield Problem(place, f"{len(stored.class_names)} class names for {info.n_classes} classes")
+        except (StorageError, DataError) as error:
+            yield Problem(place, str(error))
+
+
+def _embeddings(file: h5py.File, content: Content, path: Path) -> Iterator[Problem]:
+    for model_hash in list(file["embeddings"]):
+        place = f"/embeddings/{model_hash}"
+        try:
+            vectors = read_embeddings(file, str(path), model_hash)
+        except StorageError as error:
+            yield Problem(place, str(error))
+            continue
+        strangers = sorted(set(vectors) - set(content.dataset_of))
+        if strangers:
+            yield Problem(place, f"vectors of datasets that the history does not have: {', '.join(strangers)}")
+        if not all(np.isfinite(vector).all() for vector in vectors.values()):
+            yield Problem(place, "vectors with numbers that are not finite")
+
+
+def _journal(content: Content, log: Path, remarks: list[str]) -> Iterator[Problem]:
+    """Check the journal and apply to the content what can be applied."""
+    text = journal.load(log)
+    for number in text.damaged:
+        yield Problem(f"{log.name} line {number}", "altered: the line does not match its checksum")
+    if text.torn:
+        remarks.append(
+            f"{log.name} ends in a torn line, an append that was stopped before it was acknowledged; it is passed over"
+        )
+    try:
+        journal.check(text, content.id, log, "")
+    except (HistoryDamagedError, HistoryVersionError) as error:
+        if not text.damaged:
+            yield Problem(log.name, str(error))
+        return
+    for operation in text.after(content.serial):
+        if operation.get("serial") != content.serial + 1:
+            yield Problem(
+                log.name,
+                f"expected operation {content.serial + 1}, got {operation.get('serial')}: a gap or a repetition",
+            )
+            return
+        try:
+            content.apply(operation)
+        except (DataError, KeyError, TypeError, ValueError) as error:
+            yield Problem(f"{log.name} operation {operation['serial']}", f"cannot be applied: {error!r}")
+            return
+
+
+def _meaning(content: Content, where: str) -> Iterator[Problem]:
+    """Check names, space, configurations and repetitions."""
+    for info in content.datasets:
+        try:
+            check_info(info, where)
+        except DataError as error:
+            yield Problem("/datasets", str(error))
+    try:
+        unit = unit_rows(content.space_json, content.configs, where)
+        if unit.shape != content.unit.shape or not np.allclose(unit, content.unit, rtol=0, atol=1e-9, equal_nan=True):
+            yield Problem("/configs_unit", "does not encode the configurations in the space")
+    except DataError as error:
+        yield Problem("/configs", str(error))
+    repeated = _repeated(content.table)
+    if repeated:
+        yield Problem("/evaluations", f"{repeated} evaluations occur twice (dataset, configuration, seed, origin)")
+
+
+def _repeated(table: EvaluationTable) -> int:
+    rows = table.seed >= 0
+    keys = np.stack([table.dataset, table.config, table.seed, table.origin], axis=1)[rows]
+    ordered = keys[np.lexsort(keys.T)]
+    return int((ordered[1:] == ordered[:-1]).all(axis=1).sum())
+
+
+def _backup(path: Path, history_id: str, remarks: list[str]) -> Iterator[Problem]:
+    kept = beside(path, ".bak")
+    if not kept.exists():
+        remarks.append(f"there is no backup {kept.name}; the next write makes one")
+        return
+    try:
+        found, _ = read_identity(kept)
+        if found != history_id:
+            yield Problem(kept.name, "the backup of another history")
+        else:
+            check_base(kept)
+    except (StorageError, MissingPathError) as error:
+        yield Problem(kept.name, str(error))
+
+
+def _sound(path: Path) -> bool:
+    try:
+        check_base(path)
+        with open_file(path) as file:
+            read_content(file, str(path))
+    except (HistoryDamagedError, MissingPathError):
+        return False
+    return True
+
+
+def _bring_back(path: Path) -> None:
+    kept, temporary = beside(path, ".bak"), beside(path, ".tmp")
+    if not kept.exists() or not _sound(kept):
+        msg = f"{path}: expected a sound backup {kept.name} to restore from, got {'a damaged one' if kept.exists() else 'none'}. Rebuild the history from its shards with `warmstart history import`."
+        raise HistoryDamagedError(msg)
+    durable.copy(kept, temporary)
+    if path.exists():
+        _set_aside(path, beside(path, ".damaged"))
+    durable.replace(temporary, path)
+    durable.sync_folder(path.parent)
+
+
+def _salvage(path: Path, text: journal.JournalText) -> str | None:
+    """Rewrite a journal that cannot be used as it is with the operations that can; returns what was done, or None."""
+    log = beside(path, ".journal")
+    with open_file(path) as file:
+        content = read_content(file, str(path))
+    later = text.after(content.serial)
+    first, n = content.serial + 1, len(later)
+    gapless = [operation["serial"] for operation in later] == list(range(first, first + n))
+    mine = text.header is None or text.header.get("history") == content.id
+    if not text.damaged and gapless and mine:
+        return None
+    lines = [journal.header(content.id)]
+    for operation in later if mine else ():
+        with contextlib.suppress(WarmstartError, KeyError, TypeError, ValueError):
+            planned = _plan(content, operation, str(path))
+            line = encode_operation(planned, content.serial + 1)
+            content.apply(planned)
+            lines.append(journal.line(line))
+    _set_aside(log, beside(log, ".damaged"))
+    durable.write_file(log, b"".join(lines))
+    lost = f"and {len(text.damaged)} altered lines are lost" if mine else "for it is the journal of another history"
+    return (
+        f"{len(lines) - 1} of {n} whole operations of the journal were kept, {lost}; the old one is {log.name}.damaged"
+    )
+
+
+def _plan(content: Content, operation: Operation, where: str) -> Operation:
+    """Check an operation of a damaged journal against what is there without its lost neighbours."""
+    if operation["op"] == "extend":
+        return content.plan_extend([decode_line(item, where) for item in operation["evaluations"]], where)
+    if operation["op"] == "add-dataset":
+        return content.plan_add(decode_info(operation["info"], where), where)
+    return operation
+
+
+def _set_aside(path: Path, target: Path) -> None:
+    """Keep a file under another name without taking its own away."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(path, target)
+    except OSError:
+        durable.copy(path, target)
