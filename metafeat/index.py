@@ -168,9 +168,10 @@ class DatasetIndex:
         return index
 
     def _ranked(self, query: NDArray[np.float32], found: list[tuple[str, int]]) -> list[tuple[str, float]]:
-        distances = [
-            float(np.linalg.norm(self._flat.reconstruct(int(row)).astype(np.float64) - query)) for _, row in found
-        ]
+        if not found:
+            return []
+        rows = np.stack([self._flat.reconstruct(int(row)) for _, row in found]).astype(np.float64)
+        distances = np.sqrt(np.square(rows - query).sum(1)).tolist()
         return sorted(((name, d) for (name, _), d in zip(found, distances, strict=True)), key=lambda pair: pair[::-1])
 
     def _rows(self, vectors: NDArray[np.float32], n: int) -> NDArray[np.float32]:

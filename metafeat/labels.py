@@ -10,7 +10,7 @@ More than 256 classes fold rather than fail: `onehot` takes the index modulo 256
 the last column, and `scalar` simply passes 1.
 """
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from history_store.errors import LabelError, UsageError
 
 LabelCode = Literal["none", "scalar", "onehot", "rank"]
-LABEL_CODES: tuple[LabelCode, ...] = ("none", "scalar", "onehot", "rank")
+LABEL_CODES: tuple[LabelCode, ...] = get_args(LabelCode)
 C_MAX = 256
 
 

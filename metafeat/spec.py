@@ -5,15 +5,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from history_store.errors import UsageError
+from history_store.response import TargetKind
 from metafeat.labels import LABEL_CODES, LabelCode
 
 Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm"]
-EXTRACTORS: tuple[Extractor, ...] = ("adf", "adf-sum", "adf-mix", "bilstm")
-TargetKind = Literal["l1", "mean_l1", "sqrt_l1"]
-TARGETS: tuple[TargetKind, ...] = ("l1", "mean_l1", "sqrt_l1")
+EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
+TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,107 @@
+"""What every extractor owes, whatever its set encoder and label code: inherit `ExtractorContract` and name yours."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from metafeat.labels import LABEL_CODES, label_codes
+from metafeat.model import MetaFeatureModel, random_wing
+from metafeat.spec import EXTRACTORS, ModelSpec
+from training.siamese import pair_loss
+
+
+@pytest.fixture(scope="module")
+def sample():
+    rng = np.random.default_rng(5)
+    return rng.integers(0, 256, (24, 16, 16, 3), dtype=np.uint8), rng.integers(0, 5, 24)
+
+
+class ExtractorContract:
+    spec: ModelSpec
+    order_free = True
+
+    @pytest.fixture
+    def wing(self):
+        return random_wing(self.spec, seed=1).eval()
+
+    def point(self, wing, images, labels):
+        codes = torch.from_numpy(label_codes(labels, self.spec.label_code))
+        with torch.inference_mode():
+            return wing.encode(wing.features(images, labels)[None], codes[None])[0]
+
+    def test_a_point_is_finite_and_has_256_numbers_whatever_tau(self, wing, sample):
+        for tau in (1, 7, 24):
+            point = self.point(wing, sample[0][:tau], sample[1][:tau])
+            assert point.shape == (256,)
+            assert torch.isfinite(point).all()
+
+    def test_distance_is_zero_for_identical_samples_and_symmetric(self, wing, sample):
+        a, b = self.point(wing, *sample), self.point(wing, sample[0][::-1].copy(), sample[1])
+        assert torch.equal(a, self.point(wing, *sample))
+        assert torch.dist(a, b) == torch.dist(b, a) >= 0
+
+    def test_permuting_the_sample_changes_nothing_unless_it_is_read_in_order(self, wing, sample):
+        order = np.random.default_rng(0).permutation(24)
+        a, b = self.point(wing, *sample), self.point(wing, sample[0][order], sample[1][order])
+        assert torch.allclose(a, b, atol=1e-6, rtol=1e-6) == self.order_free
+
+    def test_a_batch_equals_its_rows_one_by_one(self, wing, sample):
+        images, labels = sample
+        parts = [slice(0, 12), slice(12, 24)]
+        codes = np.stack([label_codes(labels[p], self.spec.label_code) for p in parts])
+        with torch.inference_mode():
+            features = torch.stack([wing.features(images[p], labels[p]) for p in parts])
+            batch = wing.encode(features, torch.from_numpy(codes))
+        for row, part in zip(batch, parts, strict=True):
+            assert torch.allclose(row, self.point(wing, images[part], labels[part]), atol=1e-6)
+
+    def test_every_weight_gets_a_finite_gradient(self, wing, sample):
+        images, labels = sample
+        codes = torch.from_numpy(label_codes(labels, self.spec.label_code))
+        wing.requires_grad_(requires_grad=True)
+        wing.encode(wing.features(images, labels)[None], codes[None]).square().sum().backward()
+        for name, parameter in wing.named_parameters():
+            assert parameter.grad is not None, name
+            assert torch.isfinite(parameter.grad).all(), name
+
+    def test_equal_inputs_give_no_nan_in_the_loss_gradient(self, wing, sample):
+        images, labels = sample
+        codes = torch.from_numpy(label_codes(labels, self.spec.label_code))
+        wing.requires_grad_(requires_grad=True)
+        points = wing.encode(wing.features(images, labels).expand(2, -1, -1), codes.expand(2, -1, -1))
+        for kind in ("absolute", "squared"):
+            loss = pair_loss(points, torch.tensor([[0, 1]]), torch.tensor([0.3]), kind=kind)
+            loss.backward(retain_graph=True)
+        assert all(torch.isfinite(p.grad).all() for p in wing.parameters() if p.grad is not None)
+
+    def test_same_seed_same_embedding_and_the_global_generator_is_left_alone(self, sample):
+        before = torch.get_rng_state()
+        a, b = (
+            MetaFeatureModel.random(self.spec, seed=3).embed(*sample, rng=np.random.default_rng(2), draws=3)
+            for _ in range(2)
+        )
+        assert a.tobytes() == b.tobytes()
+        assert torch.equal(before, torch.get_rng_state())
+
+    def test_file_round_trip_keeps_hash_and_embedding(self, sample, tmp_path):
+        model = MetaFeatureModel.random(self.spec, seed=3)
+        model.save(tmp_path / "m.safetensors")
+        again = MetaFeatureModel.load(tmp_path / "m.safetensors")
+        assert (again.spec, again.hash) == (model.spec, model.hash)
+        a, b = (m.embed(*sample, rng=np.random.default_rng(2), draws=2) for m in (model, again))
+        assert a.tobytes() == b.tobytes()
+
+
+def _case(extractor, code, plane):
+    spec = ModelSpec(extractor=extractor, label_code=code, label_plane=plane, image_size=16, tau=20)
+    name = f"Test_{extractor}_{code}{'_plane' if plane else ''}".replace("-", "_")
+    return name, type(name, (ExtractorContract,), {"spec": spec, "order_free": extractor != "bilstm"})
+
+
+for _name, _class in itertools.starmap(
+    _case, [*itertools.product(EXTRACTORS, LABEL_CODES, (False,)), ("adf", "rank", True), ("bilstm", "none", True)]
+):
+    globals()[_name] = _class
+del _name, _class

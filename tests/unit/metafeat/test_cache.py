@@ -1,0 +1,103 @@
+import logging
+import time
+
+import numpy as np
+import pytest
+
+from metafeat.cache import EmbeddingCache
+
+VECTOR = np.random.default_rng(0).normal(size=256).astype(np.float32)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    cache = EmbeddingCache(tmp_path / "new" / "cache")
+    cache.put("listing:1", "m1", "r=10", VECTOR)
+    return cache
+
+
+def entry(cache):
+    (path,) = cache.folder.iterdir()
+    return path
+
+
+def test_comes_back_bit_for_bit_and_writable(cache):
+    got = cache.get("listing:1", "m1", "r=10")
+    assert got.tobytes() == VECTOR.tobytes()
+    got[0] = 1
+
+
+def test_odd_numbers_survive(cache):
+    odd = np.array([0.0, -0.0, np.inf, np.nan, 1e-45], dtype=np.float32)
+    cache.put("f", "m", "k", odd)
+    assert cache.get("f", "m", "k").tobytes() == odd.tobytes()
+
+
+@pytest.mark.parametrize("key", [("listing:2", "m1", "r=10"), ("listing:1", "m2", "r=10"), ("listing:1", "m1", "r=9")])
+def test_every_part_of_the_key_counts(cache, key):
+    assert cache.get(*key) is None
+
+
+def test_the_last_put_counts(cache):
+    cache.put("listing:1", "m1", "r=10", VECTOR + 1)
+    assert np.array_equal(cache.get("listing:1", "m1", "r=10"), VECTOR + 1)
+    assert len(list(cache.folder.iterdir())) == 1
+
+
+def test_every_damage_counts_as_absent(cache, caplog):
+    caplog.set_level(logging.DEBUG, "metafeat.cache")
+    path = entry(cache)
+    content = path.read_bytes()
+    for damaged in (
+        b"",
+        content[:5],
+        content[:-1],
+        content[:-4],
+        content + b"\0\0\0\0",
+        content[:50] + b"!" + content[51:],
+    ):
+        path.write_bytes(damaged)
+        assert cache.get("listing:1", "m1", "r=10") is None
+        assert "damaged entry" in caplog.text
+        caplog.clear()
+    cache.put("listing:1", "m1", "r=10", VECTOR)
+    assert cache.get("listing:1", "m1", "r=10") is not None
+
+
+def test_a_place_that_cannot_hold_a_folder_works_without_cache(tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, "metafeat.cache")
+    (tmp_path / "file").write_text("")
+    cache = EmbeddingCache(tmp_path / "file" / "cache")
+    cache.put("f", "m", "k", VECTOR)
+    assert cache.get("f", "m", "k") is None
+    assert "not cached" in caplog.text
+
+
+def test_a_full_disk_works_without_cache(tmp_path, monkeypatch):
+    def fail(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    cache = EmbeddingCache(tmp_path)
+    monkeypatch.setattr("metafeat.files.os.fdopen", fail)
+    cache.put("f", "m", "k", VECTOR)
+    monkeypatch.undo()
+    assert cache.get("f", "m", "k") is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unreadable_entry_counts_as_absent(cache, caplog):
+    caplog.set_level(logging.DEBUG, "metafeat.cache")
+    path = entry(cache)
+    path.unlink()
+    path.mkdir()
+    assert cache.get("listing:1", "m1", "r=10") is None
+    assert "cannot be read" in caplog.text
+
+
+def test_get_takes_less_than_a_millisecond(cache):
+    def timed():
+        started = time.perf_counter()
+        cache.get("listing:1", "m1", "r=10")
+        return time.perf_counter() - started
+
+    assert min(timed() for _ in range(50)) < 1e-3

@@ -1,0 +1,245 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from history_store.errors import (
+    DataError,
+    LabelError,
+    MissingPathError,
+    ModelError,
+    ModelMismatchError,
+    StorageError,
+    UsageError,
+)
+from metafeat.labels import label_codes
+from metafeat.model import MetaFeatureModel, draw
+from metafeat.spec import ModelSpec, space_digest
+
+SPEC = ModelSpec(image_size=16, tau=20)
+SPACE = json.dumps({"name": "s", "hyperparameters": [{"name": "a"}], "conditions": [], "python_module_version": "1.2"})
+
+
+@pytest.fixture(scope="module")
+def model():
+    return MetaFeatureModel.random(SPEC, seed=1)
+
+
+@pytest.fixture
+def images():
+    return np.random.default_rng(0).integers(0, 256, (50, 16, 16, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def labels():
+    return np.random.default_rng(1).integers(0, 4, 50)
+
+
+@pytest.fixture
+def path(model, tmp_path):
+    path = tmp_path / "model.safetensors"
+    model.save(path, {"history_id": "h1", "space_digest": space_digest(SPACE), "quality": {"spearman": 0.5}})
+    return path
+
+
+@pytest.mark.parametrize("extractor", ["adf", "adf-mix", "bilstm"])
+def test_embedding_is_the_mean_over_draws_embedded_one_by_one(extractor, images, labels):
+    model = MetaFeatureModel.random(ModelSpec(extractor=extractor, image_size=16, tau=20), seed=2)
+    rng = np.random.default_rng(7)
+    points = []
+    for _ in range(4):
+        chosen = draw(rng, 50, 20)
+        codes = torch.from_numpy(label_codes(labels[chosen], "rank"))[None]
+        with torch.inference_mode():
+            points.append(model.wing.encode(model.wing.features(images[chosen], labels[chosen])[None], codes)[0])
+    got = model.embed(images, labels, rng=np.random.default_rng(7), draws=4)
+    assert got.dtype == np.float32
+    assert got.shape == (256,)
+    assert got == pytest.approx(torch.stack(points).mean(0).numpy(), abs=1e-6)
+
+
+def test_convolutions_see_each_image_once_whatever_the_number_of_draws(model, images, labels, monkeypatch):
+    seen = []
+    forward = model.wing.deep.forward
+    monkeypatch.setattr(model.wing.deep, "forward", lambda x: seen.append(len(x)) or forward(x))
+    model.embed(images, labels, rng=np.random.default_rng(0), draws=10)
+    assert sum(seen) == 50
+
+
+def test_embedding_does_not_depend_on_the_number_of_threads(model, images, labels):
+    threads = torch.get_num_threads()
+    try:
+        points = []
+        for n in (1, 2):
+            torch.set_num_threads(n)
+            points.append(model.embed(images, labels, rng=np.random.default_rng(0)))
+    finally:
+        torch.set_num_threads(threads)
+    assert points[0] == pytest.approx(points[1], abs=1e-6)
+
+
+def test_grey_images_count_as_three_equal_channels(model, images, labels):
+    grey = images[..., :1]
+    a, b = (model.embed(x, labels, rng=np.random.default_rng(0)) for x in (grey, grey.repeat(3, axis=3)))
+    assert a.tobytes() == b.tobytes()
+
+
+def test_fewer_images_than_tau_are_drawn_with_replacement(model, images, labels):
+    assert np.isfinite(model.embed(images[:3], labels[:3], rng=np.random.default_rng(0))).all()
+    assert len(np.unique(draw(np.random.default_rng(0), 20, 20))) == 20
+
+
+def test_label_plane_feeds_a_fourth_channel(images, labels):
+    model = MetaFeatureModel.random(ModelSpec(label_code="none", label_plane=True, image_size=16, tau=20), seed=1)
+    assert model.wing.deep.convs[0].in_channels == 4
+    a, b = (model.embed(images, y, rng=np.random.default_rng(0)) for y in (labels, labels + 100))
+    assert not np.array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda x: x.astype(np.float32), DataError, "expected uint8 images .* of float32"),
+        (lambda x: x[..., :2], DataError, r"got shape \(50, 16, 16, 2\)"),
+        (lambda x: x[:0], DataError, "n ≥ 1"),
+        (lambda x: x[0], DataError, r"got shape \(16, 16, 3\)"),
+        (lambda x: x[:, :8, :8], ModelMismatchError, "expected images of 16 x 16 .* got 8 x 8"),
+    ],
+)
+def test_wrong_images_are_refused(model, images, labels, change, error, message):
+    with pytest.raises(error, match=message):
+        model.embed(change(images), labels, rng=np.random.default_rng(0))
+
+
+def test_wrong_labels_and_draws_are_refused(model, images, labels):
+    with pytest.raises(LabelError, match="expected 50 integers"):
+        model.embed(images, labels[:9], rng=np.random.default_rng(0))
+    with pytest.raises(UsageError, match="draws=0"):
+        model.embed(images, labels, rng=np.random.default_rng(0), draws=0)
+
+
+def test_hash_follows_weights_and_spec(model):
+    assert model.hash == MetaFeatureModel.random(SPEC, seed=1).hash
+    assert len(model.hash) == 16
+    assert model.hash != MetaFeatureModel.random(SPEC, seed=2).hash
+    assert model.hash != MetaFeatureModel.random(ModelSpec(image_size=16, tau=21), seed=1).hash
+
+
+def test_header_comes_back(path, model):
+    loaded = MetaFeatureModel.load(path)
+    assert loaded.header == {"history_id": "h1", "space_digest": space_digest(SPACE), "quality": {"spearman": 0.5}}
+    assert loaded.hash == model.hash
+
+
+def test_missing_file(tmp_path):
+    with pytest.raises(MissingPathError, match="expected a model file, got nothing there"):
+        MetaFeatureModel.load(tmp_path / "no.safetensors")
+
+
+@pytest.mark.parametrize("keep", [0, 4, 100, 0.5, 0.999])
+def test_truncated_file(path, keep):
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
+    with pytest.raises(ModelError, match="damaged, truncated or of another kind"):
+        MetaFeatureModel.load(path)
+
+
+def test_text_is_no_model(path):
+    path.write_text("not a model " * 50)
+    with pytest.raises(ModelError, match="damaged, truncated or of another kind"):
+        MetaFeatureModel.load(path)
+
+
+def test_other_safetensors_files_are_no_model(path):
+    save_file({"a": torch.zeros(3)}, path)
+    with pytest.raises(ModelError, match="of another kind"):
+        MetaFeatureModel.load(path)
+
+
+def _rewrite(path, **changes):
+    model = MetaFeatureModel.load(path)
+    header = {"format": "warmstart-model", "version": 1, "spec": SPEC.to_dict(), "hash": model.hash} | changes
+    save_file(load_file(path), path, metadata={"warmstart": json.dumps(header)})
+
+
+def test_newer_version(path):
+    _rewrite(path, version=2)
+    with pytest.raises(ModelError, match="version 1, got version 2. Upgrade warmstart"):
+        MetaFeatureModel.load(path)
+
+
+def test_altered_weights(path):
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match="The file was altered"):
+        MetaFeatureModel.load(path)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"extractor": "adf"}, SPEC.to_dict() | {"extractor": "vit"}, SPEC.to_dict() | {"extractor": "bilstm"}, None],
+)
+def test_spec_that_does_not_fit_the_weights(path, spec):
+    _rewrite(path, spec=spec)
+    with pytest.raises(ModelError, match="expected spec and weights of a model"):
+        MetaFeatureModel.load(path)
+
+
+def test_a_model_fits_its_history_whatever_the_revision_and_the_spelling_of_the_space(path):
+    model = MetaFeatureModel.load(path)
+    respelled = json.dumps(json.loads(SPACE) | {"python_module_version": "9"}, indent=3)
+    model.check_fits("h1", respelled, 16)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"history_id": "h2"}, "expected history id h2, got h1"),
+        ({"space_json": '{"hyperparameters": []}'}, "expected search space digest"),
+        ({"image_size": 32}, "expected image size 32, got 16"),
+    ],
+)
+def test_a_model_of_another_history_space_or_size_is_refused(path, change, message):
+    fits = {"history_id": "h1", "space_json": SPACE, "image_size": 16}
+    with pytest.raises(ModelMismatchError, match=message):
+        MetaFeatureModel.load(path).check_fits(**(fits | change))
+
+
+def test_a_model_without_history_fits_none(model):
+    with pytest.raises(ModelMismatchError, match="got None"):
+        model.check_fits("h1", SPACE, 16)
+
+
+def test_saving_into_no_folder(model, tmp_path):
+    with pytest.raises(StorageError, match="Choose another folder"):
+        model.save(tmp_path / "none" / "m.safetensors")
+
+
+def test_a_failed_save_leaves_the_old_file(model, path, monkeypatch):
+    before = path.read_bytes()
+
+    def fail(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("metafeat.files.os.fsync", fail)
+    with pytest.raises(StorageError, match="No space left"):
+        MetaFeatureModel.random(SPEC, seed=9).save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"extractor": "vit"}, "extractor"),
+        ({"label_code": "x"}, "label_code"),
+        ({"tau": 0}, "tau"),
+        ({"image_size": 4}, "image_size"),
+    ],
+)
+def test_specs_out_of_range(fields, message):
+    with pytest.raises(UsageError, match=f"{message}: expected"):
+        ModelSpec(**fields)

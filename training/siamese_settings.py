@@ -1,0 +1,111 @@
+"""How a Siamese meta-feature network is trained: every choice, and the two presets `paper` and `modern`."""
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from history_store.errors import UsageError
+from metafeat.spec import Extractor, ModelSpec
+
+PresetName = Literal["paper", "modern"]
+_CHOICES = {
+    "sampling": ("pairs", "all_pairs"),
+    "loss": ("absolute", "squared"),
+    "schedule": ("exponential", "cosine", "constant"),
+    "keep": ("best", "last"),
+    "precision": ("auto", "float32", "bfloat16"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SiameseSettings:
+    """Everything that decides a training run, besides data and seed.
+
+    Attributes:
+        spec: architecture, label code, τ and target distance.
+        steps: updates.
+        sampling: `pairs`: each step draws pairs i ≠ j, each wing its own τ images (Algorithm 2 with one
+            pair a step); `all_pairs`: each step draws datasets, τ images of each, and uses every pair of them.
+        batch: pairs a step (`pairs`) or datasets a step (`all_pairs`).
+        loss: `absolute`: L2 norm of the residuals of the step, for one pair their absolute value;
+            `squared`: their mean square.
+        learning_rate: Adam's, at step 0.
+        schedule: `exponential`: times exp(−decay · step); `cosine`: down to 0 at the last step.
+        decay: of the exponential schedule.
+        weight_decay: L2 pull on the weights, decoupled (AdamW); 0 = plain Adam.
+        validate_every: steps between validations on held-out datasets.
+        keep: weights of the best validation Spearman, or the last ones; without held-out datasets the last.
+        precision: of the convolutions: `auto` = bfloat16 where the processor has instructions for it.
+    """
+
+    spec: ModelSpec
+    steps: int = 2000
+    sampling: Literal["pairs", "all_pairs"] = "pairs"
+    batch: int = 1
+    loss: Literal["absolute", "squared"] = "absolute"
+    learning_rate: float = 1e-4
+    schedule: Literal["exponential", "cosine", "constant"] = "exponential"
+    decay: float = 1e-3
+    weight_decay: float = 0.0
+    validate_every: int = 100
+    keep: Literal["best", "last"] = "last"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                msg = f"{name}: expected one of {', '.join(allowed)}, got {getattr(self, name)!r}. Choose one of them."
+                raise UsageError(msg)
+        least = {"steps": 1, "batch": 2 if self.sampling == "all_pairs" else 1, "validate_every": 1}
+        for name, minimum in least.items():
+            if type(getattr(self, name)) is not int or getattr(self, name) < minimum:
+                msg = f"{name}: expected a whole number ≥ {minimum}, got {getattr(self, name)!r}. Choose a larger one."
+                raise UsageError(msg)
+        for name in ("learning_rate", "decay", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                msg = f"{name}: expected a finite number ≥ 0, got {getattr(self, name)!r}. Choose another."
+                raise UsageError(msg)
+
+    def learning_rate_at(self, step: int) -> float:
+        """Return the learning rate of a step, counted from 0."""
+        if self.schedule == "exponential":
+            return self.learning_rate * math.exp(-self.decay * step)
+        if self.schedule == "cosine":
+            return self.learning_rate * 0.5 * (1 + math.cos(math.pi * step / self.steps))
+        return self.learning_rate
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON types, the spec nested."""
+        return dataclasses.asdict(self)
+
+
+def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSettings:
+    """Return a named preset.
+
+    `paper`: [Kim2017warmstart] as published: Algorithm 2 with one pair a step, τ = 200, absolute loss on the summed L1
+    distance, class index as one extra dimension, 2,000 steps at 1e-4 · exp(−1e-3 t). `modern`: ours, see
+    `docs/meta-features.md` for what it was chosen by.
+
+    Args:
+        name: of the preset.
+        extractor: another set encoder than the preset's (`bilstm` for paper, `adf` for modern).
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    if name not in ("paper", "modern"):
+        msg = f"preset: expected 'paper' or 'modern', got {name!r}. Choose one of them."
+        raise UsageError(msg)
+    if name == "paper":
+        return SiameseSettings(ModelSpec(extractor=extractor or "bilstm", label_code="scalar", target="l1"))
+    return SiameseSettings(
+        ModelSpec(extractor=extractor or "adf", label_code="rank", tau=100, target="mean_l1"),
+        steps=600,
+        sampling="all_pairs",
+        batch=8,
+        loss="squared",
+        learning_rate=1e-3,
+        schedule="cosine",
+        keep="best",
+    )
