@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bo.strategies.portfolio import normalised_regrets
 from history_store.errors import DataError, UsageError
 
 
@@ -26,22 +27,55 @@ def regret_curve(errors: ArrayLike, rows: Sequence[int]) -> NDArray[np.float64]:
         UsageError: when errors are not one row, or a row of `rows` is not in 0..c-1.
         DataError: when the dataset has no error at all.
     """
-    row_errors = np.asarray(errors, dtype=np.float64)
-    if row_errors.ndim != 1:
-        msg = f"regret_curve: expected the `c` errors of one dataset, got shape {row_errors.shape}. Give one row of the table."
-        raise UsageError(msg)
+    regrets = _row_regrets(errors)
     order = np.asarray(rows, dtype=np.int64)
-    if order.size and not (order.min() >= 0 and order.max() < row_errors.size):
-        msg = f"regret_curve: expected rows in 0..{row_errors.size - 1}, got {order.min()}..{order.max()}. Give rows of the same table."
+    if order.size and not (order.min() >= 0 and order.max() < regrets.size):
+        msg = f"regret_curve: expected rows in 0..{regrets.size - 1}, got {order.min()}..{order.max()}. Give rows of the same table."
         raise UsageError(msg)
-    known = row_errors[~np.isnan(row_errors)]
-    if not known.size:
-        msg = "regret_curve: expected at least one known error, got none. Leave the dataset out."
-        raise DataError(msg)
-    low, high = known.min(), known.max()
-    seen = np.where(np.isnan(row_errors[order]), high, row_errors[order])
-    curve: NDArray[np.float64] = (np.minimum.accumulate(seen) - low) / (high - low if high > low else 1.0)
+    curve: NDArray[np.float64] = np.minimum.accumulate(regrets[order])
     return curve
+
+
+def random_curve(errors: ArrayLike, t: int) -> NDArray[np.float64]:
+    """Compute the expected regret curve of t different configurations drawn at random: exactly, without drawing.
+
+    The best of s draws is the j-th best of all c with probability C(c - j, s - 1) / C(c, s).
+
+    Args:
+        errors: `c` of the dataset, NaN = missing, which counts as the worst error.
+        t: length of the curve, in 1..c.
+
+    Returns: `t` float64 in [0, 1].
+
+    Raises:
+        UsageError: when errors are not one row, or t is not in 1..c.
+        DataError: when the dataset has no error at all.
+    """
+    regrets = np.sort(_row_regrets(errors))
+    c = regrets.size
+    if not 1 <= t <= c:
+        msg = f"random_curve: expected a length in 1..{c}, got t={t}. Draw each configuration at most once."
+        raise UsageError(msg)
+    worse, draw = np.arange(c, -1, -1)[:, None], np.arange(t)[None, :]
+    all_worse = np.cumprod(
+        np.maximum(worse - draw, 0) / (c - draw), axis=1
+    )  # [j, s]: the first s + 1 draws miss the best j
+    curve: NDArray[np.float64] = regrets @ (all_worse[:-1] - all_worse[1:])
+    return curve
+
+
+def _row_regrets(errors: ArrayLike) -> NDArray[np.float64]:
+    """Scale the errors of one dataset to regrets in [0, 1]; a missing cell has the worst known error's."""
+    row = np.asarray(errors, dtype=np.float64)
+    if row.ndim != 1:
+        msg = f"regret: expected the `c` errors of one dataset, got shape {row.shape}. Give one row of the table."
+        raise UsageError(msg)
+    if np.isnan(row).all():
+        msg = "regret: expected at least one known error, got none. Leave the dataset out."
+        raise DataError(msg)
+    regrets = normalised_regrets(row[None, :])[0]
+    known: NDArray[np.float64] = np.nan_to_num(regrets, nan=float(np.nanmax(regrets)))
+    return known
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
 """Regret curves and paired intervals."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
 
-from bo.regret import Interval, paired_interval, regret_curve
+from bo.regret import Interval, paired_interval, random_curve, regret_curve
 from history_store.errors import DataError, UsageError
 
 NAN = np.nan
@@ -46,6 +48,26 @@ class TestRegretCurve:
             regret_curve([0.1, 0.2], [-1])
         with pytest.raises(DataError, match="at least one known error"):
             regret_curve([NAN, NAN], [0])
+
+
+class TestRandomCurve:
+    def test_equals_all_permutations(self):
+        errors = [0.2, 0.9, 0.4, NAN, 0.4]
+        curves = [regret_curve(errors, order) for order in itertools.permutations(range(5))]
+        np.testing.assert_allclose(random_curve(errors, 5), np.mean(curves, axis=0), atol=1e-12)
+
+    def test_starts_at_the_mean_and_ends_at_zero(self):
+        errors = np.random.default_rng(0).random(288)
+        curve = random_curve(errors, 288)
+        assert curve[0] == pytest.approx((errors.mean() - errors.min()) / (errors.max() - errors.min()))
+        assert curve[-1] == pytest.approx(0.0, abs=1e-12)
+        assert np.all(np.diff(curve) <= 1e-15)
+        np.testing.assert_allclose(random_curve(errors, 7), curve[:7])
+
+    @pytest.mark.parametrize("t", [0, 4])
+    def test_refuses_impossible_lengths(self, t):
+        with pytest.raises(UsageError, match=rf"in 1\.\.3, got t={t}"):
+            random_curve([0.1, 0.2, 0.3], t)
 
 
 class TestPairedInterval:
