@@ -1,12 +1,28 @@
 """One picture, from whatever was stored to the square that networks see."""
 
+from __future__ import annotations
+
+from typing import IO, Any
+
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from history_store.errors import DataError
 
 DECODING = "centre square, antialiased (Lanczos)"
+MAX_PIXELS = 178_956_970
+"""A picture that claims more pixels is refused before it is decoded: a damaged header, or a decompression bomb."""
+
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000", "MPO")
+"""What is decoded, the usual ones first. Formats that run other programs (EPS) stay out."""
+
+SUFFIXES = frozenset(
+    ".jpg .jpeg .jpe .jfif .png .apng .gif .bmp .dib .ppm .pgm .pbm .pnm .tif .tiff .webp .tga .jp2 .j2k .mpo".split()
+)
+"""File endings, lower case, that count as pictures."""
+
+_ORIENTATION = 0x0112
 
 
 def to_uint8(array: NDArray[np.generic], where: str = "images") -> NDArray[np.uint8]:
@@ -25,16 +41,71 @@ def to_uint8(array: NDArray[np.generic], where: str = "images") -> NDArray[np.ui
         return array.view(np.uint8)
     if array.dtype == np.bool_:
         return array.astype(np.uint8) * np.uint8(255)
-    if array.dtype == np.uint16:
+    if array.dtype.kind == "u" and array.dtype.itemsize == 2:
         return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if array.dtype.kind == "f":
-        low, high = (float(np.min(array)), float(np.max(array))) if array.size else (0.0, 0.0)
-        if not (low >= 0.0 and high <= 1.0):
-            msg = f"{where}: expected floats in [0, 1], got minimum {low:g} and maximum {high:g}. Scale them, or give uint8."
-            raise DataError(msg)
+        check_floats(array, where)
         return np.rint(array * array.dtype.type(255)).astype(np.uint8)
     msg = f"{where}: expected uint8, uint16, bool or floats in [0, 1], got dtype {array.dtype}. Convert the pixel values first."
     raise DataError(msg)
+
+
+def check_floats(array: NDArray[Any], where: str) -> None:
+    """Refuse floats that are not pixel values.
+
+    Raises:
+        DataError: when a value is not finite, or lies outside [0, 1]; it names the minimum and the maximum.
+    """
+    low, high = (float(np.min(array)), float(np.max(array))) if array.size else (0.0, 0.0)
+    if low >= 0.0 and high <= 1.0:
+        return
+    if np.isnan(low):
+        n_nan = int(np.isnan(array).sum())
+        finite = array[np.isfinite(array)]
+        span = f"the others between {finite.min():g} and {finite.max():g}" if finite.size else "no finite value"
+        msg = f"{where}: expected floats in [0, 1], got {n_nan} NaN ({span}). Replace the missing pixels, or leave those pictures out."
+        raise DataError(msg)
+    msg = f"{where}: expected floats in [0, 1], got minimum {low:g} and maximum {high:g}. Scale them, or give uint8."
+    raise DataError(msg)
+
+
+def opaque(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Lay pictures with an alpha channel on white, as a browser shows them.
+
+    Args:
+        images: `n x h x w x c` uint8; c = 4 is RGBA, others are left as they are.
+
+    Returns: `n x h x w x c` uint8, c in {1, 3}; the same bytes as Pillow gives for pasting on white.
+    """
+    if images.shape[-1] != 4:
+        return images
+    alpha = images[..., 3:].astype(np.uint32)
+    blended: NDArray[np.uint8] = ((images[..., :3] * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
+    return blended
+
+
+def plain(picture: Image.Image, where: str = "picture") -> Image.Image:
+    """Bring a picture of any mode to grey (L) or RGB, transparency laid on white, turned as its EXIF says.
+
+    Grey are the modes 1, L, LA, I;16, I and F; 16-bit values are divided by 257.
+
+    Raises:
+        DataError: when 32-bit integers leave 0 .. 65535, or floats leave [0, 1].
+    """
+    if picture.getexif().get(_ORIENTATION, 1) != 1:
+        picture = ImageOps.exif_transpose(picture)
+    mode = picture.mode
+    if mode in ("L", "RGB") and "transparency" not in picture.info:
+        return picture
+    if mode.startswith("I") or mode == "F":
+        return Image.fromarray(to_uint8(_deep_values(picture, where), where))
+    if picture.has_transparency_data:
+        grey = mode in ("L", "LA", "La", "1")
+        picture = picture.convert("LA" if grey else "RGBA")
+        white = Image.new("L" if grey else "RGB", picture.size, "white")
+        white.paste(picture.convert(white.mode), mask=picture.getchannel("A"))
+        return white
+    return picture.convert("L" if mode in ("1", "L") else "RGB")
 
 
 def square(picture: Image.Image, size: int) -> Image.Image:
@@ -64,3 +135,44 @@ def square_arrays(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
         picture = Image.fromarray(image[..., 0] if channels == 1 else image)
         row[...] = np.asarray(square(picture, size)).reshape(size, size, channels)
     return out
+
+
+def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> NDArray[np.uint8]:
+    """Decode one picture file to a grey or RGB square.
+
+    A JPEG is decoded at the smallest eighth that leaves the shorter side at twice the size or more, then resized.
+    The first frame of an animation counts. A truncated file is an error, never half a picture.
+
+    Args:
+        file: path or open binary file.
+        size: side in pixels; None keeps the picture's own sides.
+        where: what an error names.
+
+    Returns: `size x size` (grey) or `size x size x 3` uint8.
+
+    Raises:
+        DataError: when the picture is too large or its values do not fit.
+        Exception: whatever Pillow raises on damaged bytes.
+    """
+    with Image.open(file, formats=FORMATS) as picture:
+        width, height = picture.size
+        if width * height > MAX_PIXELS:
+            msg = f"{where}: expected at most {MAX_PIXELS:,} pixels, got {width:,} x {height:,}. Shrink the picture."
+            raise DataError(msg)
+        if size is not None:
+            picture.draft(None, (2 * size, 2 * size))
+        picture.load()
+        flat = plain(picture, where)
+        return np.asarray(flat if size is None else square(flat, size))
+
+
+def _deep_values(picture: Image.Image, where: str) -> NDArray[Any]:
+    """Take 16-bit, 32-bit or float pixel values out of a picture; 32-bit integers come back as the 16-bit values they hold."""
+    values = np.asarray(picture)
+    if picture.mode != "I":
+        return values
+    low, high = int(values.min()), int(values.max())
+    if low < 0 or high > 65535:
+        msg = f"{where}: expected 16-bit pixel values in 0 .. 65535, got minimum {low} and maximum {high}. Save it with 8 or 16 bits."
+        raise DataError(msg)
+    return values.astype(np.uint16)

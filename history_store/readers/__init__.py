@@ -1,1 +1,1 @@
-"""Readers of image datasets, one layout a file."""
+"""The readers, one a layout; `history_store.images` is the door to them."""

@@ -1,0 +1,139 @@
+"""Names for a collection by what is in it, the same on every machine and in every order of files.
+
+``content:`` covers every byte of every file. ``listing:`` covers the sorted relative paths, the byte sizes, and the
+bytes of at most 400 files chosen by the hash of their path: enough to key a cache, and quick for a million files.
+Collections in memory have rows instead of files; there both cover every row, in no order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+import os
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.images import FingerprintKind
+
+SAMPLED_FILES = 400
+_ROWS = 4096
+_UNREADABLE = b"unreadable"
+
+
+def file_fingerprint(kind: FingerprintKind, root: str, names: Sequence[str]) -> str:
+    """Fingerprint files; one that cannot be read counts as unreadable instead of stopping.
+
+    Args:
+        kind: ``listing`` or ``content``.
+        root: folder, or a single file when `names` is ``[""]``.
+        names: paths below the folder, with ``/``.
+    """
+    keys = [_key(name) for name in names]
+    whole = hashlib.sha256(f"warmstart files {kind} 1".encode())
+    if kind == "content":
+        chosen = keyed = sorted(zip(keys, names, strict=True))
+    else:
+        keyed = sorted(zip(keys, names, strict=True))
+        for key, name in keyed:
+            whole.update(b"%s\0%d\0" % (key, _stat(root, name)[0]))
+        chosen = keyed
+        if len(keyed) > SAMPLED_FILES:
+            chosen = sorted(heapq.nsmallest(SAMPLED_FILES, keyed, key=lambda pair: (zlib.crc32(pair[0]), pair[0])))
+    for key, name in chosen:
+        whole.update(key + b"\0" + _file_digest(_join(root, name)))
+    return f"{kind}:{whole.hexdigest()[:40]}"
+
+
+def file_signature(root: str, names: Sequence[str]) -> str:
+    """Name files by path, size and time of change, without opening them; for memos within one process."""
+    whole = hashlib.sha256(root.encode("utf-8", "surrogateescape"))
+    for name in names:
+        size, changed = _stat(root, name)
+        whole.update(b"%s\0%d %d\0" % (name.encode("utf-8", "surrogateescape"), size, changed))
+    return whole.hexdigest()
+
+
+def row_fingerprint(
+    kind: FingerprintKind,
+    blocks: Iterable[tuple[int, Callable[[NDArray[np.int64]], NDArray[Any]]]],
+    labels: NDArray[np.int64],
+    class_names: Sequence[str],
+) -> str:
+    """Fingerprint pictures in memory with their labels, in no order of rows.
+
+    `listing` adds up a 64-bit non-linear hash a row (fast, not meant against forgery); `content` hashes the sorted
+    SHA-256 of the rows.
+
+    Args:
+        kind: ``listing`` or ``content``.
+        blocks: number of rows, and what gives the rows at given numbers.
+        labels: of all rows, block after block.
+        class_names: by label.
+    """
+    whole = hashlib.sha256(f"warmstart rows {kind} 1\0{len(labels)}\0".encode())
+    digests: list[bytes] = []
+    total = np.uint64(0)
+    start = 0
+    for n, rows in blocks:
+        for first in range(0, n, _ROWS):
+            part = np.ascontiguousarray(rows(np.arange(first, min(first + _ROWS, n))))
+            codes = labels[start + first : start + first + len(part)]
+            shape = f"{part.shape[1:]} {part.dtype.str}".encode()
+            if kind == "content":
+                names = [class_names[code].encode("utf-8", "surrogatepass") for code in codes]
+                digests += [
+                    hashlib.sha256(b"\0".join((shape, name, row.data))).digest()
+                    for row, name in zip(part, names, strict=True)
+                ]
+            else:
+                total += _row_keys(part, codes, zlib.crc32(shape)).sum(dtype=np.uint64)
+        start += n
+    for name, count in zip(class_names, np.bincount(labels, minlength=len(class_names)), strict=True):
+        whole.update(f"{name}\0{count}\0".encode("utf-8", "surrogatepass"))
+    whole.update(b"".join(sorted(digests)) or int(total).to_bytes(8, "little"))
+    return f"{kind}:{whole.hexdigest()[:40]}"
+
+
+def _row_keys(rows: NDArray[Any], labels: NDArray[np.int64], salt: int) -> NDArray[np.uint64]:
+    """Hash rows to 64 bits each: a random odd combination of their words, then mixed (splitmix64) with the label."""
+    flat = rows.reshape(len(rows), -1).view(np.uint8)
+    missing = -flat.shape[1] % 8
+    words = (np.pad(flat, ((0, 0), (0, missing))) if missing else flat).view(np.uint64)
+    weights = np.random.Generator(np.random.PCG64(20)).integers(0, 2**63, words.shape[1], dtype=np.uint64) * np.uint64(2)
+    # The shift carries high bytes down, where the product keeps all of them.
+    keys: NDArray[np.uint64] = np.einsum("nw,w->n", words ^ (words >> np.uint64(29)), weights + np.uint64(1))
+    keys ^= labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(salt)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    return keys ^ (keys >> np.uint64(31))
+
+
+def _key(name: str) -> bytes:
+    """Write a path the same on every machine: composed Unicode, as bytes."""
+    return (name if name.isascii() else unicodedata.normalize("NFC", name)).encode("utf-8", "surrogateescape")
+
+
+def _join(root: str, name: str) -> str:
+    return f"{root}/{name}" if name else root
+
+
+def _stat(root: str, name: str) -> tuple[int, int]:
+    try:
+        status = os.stat(_join(root, name))  # noqa: PTH116 - a Path for each of a million files costs seconds
+    except OSError:
+        return -1, 0
+    return status.st_size, status.st_mtime_ns
+
+
+def _file_digest(path: str) -> bytes:
+    try:
+        with Path(path).open("rb", buffering=0) as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return _UNREADABLE

@@ -1,0 +1,87 @@
+"""Pictures in class folders, decoded file by file."""
+
+from __future__ import annotations
+
+import os
+import struct
+import warnings
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+
+from history_store.errors import DataError
+from history_store.fingerprint import file_fingerprint, file_signature
+from history_store.images import BrokenImage, FingerprintKind
+from history_store.picture import decode
+from history_store.readers.base import Canvas, Source, printable
+from history_store.readers.tree import list_folder
+
+
+class FolderSource(Source):
+    """A folder `root/class/x.png` or `root/split/class/x.png`; its rules: ``docs/datasets.md``.
+
+    Attributes:
+        root: the folder.
+        files: paths below it, one a picture.
+    """
+
+    def __init__(self, root: str, *, location: str | None = None) -> None:
+        listing = list_folder(root)
+        self.root = root
+        self.files = listing.files
+        where = location or root
+        if len(listing.class_names) == 1:
+            where = self._hint(where)
+        super().__init__(where, "folder", labels=listing.labels, class_names=listing.class_names, splits=listing.splits)
+
+    def fingerprint(self, kind: FingerprintKind) -> str:
+        """Fingerprint the listed pictures; other files in the folder do not count."""
+        return file_fingerprint(kind, self.root, self.files)
+
+    def signature(self) -> str:
+        """Name the listed pictures by path, size and time of change."""
+        return file_signature(self.root, self.files)
+
+    def _decode(
+        self, indices: NDArray[np.int64], size: int | None
+    ) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
+        canvas = Canvas(len(indices), self.location)
+        broken: dict[int, BrokenImage] = {}
+        with warnings.catch_warnings():  # Pillow warns of large pictures (limited in decode) and of odd metadata
+            warnings.simplefilter("ignore")
+            for row, index in enumerate(indices.tolist()):
+                file = self.files[index]
+                try:
+                    picture = decode(f"{self.root}/{file}", size, "pixels")
+                except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
+                    broken[row] = BrokenImage(printable(file), _reason(error, f"{self.root}/{file}"))
+                else:
+                    canvas.put(row, picture)
+        return canvas.images(), broken
+
+    def _hint(self, where: str) -> str:
+        """Name the inner folder where an unpacked archive left one folder around the class folders."""
+        inner = {file.split("/")[1] for file in self.files if file.count("/") >= 2}
+        if len(inner) < 2:
+            return where
+        return f"{where} (did you mean {where.rstrip('/')}/{printable(self.files[0].split('/')[0])}, which holds {len(inner)} folders?)"
+
+
+def _reason(error: Exception, path: str) -> str:
+    """Say in a few words why a picture could not be decoded."""
+    if isinstance(error, DataError):
+        return str(error)
+    if isinstance(error, Image.DecompressionBombError):
+        return "more pixels than a picture may have; shrink it"
+    if isinstance(error, FileNotFoundError):
+        return "a link that leads nowhere" if os.path.islink(path) else "gone since the folder was listed"  # noqa: PTH114
+    if isinstance(error, UnidentifiedImageError):
+        return "an empty file" if not Path(path).stat().st_size else "not a picture"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    if isinstance(error, struct.error):
+        return "damaged data"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[:120]

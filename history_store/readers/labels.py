@@ -1,0 +1,126 @@
+"""Labels of any kind, brought to 0 .. C-1 with the names of the classes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import LabelError
+
+_DIGITS = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """Labels `n` int64 in 0 .. C-1, every class present, and the C names."""
+
+    labels: NDArray[np.int64]
+    class_names: tuple[str, ...]
+
+
+def natural_key(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
+    """Order names as people do: ``class2`` before ``class10``, upper case beside lower; ties by code point."""
+    parts = _DIGITS.split(name)
+    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part), name
+
+
+def encode_labels(raw: Any, where: str, *, n: int, class_names: Sequence[str] | None = None) -> Labelling:
+    """Number the classes that occur, in natural order of their names, or in numeric order.
+
+    Args:
+        raw: `n` or `n x 1` integers, integers stored as floats, booleans, or strings, in any numbering from 0 on.
+        where: what an error names.
+        n: number of pictures.
+        class_names: names of the labels 0, 1, …; or, for any other numbering, of the labels in rising order. Names that
+            no picture carries are dropped.
+
+    Raises:
+        LabelError: when labels are missing, negative, fractional, one-hot, of another kind or number, or do not fit the names.
+    """
+    if raw is None:
+        msg = f"{where}: expected a label for each picture, got none. Give labels: the similarity of datasets rests on their classes."
+        raise LabelError(msg)
+    values = _flat(np.asarray(raw), where)
+    if len(values) != n:
+        msg = f"{where}: expected {n} labels, one a picture, got {len(values)}. Check that images and labels belong together."
+        raise LabelError(msg)
+    kind = values.dtype.kind
+    if kind in "US":
+        return _named(values.astype(str) if kind == "U" else np.char.decode(values, "utf-8", "replace"), class_names, where)
+    if kind == "f":
+        values = _whole(values, where)
+    elif kind not in "iub":
+        msg = f"{where}: expected integers or strings, got dtype {values.dtype}. Number the classes 0, 1, 2, …"
+        raise LabelError(msg)
+    return _numbered(values.astype(np.int64), class_names, where)
+
+
+def _flat(values: NDArray[Any], where: str) -> NDArray[Any]:
+    if values.dtype.kind == "O":  # lists of Python strings or integers, as pandas gives them
+        values = np.array(values.tolist()) if values.ndim == 1 and len({type(v) for v in values}) == 1 else values
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim == 2:
+        msg = f"{where}: expected one label a picture, got shape {values.shape}. Turn one-hot rows into numbers: labels.argmax(axis=1)."
+        raise LabelError(msg)
+    if values.ndim != 1:
+        msg = f"{where}: expected labels of shape (n,), got shape {values.shape}. Give one label a picture."
+        raise LabelError(msg)
+    return values
+
+
+def _whole(values: NDArray[Any], where: str) -> NDArray[np.int64]:
+    odd = ~np.isfinite(values) | (values != np.round(values))
+    if odd.any():
+        first = int(np.argmax(odd))
+        msg = f"{where}: expected whole numbers, got {values[first]:g} for picture {first} (dtype {values.dtype}). Give the number or the name of the class."
+        raise LabelError(msg)
+    return values.astype(np.int64)
+
+
+def _numbered(values: NDArray[np.int64], names: Sequence[str] | None, where: str) -> Labelling:
+    present, codes = np.unique(values, return_inverse=True)
+    if present.size and present[0] < 0:
+        n_negative = int((values < 0).sum())
+        msg = f"{where}: expected labels of 0 or more, got {present[0]} ({n_negative} negative). Leave unlabelled pictures out."
+        raise LabelError(msg)
+    if names is None:
+        chosen = [str(value) for value in present.tolist()]
+    elif not present.size or present[-1] < len(names):
+        chosen = [str(names[value]) for value in present.tolist()]
+    elif len(names) == len(present):
+        chosen = [str(name) for name in names]
+    else:
+        msg = f"{where}: expected a name for each label, got {len(names)} class names and labels up to {present[-1]}. Name all classes, or none."
+        raise LabelError(msg)
+    _check_distinct(chosen, where)
+    return Labelling(codes.astype(np.int64), tuple(chosen))
+
+
+def _named(values: NDArray[np.str_], names: Sequence[str] | None, where: str) -> Labelling:
+    distinct, codes = np.unique(values, return_inverse=True)
+    present = distinct.tolist()
+    if names is None:
+        ordered = sorted(present, key=natural_key)
+    else:
+        known = set(present)
+        ordered = [str(name) for name in names if str(name) in known]
+        if unknown := known - set(ordered):
+            msg = f"{where}: expected labels that are among the class names, got {min(unknown)!r}. Name all classes, or none."
+            raise LabelError(msg)
+        _check_distinct(ordered, where)
+    rank = {name: position for position, name in enumerate(ordered)}
+    order = np.array([rank[name] for name in present], dtype=np.int64)
+    return Labelling(order[codes] if len(order) else codes.astype(np.int64), tuple(ordered))
+
+
+def _check_distinct(names: Sequence[str], where: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        msg = f"{where}: expected distinct class names, got {twice!r} twice. Rename one of the two."
+        raise LabelError(msg)

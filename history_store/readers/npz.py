@@ -1,0 +1,243 @@
+"""Arrays in npz archives and npy files. Headers are read first; objects are never unpickled."""
+
+from __future__ import annotations
+
+import re
+import struct
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError, LabelError
+from history_store.images import SPLITS, DatasetWarning
+from history_store.readers.arrays import ArraySource, Block, Files, check_pixels, check_shape, split_ranges
+from history_store.readers.labels import encode_labels
+from history_store.readers.tree import split_of
+
+IMAGES_KEYS = ("images", "image", "imgs", "x", "data", "pixels")
+LABELS_KEYS = ("labels", "label", "y", "targets", "target")
+NAMES_KEYS = ("class_names", "classes", "label_names", "names")
+_T = TypeVar("_T")
+_GLUED = re.compile(r"^([xy])(train|val|valid|test)$")
+_DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """What an npy header says, and the offset at which its data start."""
+
+    shape: tuple[int, ...]
+    fortran: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+
+def open_npz(path: Path) -> ArraySource:
+    """Open an npz archive with images and labels, in one pair of arrays or a pair for each split.
+
+    Arrays that were stored uncompressed are mapped, so that only the pictures asked for are read.
+
+    Raises:
+        LabelError: when labels are missing or do not fit.
+        DataError: when images are missing or do not fit, objects are stored, or the archive is damaged.
+    """
+    archive = _Archive(path)
+    images, labels = _roles(archive.keys, IMAGES_KEYS), _roles(archive.keys, LABELS_KEYS)
+    held = ", ".join(archive.keys[:8]) or "no array"
+    if not images:
+        msg = f"{path}: expected arrays images and labels (or x and y, or x_train and y_train), got {held}. Save them with np.savez(file, images=…, labels=…)."
+        raise DataError(msg)
+    paired = [split for split in (None, *SPLITS) if split in images and split in labels]
+    if not paired:
+        msg = f"{path}: expected labels beside {next(iter(images.values()))}, got {held}. Add an array named labels, one a picture."
+        raise LabelError(msg)
+    if None in paired:
+        paired = [None]
+    if unpaired := sorted(set(images.values()) - {images[split] for split in paired}):
+        warnings.warn(f"{path}: left out {', '.join(unpaired)}, which have no labels of their own.", DatasetWarning, stacklevel=2)
+    blocks, raw = [], []
+    for split in paired:
+        blocks.append(archive.block(images[split]))
+        values = _column(archive.array(labels[split]))
+        if values.shape[:1] != (blocks[-1].n,):
+            msg = f"{path}:{labels[split]}: expected {blocks[-1].n} labels, one for each of {images[split]}, got shape {values.shape}. Check that they belong together."
+            raise LabelError(msg)
+        raw.append(values)
+    if len({values.ndim for values in raw}) > 1 or len({values.dtype.kind in "US" for values in raw}) > 1:
+        msg = f"{path}: expected labels of one kind in all splits, got {', '.join(f'{v.dtype} {v.shape}' for v in raw)}. Save them alike."
+        raise LabelError(msg)
+    names = next((key for key in archive.keys if key.lower() in NAMES_KEYS), None)
+    labelling = encode_labels(
+        np.concatenate(raw),
+        f"{path}:{labels[paired[0]]}",
+        n=sum(block.n for block in blocks),
+        class_names=None if names is None else archive.array(names).astype(str).ravel().tolist(),
+    )
+    sizes = {split: [block.n] for split, block in zip(paired, blocks, strict=True) if split is not None}
+    return ArraySource(
+        str(path),
+        "npz",
+        blocks=blocks,
+        labels=labelling.labels,
+        class_names=labelling.class_names,
+        splits=split_ranges(sizes) if sizes else None,
+        files=Files(str(path), [""]),
+    )
+
+
+def open_npy(path: Path) -> ArraySource:
+    """Open an npy file of images with its labels beside it: `images.npy` and `labels.npy`, or `x.npy` and `y.npy`.
+
+    Raises:
+        LabelError: when the labels file is missing or does not fit.
+        DataError: when the file does not hold pictures, or is damaged.
+    """
+    partner = labels_beside(path)
+    if partner is None:
+        msg = f"{path}: expected its labels beside it, got none of {', '.join(_partners(path.stem)) or 'labels'} (.npy). Save them there, one a picture."
+        raise LabelError(msg)
+    array = _load_npy(path)
+    check_shape(array.shape, array.dtype, str(path))
+    names_file = path.with_name("class_names.npy")
+    labelling = encode_labels(
+        np.asarray(_load_npy(partner)),
+        str(partner),
+        n=len(array),
+        class_names=_load_npy(names_file).astype(str).ravel().tolist() if names_file.is_file() else None,
+    )
+    files = [file.name for file in (path, partner, names_file) if file.is_file()]
+    return ArraySource(
+        str(path),
+        "npy",
+        blocks=[Block(str(path), len(array), lambda: array)],
+        labels=labelling.labels,
+        class_names=labelling.class_names,
+        files=Files(str(path.parent), files),
+    )
+
+
+def labels_beside(path: Path) -> Path | None:
+    """Find the labels file of an npy file of images, or None."""
+    for stem in _partners(path.stem):
+        if (partner := path.with_name(f"{stem}.npy")).is_file():
+            return partner
+    return None
+
+
+class _Archive:
+    """The arrays of an npz file, by name, read one at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            with zipfile.ZipFile(path) as archive:
+                self._members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+        except _DAMAGE as error:
+            msg = f"{path}: expected an npz archive, got {_told(error)}. Save it again with np.savez, or copy it again."
+            raise DataError(msg) from error
+        self.keys = list(self._members)
+
+    def array(self, key: str) -> NDArray[Any]:
+        """Read one array whole."""
+        header = self._header(key)
+        return self._guarded(key, lambda: self._read(key, header))
+
+    def block(self, key: str) -> Block:
+        """Check the header of an array of images; its pixels are read when needed."""
+        header = self._header(key)
+        where = f"{self.path}:{key}"
+        check_shape(header.shape, header.dtype, where)
+        mapped = self._members[key].compress_type == zipfile.ZIP_STORED
+
+        def load() -> NDArray[Any]:
+            array = self._guarded(key, lambda: self._map(key, header) if mapped else self._read(key, header))
+            check_pixels(array, where)
+            return array
+
+        return Block(where, header.shape[0], load)
+
+    def _header(self, key: str) -> _Header:
+        def read() -> _Header:
+            with zipfile.ZipFile(self.path) as archive, archive.open(self._members[key]) as file:
+                return _read_header(file)
+
+        header = self._guarded(key, read)
+        if header.dtype.hasobject:
+            check_shape(header.shape, header.dtype, f"{self.path}:{key}")
+        return header
+
+    def _read(self, key: str, header: _Header) -> NDArray[Any]:
+        with zipfile.ZipFile(self.path) as archive, archive.open(self._members[key]) as file:
+            file.read(header.offset)
+            array = np.frombuffer(file.read(), dtype=header.dtype)
+        return array.reshape(header.shape, order="F" if header.fortran else "C")
+
+    def _map(self, key: str, header: _Header) -> NDArray[Any]:
+        start = self._members[key].header_offset
+        with self.path.open("rb") as file:  # the local header, whose extra field may differ from the directory's
+            file.seek(start + 26)
+            name_length, extra_length = struct.unpack("<HH", file.read(4))
+        offset = start + 30 + name_length + extra_length + header.offset
+        return np.memmap(self.path, header.dtype, "r", offset, header.shape, "F" if header.fortran else "C")
+
+    def _guarded(self, key: str, read: Callable[[], _T]) -> _T:
+        try:
+            return read()
+        except _DAMAGE as error:
+            msg = f"{self.path}:{key}: expected an array that can be read, got {_told(error)}. Save or copy the file again."
+            raise DataError(msg) from error
+
+
+def _read_header(file: IO[bytes]) -> _Header:
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, fortran, dtype = read(file)
+    return _Header(shape, fortran, dtype, file.tell())
+
+
+def _load_npy(path: Path) -> NDArray[Any]:
+    """Map an npy file; objects are refused before anything is loaded."""
+    try:
+        with path.open("rb") as file:
+            header = _read_header(file)
+        if not header.dtype.hasobject:
+            return np.asarray(np.load(path, mmap_mode=None if 0 in header.shape else "r", allow_pickle=False)).view()
+    except _DAMAGE as error:
+        msg = f"{path}: expected an npy file, got {_told(error)}. Save or copy it again."
+        raise DataError(msg) from error
+    check_shape(header.shape, header.dtype, str(path))
+    raise AssertionError
+
+
+def _roles(keys: Sequence[str], wanted: Sequence[str]) -> Mapping[str | None, str]:
+    """Find the keys that play a role, by split (None where the name spells none); the first of `wanted` goes first."""
+    found: dict[str | None, tuple[int, str]] = {}
+    for key in keys:
+        word = _GLUED.sub(r"\1_\2", key.lower())
+        parts = [part for part in re.split(r"[_\-. ]+", word) if part]
+        split = next((split for part in parts if (split := split_of(part)) is not None), None)
+        role = "_".join(part for part in parts if split_of(part) is None)
+        if role in wanted:
+            found[split] = min(found.get(split, (len(wanted), key)), (wanted.index(role), key))
+    return {split: key for split, (_, key) in found.items()}
+
+
+def _partners(stem: str) -> list[str]:
+    """Name the files that may hold the labels of an images file."""
+    pairs = (("images", "labels"), ("image", "label"), ("imgs", "labels"), ("x", "y"), ("X", "y"), ("X", "Y"), ("data", "labels"))
+    return [re.sub(rf"(^|_){old}(?=$|_)", rf"\g<1>{new}", stem) for old, new in pairs if re.search(rf"(^|_){old}($|_)", stem)]
+
+
+def _column(values: NDArray[Any]) -> NDArray[Any]:
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _told(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
