@@ -130,15 +130,24 @@ class Content:
                     msg = f"{where}: expected a run that it does not have, got {e.dataset!r} with configuration {config}, seed={e.seed}, origin={e.origin!r} a second time. Leave it out, or give its own seed."
                     raise DataError(msg)
                 seen.add(run)
-        unit = unit_rows(self.space_json, added, where) if added else np.zeros((0, 0))
-        return {
-            "op": "extend",
-            "configs": [
-                [config, [None if math.isnan(u) else u for u in row.tolist()]]
-                for config, row in zip(added, unit, strict=True)
-            ],
-            "evaluations": evaluations,
-        }
+        return {"op": "extend", "configs": self._encoded(added, where), "evaluations": evaluations}
+
+    def plan_configs(self, configs: Sequence[Config], where: str) -> Operation:
+        """Check configurations and make the operation that adds those that are new, in their order.
+
+        Raises:
+            DataError: one does not fit the space.
+        """
+        fresh = {config_key(config): native(config) for config in configs}
+        added = [config for key, config in fresh.items() if key not in self.config_of]
+        return {"op": "extend", "configs": self._encoded(added, where), "evaluations": []}
+
+    def _encoded(self, configs: Sequence[dict[str, Value]], where: str) -> list[Any]:
+        unit = unit_rows(self.space_json, configs, where) if configs else np.zeros((0, 0))
+        return [
+            [config, [None if math.isnan(u) else u for u in row.tolist()]]
+            for config, row in zip(configs, unit, strict=True)
+        ]
 
     def plan_add(self, info: DatasetInfo, where: str) -> Operation:
         """Check a dataset and make the operation that adds it.

@@ -158,8 +158,12 @@ class History(Snapshot):
         """Add one evaluation; see `extend`."""
         self.extend([evaluation])
 
-    def extend(self, evaluations: Iterable[Evaluation]) -> None:
+    def extend(self, evaluations: Iterable[Evaluation], *, datasets: Sequence[DatasetInfo] = ()) -> None:
         """Add evaluations, all or none; configurations that are new are checked against the space and added.
+
+        Args:
+            evaluations: of datasets that the history has, or of `datasets`.
+            datasets: added first, without images.
 
         Raises:
             DataError: a dataset is unknown, a configuration does not fit, or the same run (dataset, configuration, seed
@@ -167,11 +171,32 @@ class History(Snapshot):
             HistoryReadOnlyError: opened for reading.
             StorageError: it could not be written; nothing was added, nothing lost.
         """
-        content = self._state()
+        content, where = self._state(), str(self.path)
         runs = list(evaluations)
-        if not runs:
+        if not datasets and len(runs) <= _JOURNAL_RUNS:
+            if runs:
+                self._commit(content.plan_extend(runs, where))
             return
-        self._commit(content.plan_extend(runs, str(self.path)), whole=len(runs) > _JOURNAL_RUNS)
+        content = content.copy()
+        for info in datasets:
+            content.apply(content.plan_add(info, where))
+        if runs:
+            content.apply(content.plan_extend(runs, where))
+        self._replace(content)
+
+    def add_configs(self, configs: Iterable[Config]) -> None:
+        """Add shared configurations ahead of their evaluations, so that their order does not depend on what ends first.
+
+        Those that it has already stay where they are.
+
+        Raises:
+            DataError: one does not fit the space.
+            HistoryReadOnlyError: opened for reading.
+            StorageError: it could not be written; nothing was added, nothing lost.
+        """
+        operation = self._state().plan_configs(list(configs), str(self.path))
+        if operation["configs"]:
+            self._commit(operation)
 
     def add_dataset(
         self, info: DatasetInfo, images: ImageSet | None = None, split: NDArray[np.int8] | None = None
@@ -295,14 +320,9 @@ class History(Snapshot):
         assert self._files is not None  # noqa: S101 - a lock holder has loaded
         return self._files
 
-    def _commit(self, operation: Operation, *, whole: bool = False) -> None:
-        """Carry out a planned operation: a line of the journal, or the whole file."""
+    def _commit(self, operation: Operation) -> None:
+        """Carry out a planned operation as a line of the journal."""
         content = self._state()
-        if whole:
-            content = content.copy()
-            content.apply(operation)
-            self._replace(content)
-            return
         line = encode_operation(operation, content.serial + 1)
         self._stale = True
         self._writer().append(line)
