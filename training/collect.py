@@ -8,13 +8,14 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from history_store.errors import UsageError
 from history_store.manifest import Manifest
 from history_store.records import Config, Evaluation, Status
+from history_store.shards import write_shards
 from history_store.space import load_space, sobol_configs
 from training.budget import COMPACT, Budget
 from training.enrol import enrol
@@ -142,20 +143,27 @@ def collect(
     measure = Measure(history.path, budget, device or default_device(), cell_timeout, origin)
 
     def tasks() -> Iterator[Cell]:
-        for cell in ledger.missing():
-            if time.monotonic() - started >= limit_s:
-                return
-            yield cell
+        for block, cells in zip(block_ranges, ledger.missing(), strict=True):
+            for cell in cells:
+                if time.monotonic() - started >= limit_s:
+                    return
+                # In their own order, whichever ends first, and no sooner: columns without a number help nobody.
+                history.add_configs(shared[: block.stop])
+                yield cell
 
-    folder = None if shards is None else Path(shards)
+    def write_shards_now() -> None:
+        if shards is not None:
+            write_shards(history, shards, budget=asdict(budget), seed=seed)
+
     try:
         with contextlib.closing(executor.run(measure, tasks())) as results:
             for done in results:
-                if ledger.write(done, origin) and folder is not None:
-                    _write_shards(history, folder)
-    finally:
-        if folder is not None:
-            _write_shards(history, folder)
+                if ledger.write(done, origin):
+                    write_shards_now()
+    except KeyboardInterrupt:
+        write_shards_now()
+        raise
+    write_shards_now()
     return ledger.report(names, time.monotonic() - started)
 
 
@@ -205,9 +213,9 @@ class _Ledger:
         self.measured: Counter[Status] = Counter()
         self._tell(None)
 
-    def missing(self) -> list[Cell]:
-        """List the cells to measure, in order."""
-        return [cell for block in self.plan for cell in block if cell.key in self.todo]
+    def missing(self) -> list[list[Cell]]:
+        """List the cells to measure, block by block, in order."""
+        return [[cell for cell in block if cell.key in self.todo] for block in self.plan]
 
     def write(self, done: Done[Cell, Measured], origin: str) -> bool:
         """Put a result into the history, durably; tell whether it finished a block.
@@ -266,9 +274,3 @@ def _check_budget(history: History, origin: str) -> None:
             f"{', '.join(repr(other.removeprefix(ORIGIN)) for other in sorted(others))}. Collect into a history of its own."
         )
         raise UsageError(msg)
-
-
-def _write_shards(history: History, folder: Path) -> None:
-    from history_store.shards import write_shards
-
-    write_shards(history, folder)

@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
+from history_store.history import History
 from history_store.images import ImageSet, ImageSource
 from history_store.manifest import Manifest
 from history_store.picture import DECODING
 from history_store.records import DatasetInfo
+from history_store.shards import history_from_shards
 from history_store.splits import split_codes
 from history_store.subsample import TEST, TRAIN, VAL, stratified_subsample
 from training.sources import open_manifest
-
-if TYPE_CHECKING:
-    from history_store.history import History
 
 
 def enrol(
@@ -51,26 +49,101 @@ def enrol(
         MissingPathError: when a source is not there.
     """
     percents = [_percent(fraction) for fraction in fractions]
-    known = {info.name: info for info in history.datasets}
-    with_images = {name for name in known if history.has_images(name)}
-    names: list[str] = [] if manifests else [name for name in known if name in with_images]
-    lacking: list[_Lacking] = []
-    for manifest in manifests:
-        parts = {part_name(manifest.name, percent): percent / 100 for percent in percents}
-        names += parts
-        parts = {name: fraction for name, fraction in parts.items() if name not in with_images}
-        if parts:
-            source = open_manifest(manifest, root=root, download=download)
-            fingerprint = _check(source, manifest, [known[name] for name in parts if name in known])
-            lacking.append(_Lacking(manifest, source, fingerprint, parts))
+    parts = {m.name: {part_name(m.name, percent): percent / 100 for percent in percents} for m in manifests}
+    _add_parts(history, manifests, parts, root=root, download=download)
+    names = [name for of_source in parts.values() for name in of_source]
+    if not manifests:
+        names = [name for name in history.names if history.has_images(name)]
     if not names:
         msg = f"{history.path}: expected datasets to measure, got no manifest and no dataset with images. Name manifests, or add datasets first."
         raise UsageError(msg)
+    return tuple(names)
+
+
+def restore_images(
+    history: History, manifests: Sequence[Manifest], *, root: str | Path | None = None, download: bool = False
+) -> tuple[str, ...]:
+    """Put images into the datasets of a history that has them without, fractions included.
+
+    Args:
+        history: open for writing.
+        manifests: sources; one that the history does not have is passed over.
+        root: folder below which the manifests' files and folders lie.
+        download: fetch what is missing where a manifest says how.
+
+    Returns: names of the datasets that have no images still.
+
+    Raises:
+        DataError: when a source is not the one that the history was measured on.
+        MissingPathError: when a source is not there.
+    """
+    parts = {
+        manifest.name: {info.name: info.fraction for info in history.datasets if info.manifest == manifest.name}
+        for manifest in manifests
+    }
+    _add_parts(history, manifests, parts, root=root, download=download)
+    return tuple(name for name in history.names if not history.has_images(name))
+
+
+def rebuild(
+    shards: str | Path,
+    path: str | Path,
+    manifests: Sequence[Manifest],
+    *,
+    root: str | Path | None = None,
+    download: bool = False,
+) -> History:
+    """Make a history from shards and the sources that they were measured on; refuses other images than those.
+
+    Args:
+        shards: folder of shards.
+        path: of the new history.
+        manifests: sources; datasets of others stay without images.
+        root: folder below which the manifests' files and folders lie.
+        download: fetch what is missing where a manifest says how.
+
+    Returns: the history, open for writing. Where a source is missing or another, the history stays at the path,
+        without images; `restore_images` goes on from there.
+
+    Raises:
+        UsageError: when something is at the path already.
+        DataError: when the shards cannot be used, or a source is not the one that they were measured on.
+        MissingPathError: when a source is not there.
+    """
+    history = history_from_shards(shards, path)
+    try:
+        restore_images(history, manifests, root=root, download=download)
+    except BaseException:
+        history.close()
+        raise
+    return history
+
+
+def _add_parts(
+    history: History,
+    manifests: Sequence[Manifest],
+    parts: Mapping[str, Mapping[str, float]],
+    *,
+    root: str | Path | None,
+    download: bool,
+) -> None:
+    """Add those datasets of each manifest (name to fraction) that lack images: all sources are checked, then added at once."""
+    known = {info.name: info for info in history.datasets}
+    lacking: list[_Lacking] = []
+    for manifest in manifests:
+        missing = {
+            name: fraction
+            for name, fraction in parts[manifest.name].items()
+            if name not in known or not history.has_images(name)
+        }
+        if missing:
+            source = open_manifest(manifest, root=root, download=download)
+            fingerprint = _check(source, manifest, [known[name] for name in missing if name in known])
+            lacking.append(_Lacking(manifest, source, fingerprint, missing))
     if lacking:
         history.add_datasets(
             addition for each in lacking for addition in each.additions(known, size=history.stored_size)
         )
-    return tuple(names)
 
 
 @dataclass(frozen=True, slots=True)

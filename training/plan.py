@@ -108,4 +108,3 @@ def parse_time(text: str | float | None) -> float:
         msg = f"time budget: expected a length of time above 0, got {text!r}. Write 3h, 90m, 1h30m or a number of seconds."
         raise UsageError(msg)
     return seconds
-
