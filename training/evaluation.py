@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bo.designs import initial_designs
 from bo.regret import Interval, paired_interval, random_curve, regret_curve
 from bo.strategies import Dedupe
+from bo.typicality import judge_typicality, nearest_other_group
 from history_store.errors import DataError, UsageError
 
 Matrix = NDArray[np.float64]
@@ -94,13 +95,26 @@ def held_out_distances(embed: Callable[[Fold], ArrayLike], groups: Sequence[Hash
     m = len(groups)
     distances = np.full((m, m), np.nan)
     for fold in leave_group_out(groups):
-        vectors = np.asarray(embed(fold), dtype=np.float64)
-        if vectors.ndim != 2 or len(vectors) != m or not np.isfinite(vectors).all():
-            msg = f"held-out embeddings of fold {fold.group!r}: expected {m} rows of finite numbers, got shape {vectors.shape}. Give one row a dataset."
-            raise DataError(msg)
-        for row in fold.queries:
-            distances[row, fold.history] = np.linalg.norm(vectors[fold.history] - vectors[row], axis=1)
+        vectors = _embedded(embed, fold, m)
+        distances[np.ix_(fold.queries, fold.history)] = _between(vectors[fold.queries], vectors[fold.history])
     return distances
+
+
+def held_out_typical(embed: Callable[[Fold], ArrayLike], groups: Sequence[Hashable]) -> NDArray[np.bool_]:
+    """Ask of each held-out dataset whether the rest of the history would call it typical.
+
+    Arguments and refusals as in `held_out_distances`.
+
+    Returns: `m` bool; see `bo.typicality.judge_typicality`.
+    """
+    typical = np.zeros(len(groups), dtype=np.bool_)
+    for fold in leave_group_out(groups):
+        vectors = _embedded(embed, fold, len(groups))
+        history = vectors[fold.history]
+        own = nearest_other_group(_between(history, history), [groups[row] for row in fold.history])
+        nearest = _between(vectors[fold.queries], history).min(axis=1)
+        typical[fold.queries] = [judge_typicality(float(distance), own).is_typical for distance in nearest]
+    return typical
 
 
 def rank_correlations(distances: ArrayLike, target: ArrayLike, groups: Sequence[Hashable]) -> Matrix:
@@ -219,6 +233,21 @@ def measure_quality(
         spearman=rank_correlations(distances, target, groups),
         regret={name: curve[:, columns] for name, curve in curves.items()},
     )
+
+
+def _embedded(embed: Callable[[Fold], ArrayLike], fold: Fold, m: int) -> Matrix:
+    """Check one fold's embeddings: `m x p` finite numbers."""
+    vectors = np.asarray(embed(fold), dtype=np.float64)
+    if vectors.ndim != 2 or len(vectors) != m or not np.isfinite(vectors).all():
+        msg = f"held-out embeddings of fold {fold.group!r}: expected {m} rows of finite numbers, got shape {vectors.shape}. Give one row a dataset."
+        raise DataError(msg)
+    return vectors
+
+
+def _between(first: Matrix, second: Matrix) -> Matrix:
+    """Compute Euclidean distances, `a x b` of `a x p` and `b x p`."""
+    distances: Matrix = np.linalg.norm(first[:, None, :] - second[None, :, :], axis=2)
+    return distances
 
 
 def _queries(groups: Sequence[Hashable]) -> Iterator[tuple[Fold, int]]:

@@ -12,6 +12,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +29,11 @@ def z_scored(features: NDArray[np.float64], fold: Fold) -> NDArray[np.float64]:
     """Standardise features by the fold's history; a feature that is constant there is left out."""
     spread = features[fold.history].std(axis=0)
     kept = spread > 0
-    return (features[:, kept] - features[fold.history][:, kept].mean(axis=0)) / spread[kept]
+    scaled: NDArray[np.float64] = (features[:, kept] - features[fold.history][:, kept].mean(axis=0)) / spread[kept]
+    return scaled
 
 
-def compare(table: Mapping[str, NDArray], times: Sequence[int] = TIMES) -> dict[str, NDArray[np.float64]]:
+def compare(table: Mapping[str, NDArray[Any]], times: Sequence[int] = TIMES) -> dict[str, NDArray[np.float64]]:
     """Compute the regret of every strategy: name to `m x len(times)`."""
     errors, groups = np.asarray(table["errors"], dtype=np.float64), table["groups"].tolist()
     t, columns = max(times), np.asarray(times) - 1

@@ -11,6 +11,7 @@ from history_store.errors import DataError, UsageError
 from history_store.response import target_distance
 from training.evaluation import (
     held_out_distances,
+    held_out_typical,
     leave_group_out,
     measure_quality,
     rank_correlations,
@@ -58,6 +59,24 @@ class TestHeldOutDistances:
     def test_refuses_what_is_no_embedding(self, vectors):
         with pytest.raises(DataError, match=f"fold 'a': expected {M} rows of finite numbers"):
             held_out_distances(lambda fold: vectors, GROUPS)
+
+
+class TestHeldOutTypical:
+    def test_a_stranger_is_not_typical_and_the_rest_is(self):
+        rng = np.random.default_rng(0)
+        vectors = rng.normal(size=(30, 5))
+        vectors[7] += 50
+        typical = held_out_typical(lambda fold: vectors, list(range(30)))
+        assert not typical[7]
+        assert typical.mean() >= 0.8
+
+    def test_siblings_neither_answer_nor_set_the_measure(self):
+        vectors = np.array([[0.0], [0.1], [10.0], [20.0], [30.0]])
+        typical = held_out_typical(lambda fold: vectors, ["a", "a", "b", "c", "d"])
+        np.testing.assert_array_equal(typical, [True, True, True, True, True])
+        vectors = np.array([[-90.0], [-89.9], [10.0], [20.0], [30.0]])
+        typical = held_out_typical(lambda fold: vectors, ["a", "a", "b", "c", "d"])
+        np.testing.assert_array_equal(typical, [False, False, True, True, True])
 
 
 class TestRankCorrelations:
