@@ -39,7 +39,7 @@ class Evaluation:
         status: how the run ended.
         duration: seconds; NaN = unknown.
         seed: of the run, in 0 .. 2^63 - 1; None = unknown.
-        curve: pairs (update, validation error), updates increasing.
+        curve: pairs (update, validation error), updates increasing from 0 on, errors in [0, 1].
         origin: who measured it, e.g. ``collect/compact-400``.
     """
 
@@ -67,6 +67,12 @@ class Evaluation:
         if self.seed is not None and not 0 <= self.seed < 2**63:
             msg = f"{where}: expected a seed in 0 .. 2^63 - 1, got seed={self.seed}. Use None where it is unknown."
             raise DataError(msg)
+        last = -1
+        for step, error in self.curve:
+            if step <= last or not 0.0 <= error <= 1.0:
+                msg = f"{where}: expected a curve of increasing updates from 0 on with errors in [0, 1], got ({step}, {error}) after update {last}. Sort the points, and leave out those without an error."
+                raise DataError(msg)
+            last = step
 
 
 @dataclass(frozen=True, slots=True)

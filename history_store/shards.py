@@ -231,9 +231,7 @@ def merge_shards(history: History, folder: str | Path) -> int:
             known = {_identity(run) for run in history.evaluations(info.name)}
             runs = (run for run in runs if _identity(run) not in known)
         missing.extend(runs)
-    if fresh:
-        history.add_datasets((info, None, None) for info in fresh)
-    history.extend(missing)
+    history.extend(missing, datasets=fresh)
     return len(missing)
 
 

@@ -1,0 +1,399 @@
+"""Evaluations as CSV and Parquet, for spreadsheets and data frames, and back.
+
+One row an evaluation: `dataset`, a column `config.<name>` a hyperparameter (empty = inactive), `error`, `status`,
+`duration`, `seed`, `origin` and the learning curve (CSV: `curve` as JSON pairs; Parquet: the lists `curve_step` and
+`curve_error`). What rows cannot say (space, datasets, order of the configurations) stands in the metadata of a
+Parquet file, and in a JSON file beside a CSV file. Files made by people need `dataset`, `error` or `status`, and
+the hyperparameters, whose names may go without the prefix.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from history_store import durable
+from history_store.codec import decode_info, decode_run, encode_info
+from history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
+from history_store.history import History
+from history_store.records import DatasetInfo, Evaluation, Value
+from history_store.table import STATUSES
+
+FORMAT = "warmstart-evaluations"
+VERSION = 1
+_PREFIX = "config."
+_RUN_COLUMNS = ("error", "status", "duration", "seed", "origin")
+_OWN_COLUMNS = frozenset({"dataset", "group", "curve", "curve_step", "curve_error", *_RUN_COLUMNS})
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What an import has added.
+
+    Attributes:
+        n_evaluations: number of evaluations.
+        n_configs: number of configurations that were new.
+        datasets: names of the datasets that were new.
+    """
+
+    n_evaluations: int
+    n_configs: int
+    datasets: tuple[str, ...]
+
+
+def export_history(history: History, path: str | Path) -> None:
+    """Write all evaluations, and all that a history needs to be made from them again save images and embeddings.
+
+    Args:
+        history: stays as it is.
+        path: ends in `.csv` (a `.json` file is written beside it) or `.parquet`; replaced where it exists.
+
+    Raises:
+        UsageError: another ending.
+        StorageError: it cannot be written.
+    """
+    path = Path(path)
+    form = _form(path)
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "space": history.space_json,
+        "stored_size": history.stored_size,
+        "notes": history.notes,
+        "datasets": [encode_info(info) for info in history.datasets],
+        "configs": list(history.configs),
+    }
+    with durable.storage_errors(path):
+        if form == "csv":
+            durable.write_file(path, _csv(history))
+            durable.write_file(path.with_suffix(".json"), (json.dumps(about, ensure_ascii=False) + "\n").encode())
+        else:
+            durable.write_file(path, _parquet(history, json.dumps(about, ensure_ascii=False)))
+
+
+def import_history(source: str | Path, path: str | Path) -> History:
+    """Make a new history from an exported file, open for writing; it gets an id of its own.
+
+    Raises:
+        MissingPathError: nothing at `source`.
+        DataError: `source` was not written by `export_history`, or does not hold together.
+        UsageError: something is at `path` already.
+    """
+    source = Path(source)
+    about, rows = _read(source)
+    if about is None:
+        msg = f"{source}: expected a file written by `warmstart history export`, got one that names no search space. Create a history with a space first, then import into it."
+        raise DataError(msg)
+    try:
+        settings = {"configs": about["configs"], "stored_size": about["stored_size"], "notes": about["notes"]}
+        space = about["space"]
+    except KeyError as error:
+        msg = f"{source}: expected what `warmstart history export` writes, got no {error}. Export it anew."
+        raise DataError(msg) from error
+    evaluations = list(_evaluations(rows, space, source))
+    datasets = _new_datasets((), about, rows, source)
+    history = History.create(path, space, **settings)
+    try:
+        history.extend(evaluations, datasets=datasets)
+    except BaseException:
+        history.close()
+        raise
+    return history
+
+
+def import_evaluations(
+    history: History, source: str | Path, *, new_datasets: Literal["add", "refuse"] = "add"
+) -> Imported:
+    """Add the evaluations of a CSV or Parquet file to a history, all or none.
+
+    Args:
+        history: open for writing.
+        source: written by `export_history`, or by hand.
+        new_datasets: what to do with datasets that the history does not have: add them, as the file describes them
+            or else by name (and column `group`) alone, or refuse the file.
+
+    Raises:
+        MissingPathError: nothing at `source`.
+        UsageError: it ends in neither `.csv` nor `.parquet`.
+        DataError: a column or a cell is not what it should be (the message names the row), or a run is there already.
+    """
+    source = Path(source)
+    about, rows = _read(source)
+    if about is not None and json.loads(about["space"]) != json.loads(history.space_json):
+        msg = f"{source}: expected evaluations in the space of {history.path}, got another space. Import the file into a history of its own."
+        raise DataError(msg)
+    evaluations = list(_evaluations(rows, history.space_json, source))
+    datasets = _new_datasets(history.names, about, rows, source)
+    if datasets and new_datasets == "refuse":
+        msg = f"{source}: expected datasets of {history.path}, got {', '.join(info.name for info in datasets)}. Add them first, or correct their names."
+        raise DataError(msg)
+    n_configs = len(history.configs)
+    history.extend(evaluations, datasets=datasets)
+    return Imported(len(evaluations), len(history.configs) - n_configs, tuple(info.name for info in datasets))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The columns of a file, and the number that its first row has for people."""
+
+    columns: Mapping[str, Sequence[Any]]
+    first: int
+    word: str
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+
+def _form(path: Path) -> Literal["csv", "parquet"]:
+    suffix = path.suffix.lower()
+    if suffix == ".csv":
+        return "csv"
+    if suffix in (".parquet", ".pq"):
+        return "parquet"
+    msg = f"{path}: expected a name that ends in .csv or .parquet, got {path.suffix or 'no ending'!r}. Rename it."
+    raise UsageError(msg)
+
+
+def _plain_columns(history: History) -> dict[str, list[Any]]:
+    """Give all columns save the curve, None where there is nothing."""
+    table, configs = history.table(), history.configs
+    config = table.config.tolist()
+    names = sorted({name for values in configs for name in values})
+    return {
+        "dataset": [history.names[i] for i in table.dataset.tolist()],
+        **{_PREFIX + name: [configs[i].get(name) for i in config] for name in names},
+        "error": [None if math.isnan(error) else error for error in table.error.tolist()],
+        "status": [STATUSES[code].value for code in table.status.tolist()],
+        "duration": [None if math.isnan(seconds) else seconds for seconds in table.duration.tolist()],
+        "seed": [None if seed < 0 else seed for seed in table.seed.tolist()],
+        "origin": [table.origins[i] for i in table.origin.tolist()],
+    }
+
+
+def _csv(history: History) -> bytes:
+    import pandas as pd
+
+    table = history.table()
+    points = list(zip(table.curve_step.tolist(), table.curve_error.tolist(), strict=True))
+    starts, ends = np.concatenate([[0], table.curve_end[:-1]]).astype(int).tolist(), table.curve_end.tolist()
+    columns = _plain_columns(history)
+    columns["curve"] = [json.dumps(points[start:end]) for start, end in zip(starts, ends, strict=False)]
+    frame = pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
+    return bytes(frame.to_csv(index=False, lineterminator="\n").encode())
+
+
+def _parquet(history: History, about: str) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = history.table()
+    columns: dict[str, Any] = {}
+    for name, values in _plain_columns(history).items():
+        kinds = {type(value) for value in values if value is not None}
+        if len(kinds) > 1 and not kinds <= {int, float}:
+            values = [None if value is None else _text(value) for value in values]
+        elif kinds == {int, float}:
+            values = [None if value is None else float(value) for value in values]
+        columns[name] = pa.array(values) if kinds else pa.array(values, pa.string())
+    offsets = np.concatenate([[0], table.curve_end]).astype(np.int32)
+    columns["curve_step"] = pa.ListArray.from_arrays(offsets, pa.array(table.curve_step))
+    columns["curve_error"] = pa.ListArray.from_arrays(offsets, pa.array(table.curve_error))
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns).replace_schema_metadata({"warmstart": about}), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _read(path: Path) -> tuple[dict[str, Any] | None, _Rows]:
+    """Read a file: what it says of the history it came from, and its columns."""
+    form = _form(path)
+    if not path.is_file():
+        msg = f"{path}: expected a file of evaluations, got {'a folder' if path.is_dir() else 'nothing there'}. Check the path."
+        raise MissingPathError(msg)
+    about, rows = (_read_csv if form == "csv" else _read_parquet)(path)
+    if about is None:
+        return None, rows
+    try:
+        values = json.loads(about)
+    except ValueError as error:
+        msg = f"{path}: expected JSON about the history it came from, got: {error}. Export it anew."
+        raise DataError(msg) from error
+    if not isinstance(values, dict) or values.get("format") != FORMAT:
+        return None, rows  # some other JSON file that happens to have the name
+    if values.get("version") != VERSION:
+        msg = f'{path}: expected version "{VERSION}", got "{values.get("version")}". Upgrade warmstart.'
+        raise HistoryVersionError(msg)
+    return values, rows
+
+
+def _read_csv(path: Path) -> tuple[str | None, _Rows]:
+    import pandas as pd
+
+    try:
+        frame = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig")
+    except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        msg = f"{path}: expected a CSV file in UTF-8 with a header, got: {str(error).strip()}. Save it anew as CSV."
+        raise DataError(msg) from error
+    beside = path.with_suffix(".json")
+    about = beside.read_text(encoding="utf-8") if beside.exists() else None
+    return about, _Rows({str(name): frame[name].tolist() for name in frame.columns}, 2, "line")
+
+
+def _read_parquet(path: Path) -> tuple[str | None, _Rows]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        msg = f"{path}: expected a Parquet file, got: {str(error).strip()[:200]}. Write it anew."
+        raise DataError(msg) from error
+    about = (table.schema.metadata or {}).get(b"warmstart")
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    return None if about is None else about.decode(), _Rows(columns, 1, "row")
+
+
+def _new_datasets(
+    known: Sequence[str], about: Mapping[str, Any] | None, rows: _Rows, source: Path
+) -> list[DatasetInfo]:
+    """Describe the datasets that are not known, those of the file's own list first."""
+    there = set(known)
+    found = [decode_info(info, str(source)) for info in (about or {}).get("datasets", ())]
+    listed = {info.name for info in found}
+    groups = rows.columns.get("group", rows.columns["dataset"] if len(rows) else ())
+    named = {name: str(group or name) for name, group in zip(rows.columns.get("dataset", ()), groups, strict=True)}
+    blank = [
+        DatasetInfo(name, group, n_train=0, n_val=0, n_test=0, n_classes=0, source=f"import of {source.name}")
+        for name, group in named.items()
+        if name not in listed
+    ]
+    return [info for info in (*found, *blank) if info.name not in there]
+
+
+def _evaluations(rows: _Rows, space_json: str, source: Path) -> Iterator[Evaluation]:
+    """Build the evaluations of all rows."""
+    columns = rows.columns
+    parsers = _parsers(space_json)
+    values = _config_columns(columns, parsers, source)
+    if "dataset" not in columns:
+        msg = f"{source}: expected a column 'dataset', got the columns {', '.join(columns)}. Add it."
+        raise DataError(msg)
+    if "error" not in columns and "status" not in columns:
+        msg = f"{source}: expected a column 'error' or 'status', got the columns {', '.join(columns)}. Add one of them."
+        raise DataError(msg)
+    configs: dict[tuple[Any, ...], dict[str, Value]] = {}
+    keys = list(zip(*values.values(), strict=True)) if values else [()] * len(rows)
+    for i, dataset in enumerate(columns["dataset"]):
+        where = f"{source} {rows.word} {rows.first + i}"
+        if not dataset or not isinstance(dataset, str):
+            msg = f"{where}: expected the name of a dataset, got {dataset!r}. Fill the cell."
+            raise DataError(msg)
+        if keys[i] not in configs:
+            cells = zip(values, keys[i], strict=True)
+            configs[keys[i]] = {n: parsers[n](cell, f"{where}: {n}") for n, cell in cells if not _empty(cell)}
+        run = {name: _cell(columns[name][i], name, where) for name in _RUN_COLUMNS if name in columns}
+        run = {name: cell for name, cell in run.items() if cell is not None}
+        run.setdefault("origin", f"import/{source.name}")
+        run["curve"] = _curve(columns, i, where)
+        yield decode_run(run, dataset, configs[keys[i]], where)
+
+
+def _config_columns(
+    columns: Mapping[str, Sequence[Any]], known: Mapping[str, Any], source: Path
+) -> dict[str, Sequence[Any]]:
+    """Find the column of each hyperparameter, with or without prefix."""
+    found: dict[str, Sequence[Any]] = {}
+    for column, cells in columns.items():
+        name = column.removeprefix(_PREFIX)
+        if name in known and (column.startswith(_PREFIX) or column not in _OWN_COLUMNS):
+            if name in found:
+                msg = f"{source}: expected one column for {name!r}, got two. Remove {name!r} or {_PREFIX + name!r}."
+                raise DataError(msg)
+            found[name] = cells
+        elif column not in _OWN_COLUMNS:
+            msg = f"{source}: expected columns of evaluations and the hyperparameters {', '.join(known)}, got {column!r}. Rename or remove it."
+            raise DataError(msg)
+    return found
+
+
+def _parsers(space_json: str) -> dict[str, Callable[[Any, str], Value]]:
+    """Give what turns a cell into a value, by hyperparameter; ConfigSpace judges the result later."""
+    return {item["name"]: _parser(item) for item in json.loads(space_json)["hyperparameters"]}
+
+
+def _parser(item: Mapping[str, Any]) -> Callable[[Any, str], Value]:
+    choices = item.get("choices") or item.get("sequence") or ([item["value"]] if "value" in item else None)
+
+    def parse(cell: Any, where: str) -> Value:
+        if choices is not None:
+            for choice in choices:
+                if (cell == choice and type(cell) is type(choice)) or str(cell) in (_text(choice), str(choice)):
+                    value: Value = choice
+                    return value
+            msg = f"{where}: expected one of {', '.join(map(_text, choices))}, got {cell!r}. Correct the cell."
+            raise DataError(msg)
+        if item["type"].endswith("_int"):
+            return _whole(cell, where)
+        return _real(cell, where)
+
+    return parse
+
+
+def _cell(cell: Any, name: str, where: str) -> Any:
+    """Turn a cell of one of the plain columns into its value; None where it is empty."""
+    if _empty(cell):
+        return None
+    if name in ("error", "duration"):
+        return _real(cell, f"{where}: {name}")
+    return _whole(cell, f"{where}: {name}") if name == "seed" else str(cell)
+
+
+def _curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[tuple[int, float]]:
+    if "curve_step" in columns and "curve_error" in columns:
+        steps, errors = columns["curve_step"][i] or [], columns["curve_error"][i] or []
+    else:
+        cell: Any = columns["curve"][i] if "curve" in columns else None
+        if _empty(cell):
+            return []
+        try:
+            steps, errors = zip(*json.loads(cell), strict=True) if cell != "[]" else ((), ())
+        except (ValueError, TypeError) as error:
+            msg = (
+                f"{where}: curve: expected JSON pairs [[update, error], ...], got {str(cell)[:60]!r}. Correct the cell."
+            )
+            raise DataError(msg) from error
+    if len(steps) != len(errors):
+        msg = f"{where}: expected a curve with an error for every update, got {len(steps)} and {len(errors)}. Correct the cells."
+        raise DataError(msg)
+    return list(zip(steps, errors, strict=True))
+
+
+def _empty(cell: Any) -> bool:
+    return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
+
+
+def _real(cell: Any, where: str) -> float:
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        msg = f"{where}: expected a number, got {cell!r}. Correct the cell."
+        raise DataError(msg) from None
+
+
+def _whole(cell: Any, where: str) -> int:
+    if isinstance(cell, int) or (isinstance(cell, str) and cell.strip().removeprefix("-").isdecimal()):
+        return int(cell)  # exact at any length
+    number = _real(cell, where)
+    if not number.is_integer():
+        msg = f"{where}: expected a whole number, got {cell!r}. Correct the cell."
+        raise DataError(msg)
+    return int(number)
+
+
+def _text(value: Value) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
