@@ -9,27 +9,37 @@ TRAIN, VAL, TEST = 0, 1, 2
 SPLIT_NAMES = ("train", "val", "test")
 
 
-def largest_remainder(counts: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
+def largest_remainder(
+    counts: NDArray[np.int64],
+    fraction: float,
+    *,
+    low: NDArray[np.int64] | None = None,
+    high: NDArray[np.int64] | None = None,
+) -> NDArray[np.int64]:
     """Share out round(fraction * total) over classes in proportion, at least one a class that has any.
 
     Args:
         counts: `c` images a class, each ≥ 0.
         fraction: in (0, 1].
+        low: `c` smallest shares allowed; one a class that has any, unless given.
+        high: `c` largest shares allowed; the counts, unless given.
 
     Returns: `c` int64, each at most its count. The whole is max(round(fraction * total), number of non-empty classes).
     """
+    low = np.minimum(counts, 1) if low is None else low
+    high = counts if high is None else high
     exact = counts * fraction
-    shares = np.maximum(np.floor(exact).astype(np.int64), np.minimum(counts, 1))
+    shares: NDArray[np.int64] = np.clip(np.floor(exact).astype(np.int64), low, high)
     target = max(round(fraction * int(counts.sum())), int((counts > 0).sum()))
     while (missing := target - int(shares.sum())) != 0:
         # Largest remainder first (ties by class number); where the floor of one a class overshot, the smallest gives back.
         remainder = exact - shares
         if missing > 0:
-            open_classes = np.flatnonzero(shares < counts)
+            open_classes = np.flatnonzero(shares < high)
             order = open_classes[np.argsort(-remainder[open_classes], kind="stable")]
             shares[order[:missing]] += 1
         else:
-            open_classes = np.flatnonzero(shares > 1)
+            open_classes = np.flatnonzero(shares > low)
             order = open_classes[np.argsort(remainder[open_classes], kind="stable")]
             shares[order[:-missing]] -= 1
     return shares
@@ -38,8 +48,9 @@ def largest_remainder(counts: NDArray[np.int64], fraction: float) -> NDArray[np.
 def stratified_subsample(labels: NDArray[np.int64], fraction: float, *, seed: int = 0) -> NDArray[np.int64]:
     """Choose a stratified part of a dataset; smaller fractions under one seed lie inside larger ones.
 
-    Each class is put into one seeded order and its first images are taken, so parts are nested wherever
-    the class shares grow with the fraction; the shares follow the largest-remainder rule.
+    Each class is put into one seeded order and its first images are taken; the shares follow the largest-remainder
+    rule. By that rule alone the share of a class may shrink while the whole grows (the Alabama paradox), so the shares
+    at 10 %, 20 %, … 100 % are kept from shrinking, and any other fraction lies between the tenths around it.
 
     Args:
         labels: `n` int64.
@@ -59,7 +70,7 @@ def stratified_subsample(labels: NDArray[np.int64], fraction: float, *, seed: in
         msg = "stratified_subsample: expected at least one label, got none. Check the dataset's path."
         raise LabelError(msg)
     classes, counts = np.unique(labels, return_counts=True)
-    shares = largest_remainder(counts.astype(np.int64), fraction)
+    shares = _nested_shares(counts.astype(np.int64), fraction)
     orders = _class_orders(labels, classes, seed)
     return np.sort(np.concatenate([order[:share] for order, share in zip(orders, shares, strict=True)]))
 
@@ -81,7 +92,7 @@ def stratified_split(
         UsageError: when the fractions are negative or do not sum to 1.
         LabelError: when there are no labels.
     """
-    if min(fractions) < 0 or abs(sum(fractions) - 1.0) > 1e-9:
+    if not (min(fractions) >= 0 and abs(sum(fractions) - 1.0) <= 1e-9):
         msg = f"stratified_split: expected three shares ≥ 0 that sum to 1, got fractions={fractions}. Use (0.6, 0.2, 0.2)."
         raise UsageError(msg)
     if labels.size == 0:
@@ -101,12 +112,23 @@ def stratified_split(
     return codes
 
 
-def _class_orders(
-    labels: NDArray[np.int64], classes: NDArray[np.int64], seed: int
-) -> list[NDArray[np.int64]]:
+def _nested_shares(counts: NDArray[np.int64], fraction: float) -> NDArray[np.int64]:
+    """Share out by largest remainder, inside the shares of the next tenth and around those of the one before."""
+    above, low = counts, None
+    for tenth in range(9, 0, -1):
+        shares = largest_remainder(counts, tenth / 10, high=above)
+        if abs(fraction - tenth / 10) < 1e-9:
+            return shares
+        if tenth / 10 < fraction:
+            low = shares
+            break
+        above = shares
+    return largest_remainder(counts, fraction, low=low, high=above)
+
+
+def _class_orders(labels: NDArray[np.int64], classes: NDArray[np.int64], seed: int) -> list[NDArray[np.int64]]:
     """Order the images of each class at random, every class from its own stream of the seed."""
     streams = np.random.SeedSequence(seed).spawn(len(classes))
-    return [
-        np.random.default_rng(stream).permutation(np.flatnonzero(labels == value))
-        for value, stream in zip(classes, streams, strict=True)
-    ]
+    by_class = np.argsort(labels, kind="stable").astype(np.int64)
+    members = np.split(by_class, np.searchsorted(labels[by_class], classes[1:]))
+    return [np.random.default_rng(stream).permutation(rows) for stream, rows in zip(streams, members, strict=True)]
