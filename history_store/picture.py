@@ -18,14 +18,15 @@ FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000"
 """What is decoded, the usual ones first. Formats that run other programs (EPS) stay out."""
 
 SUFFIXES = frozenset(
-    ".jpg .jpeg .jpe .jfif .png .apng .gif .bmp .dib .ppm .pgm .pbm .pnm .tif .tiff .webp .tga .jp2 .j2k .mpo".split()
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".apng", ".gif", ".bmp", ".dib", ".ppm", ".pgm", ".pbm", ".pnm"}
+    | {".tif", ".tiff", ".webp", ".tga", ".jp2", ".j2k", ".mpo"}
 )
 """File endings, lower case, that count as pictures."""
 
 _ORIENTATION = 0x0112
 
 
-def to_uint8(array: NDArray[np.generic], where: str = "images") -> NDArray[np.uint8]:
+def to_uint8(array: NDArray[Any], where: str = "images") -> NDArray[np.uint8]:
     """Bring pixel values to 0 .. 255.
 
     Args:
@@ -45,7 +46,8 @@ def to_uint8(array: NDArray[np.generic], where: str = "images") -> NDArray[np.ui
         return ((array.astype(np.uint32) + 128) // 257).astype(np.uint8)
     if array.dtype.kind == "f":
         check_floats(array, where)
-        return np.rint(array * array.dtype.type(255)).astype(np.uint8)
+        scaled: NDArray[np.uint8] = np.rint(array * array.dtype.type(255)).astype(np.uint8)
+        return scaled
     msg = f"{where}: expected uint8, uint16, bool or floats in [0, 1], got dtype {array.dtype}. Convert the pixel values first."
     raise DataError(msg)
 

@@ -82,9 +82,7 @@ class ArraySource(Source):
             return file_signature(self._files.root, self._files.names)
         return self.fingerprint("listing")
 
-    def _decode(
-        self, indices: NDArray[np.int64], size: int | None
-    ) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
+    def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         owner = np.searchsorted(self._starts, indices, side="right") - 1
         parts: list[tuple[NDArray[np.intp], NDArray[np.uint8]]] = []
         for number in np.unique(owner).tolist():
@@ -150,7 +148,11 @@ def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> Non
         step = "These are channels first: give images.transpose(0, 2, 3, 1)."
     elif len(shape) == 2:
         side = round(shape[1] ** 0.5)
-        step = f"Give images.reshape(-1, {side}, {side})." if side * side == shape[1] else "Give one picture a row, not flattened."
+        step = (
+            f"Give images.reshape(-1, {side}, {side})."
+            if side * side == shape[1]
+            else "Give one picture a row, not flattened."
+        )
     else:
         step = "Give 1 (grey), 3 (RGB) or 4 (RGBA) channels in the last axis, or none for grey."
     msg = f"{where}: expected n x h x w or n x h x w x c with c = 1, 3 or 4, got {_written(shape)}. {step}"

@@ -28,6 +28,7 @@ class Source(ABC):
         labels: NDArray[np.int64],
         class_names: Sequence[str],
         splits: Mapping[str, NDArray[np.int64]] | None = None,
+        hint: str = "",
     ) -> None:
         self.location = location
         self.layout = layout
@@ -40,7 +41,8 @@ class Source(ABC):
         )
         if len(self.class_names) < 2:
             held = f"all {len(labels)} pictures in {self.class_names[0]!r}" if self.class_names else "no picture"
-            msg = f"{location}: expected at least two classes, got {held}. A similarity needs classes to tell apart: add the others."
+            step = hint or "A similarity needs classes to tell apart: add the others."
+            msg = f"{location}: expected at least two classes, got {held}. {step}"
             raise LabelError(msg)
 
     def __len__(self) -> int:
@@ -77,9 +79,7 @@ class Source(ABC):
         return self.fingerprint("listing")
 
     @abstractmethod
-    def _decode(
-        self, indices: NDArray[np.int64], size: int | None
-    ) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
+    def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         """Decode pictures: `n x size x size x c` with anything in the broken rows, and the broken ones by row."""
 
     def _checked(self, indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:

@@ -31,10 +31,14 @@ class FolderSource(Source):
         listing = list_folder(root)
         self.root = root
         self.files = listing.files
-        where = location or root
-        if len(listing.class_names) == 1:
-            where = self._hint(where)
-        super().__init__(where, "folder", labels=listing.labels, class_names=listing.class_names, splits=listing.splits)
+        super().__init__(
+            location or root,
+            "folder",
+            labels=listing.labels,
+            class_names=listing.class_names,
+            splits=listing.splits,
+            hint=self._hint(root),
+        )
 
     def fingerprint(self, kind: FingerprintKind) -> str:
         """Fingerprint the listed pictures; other files in the folder do not count."""
@@ -44,9 +48,7 @@ class FolderSource(Source):
         """Name the listed pictures by path, size and time of change."""
         return file_signature(self.root, self.files)
 
-    def _decode(
-        self, indices: NDArray[np.int64], size: int | None
-    ) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
+    def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         canvas = Canvas(len(indices), self.location)
         broken: dict[int, BrokenImage] = {}
         with warnings.catch_warnings():  # Pillow warns of large pictures (limited in decode) and of odd metadata
@@ -61,12 +63,13 @@ class FolderSource(Source):
                     canvas.put(row, picture)
         return canvas.images(), broken
 
-    def _hint(self, where: str) -> str:
+    def _hint(self, root: str) -> str:
         """Name the inner folder where an unpacked archive left one folder around the class folders."""
+        outer = {file.split("/")[0] for file in self.files}
         inner = {file.split("/")[1] for file in self.files if file.count("/") >= 2}
-        if len(inner) < 2:
-            return where
-        return f"{where} (did you mean {where.rstrip('/')}/{printable(self.files[0].split('/')[0])}, which holds {len(inner)} folders?)"
+        if len(outer) > 1 or len(inner) < 2:
+            return ""
+        return f"Did you mean {printable(f'{root}/{min(outer)}')}, which holds {len(inner)} folders?"
 
 
 def _reason(error: Exception, path: str) -> str:

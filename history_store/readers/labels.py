@@ -51,7 +51,9 @@ def encode_labels(raw: Any, where: str, *, n: int, class_names: Sequence[str] | 
         raise LabelError(msg)
     kind = values.dtype.kind
     if kind in "US":
-        return _named(values.astype(str) if kind == "U" else np.char.decode(values, "utf-8", "replace"), class_names, where)
+        return _named(
+            values.astype(str) if kind == "U" else np.char.decode(values, "utf-8", "replace"), class_names, where
+        )
     if kind == "f":
         values = _whole(values, where)
     elif kind not in "iub":

@@ -61,7 +61,9 @@ def open_npz(path: Path) -> ArraySource:
     if None in paired:
         paired = [None]
     if unpaired := sorted(set(images.values()) - {images[split] for split in paired}):
-        warnings.warn(f"{path}: left out {', '.join(unpaired)}, which have no labels of their own.", DatasetWarning, stacklevel=2)
+        warnings.warn(
+            f"{path}: left out {', '.join(unpaired)}, which have no labels of their own.", DatasetWarning, stacklevel=2
+        )
     blocks, raw = [], []
     for split in paired:
         blocks.append(archive.block(images[split]))
@@ -231,8 +233,20 @@ def _roles(keys: Sequence[str], wanted: Sequence[str]) -> Mapping[str | None, st
 
 def _partners(stem: str) -> list[str]:
     """Name the files that may hold the labels of an images file."""
-    pairs = (("images", "labels"), ("image", "label"), ("imgs", "labels"), ("x", "y"), ("X", "y"), ("X", "Y"), ("data", "labels"))
-    return [re.sub(rf"(^|_){old}(?=$|_)", rf"\g<1>{new}", stem) for old, new in pairs if re.search(rf"(^|_){old}($|_)", stem)]
+    pairs = (
+        ("images", "labels"),
+        ("image", "label"),
+        ("imgs", "labels"),
+        ("x", "y"),
+        ("X", "y"),
+        ("X", "Y"),
+        ("data", "labels"),
+    )
+    return [
+        re.sub(rf"(^|_){old}(?=$|_)", rf"\g<1>{new}", stem)
+        for old, new in pairs
+        if re.search(rf"(^|_){old}($|_)", stem)
+    ]
 
 
 def _column(values: NDArray[Any]) -> NDArray[Any]:

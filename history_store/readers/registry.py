@@ -22,7 +22,9 @@ _schemes: dict[str, Callable[[str], ImageSource]] = {}
 def register(scheme: str, opener: Callable[[str], ImageSource]) -> None:
     """Register a scheme; see `history_store.images.register_scheme`."""
     if not _SCHEME.match(f"{scheme}:x"):
-        msg = f"register_scheme: expected a lower-case word of two letters or more, got {scheme!r}. Choose another name."
+        msg = (
+            f"register_scheme: expected a lower-case word of two letters or more, got {scheme!r}. Choose another name."
+        )
         raise UsageError(msg)
     _schemes[scheme] = opener
 

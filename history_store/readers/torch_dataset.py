@@ -33,7 +33,9 @@ class TorchSource(Source):
         raw = _known_labels(dataset, n)
         self._raw = [_scalar(label, self._kind) for label in (raw if raw is not None else self._fetched_labels(n))]
         names = getattr(dataset, "classes", None)
-        labelling = encode_labels(self._raw, f"{self._kind} labels", n=n, class_names=names if isinstance(names, list | tuple) else None)
+        labelling = encode_labels(
+            self._raw, f"{self._kind} labels", n=n, class_names=names if isinstance(names, list | tuple) else None
+        )
         super().__init__(f"{self._kind} in memory", "torch", labels=labelling.labels, class_names=labelling.class_names)
 
     def fingerprint(self, kind: FingerprintKind) -> str:
@@ -53,9 +55,7 @@ class TorchSource(Source):
             whole.update(f"{index} {pixels.shape}\0".encode() + pixels.tobytes())
         return f"{kind}:{whole.hexdigest()[:40]}"
 
-    def _decode(
-        self, indices: NDArray[np.int64], size: int | None
-    ) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
+    def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
         canvas = Canvas(len(indices), self.location)
         broken: dict[int, BrokenImage] = {}
         for row, index in enumerate(indices.tolist()):
@@ -79,8 +79,11 @@ class TorchSource(Source):
         array = _array(picture, where)
         check_shape((1, *array.shape), array.dtype, where)
         rows = array[np.newaxis] if array.ndim == 3 else array[np.newaxis, ..., np.newaxis]
-        pixels = opaque(to_uint8(rows, f"{where} (is a Normalize among its transforms?)" if array.dtype.kind == "f" else where))
-        return pixels[0] if size is None else square_arrays(pixels, size)[0]
+        pixels = opaque(
+            to_uint8(rows, f"{where} (is a Normalize among its transforms?)" if array.dtype.kind == "f" else where)
+        )
+        squares = pixels if size is None else square_arrays(pixels, size)
+        return np.asarray(squares[0])
 
     def _fetched_labels(self, n: int) -> list[Any]:
         return [_item(self._dataset, index, self._kind)[1] for index in range(n)]
@@ -137,7 +140,9 @@ def _scalar(label: Any, kind: str) -> int | float | str:
     value = label.item() if hasattr(label, "item") and getattr(label, "ndim", 0) == 0 else label
     if isinstance(value, int | float | str):
         return value
-    msg = f"{kind}: expected one integer or string as the label, got {type(value).__name__}. Choose one label a picture."
+    msg = (
+        f"{kind}: expected one integer or string as the label, got {type(value).__name__}. Choose one label a picture."
+    )
     raise LabelError(msg)
 
 

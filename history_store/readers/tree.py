@@ -183,7 +183,10 @@ def _warn(
     left_out: Mapping[str, int], folders: Sequence[str], groups: Mapping[tuple[str, str], Sequence[str]], where: str
 ) -> None:
     filled = {folder for (_, folder), files in groups.items() if files}
-    parts = [f"{plural(n, 'picture')} in {printable(folder or '.')}/ outside every class folder" for folder, n in sorted(left_out.items())[:5]]
+    parts = [
+        f"{plural(n, 'picture')} in {printable(folder or '.')}/ outside every class folder"
+        for folder, n in sorted(left_out.items())[:5]
+    ]
     if empty := sorted(set(folders) - filled, key=natural_key):
         named = ", ".join(printable(folder) for folder in empty[:5])
         parts.append(f"{plural(len(empty), 'folder')} without pictures ({named})")
@@ -193,7 +196,11 @@ def _warn(
 
 def _no_pictures(found: Found, where: str) -> str:
     if not found.n_others:
-        held = "an empty folder" if len(found.pictures) == 1 else f"{plural(len(found.pictures) - 1, 'folder')} without files"
+        held = (
+            "an empty folder"
+            if len(found.pictures) == 1
+            else f"{plural(len(found.pictures) - 1, 'folder')} without files"
+        )
         return f"{where}: expected pictures in class folders, got {held}. Check the path."
     other = printable(found.other)
     step = "Check the path, or save the pictures as PNG or JPEG."
