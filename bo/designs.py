@@ -68,6 +68,8 @@ def designs(
     if name == "nearest" and query.distances is None:
         name = WITHOUT_DISTANCES
     choices = STRATEGIES[name](query)
+    if len(choices) == query.k:
+        return choices
     taken = list(dict.fromkeys(choice.row for choice in choices))
     rows = portfolio_rows(query.errors, query.k - len(choices), start=taken)
     rows += [row for row in range(query.errors.shape[1]) if row not in {*taken, *rows}]
