@@ -9,7 +9,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from torch import Tensor
 
 from history_store.errors import DataError, UsageError
 from history_store.response import target_distance
-from history_store.subsample import TRAIN
 from metafeat.labels import check_labels, label_codes
 from metafeat.model import MetaFeatureModel, draw, random_wing
 from metafeat.spec import space_digest
@@ -374,7 +373,7 @@ def train_from_history(
 
     Args:
         history: open, with images.
-        settings: None = preset `modern`.
+        settings: None = preset `modern` at the history's image size.
         seed: as for `train_siamese`.
         held_out: dataset names for validation; None = whole groups chosen at random.
         held_out_fraction: share of datasets so chosen.
@@ -389,7 +388,9 @@ def train_from_history(
         DataError: two datasets share fewer than half of those configurations.
         UsageError: as `train_siamese`.
     """
-    settings = settings or preset("modern")
+    if settings is None:
+        modern = preset("modern")
+        settings = replace(modern, spec=replace(modern.spec, image_size=history.stored_size))
     names = list(history.names) if names is None else list(names)
     rows = [list(history.names).index(name) for name in names]
     groups = [history.groups[row] for row in rows]
@@ -401,7 +402,7 @@ def train_from_history(
     data = {}
     for name in names:
         stored = history.images(name)
-        data[name] = LabelledImages(stored.array, stored.labels, np.flatnonzero(stored.split == TRAIN))
+        data[name] = LabelledImages(stored.array, stored.labels, stored.rows("train"))
     trained = train_siamese(
         data,
         target,

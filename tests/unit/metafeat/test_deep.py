@@ -1,5 +1,5 @@
 import torch
-from torch.nn import functional as F
+from torch.nn import functional
 
 from metafeat.deep import DeepFeatures
 
@@ -10,7 +10,7 @@ def test_features_equal_conv_relu_pool_written_out():
     images = torch.rand(5, 3, 32, 32)
     x = images
     for conv in deep.convs:
-        x = F.max_pool2d(F.relu(F.conv2d(x, conv.weight, conv.bias, padding=1)), 2)
+        x = functional.max_pool2d(functional.relu(functional.conv2d(x, conv.weight, conv.bias, padding=1)), 2)
     assert torch.allclose(deep(images), x.flatten(1), atol=1e-6)
 
 

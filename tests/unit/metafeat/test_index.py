@@ -139,7 +139,7 @@ def test_damaged_foreign_and_missing_files(tmp_path):
         DatasetIndex.load(path, model_hash="m")
     header = {"format": "warmstart-index", "version": 9, "dim": 8, "model": "m", "ids": ["a"]}
     save_file({"vectors": np.ones((1, 8), dtype=np.float32)}, path, metadata={"warmstart": json.dumps(header)})
-    with pytest.raises(ModelError, match="version 9. Upgrade"):
+    with pytest.raises(ModelError, match=r"version 9\. Upgrade"):
         DatasetIndex.load(path, model_hash="m")
 
 

@@ -166,7 +166,7 @@ def _rewrite(path, **changes):
 
 def test_newer_version(path):
     _rewrite(path, version=2)
-    with pytest.raises(ModelError, match="version 1, got version 2. Upgrade warmstart"):
+    with pytest.raises(ModelError, match=r"version 1, got version 2\. Upgrade warmstart"):
         MetaFeatureModel.load(path)
 
 

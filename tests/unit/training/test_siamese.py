@@ -62,16 +62,16 @@ def test_resumed_run_equals_the_uninterrupted_one_bit_for_bit(tmp_path, extracto
     settings = dataclasses.replace(SMALL, spec=dataclasses.replace(SPEC, extractor=extractor), sampling=sampling)
     whole = train_siamese(data, target, settings=settings, held_out=["d1", "d4"])
 
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     def kill(progress):
         if progress.step == 6:
-            raise Killed
+            raise KilledError
 
     path = tmp_path / "run.ckpt"
     keep = {"settings": settings, "held_out": ["d1", "d4"], "checkpoint": path, "checkpoint_every": 4}
-    with pytest.raises(Killed):
+    with pytest.raises(KilledError):
         train_siamese(data, target, progress=kill, **keep)
     steps = []
     resumed = train_siamese(data, target, progress=lambda p: steps.append(p.step), **keep)
