@@ -72,7 +72,7 @@ def designs(
         return choices
     taken = list(dict.fromkeys(choice.row for choice in choices))
     rows = portfolio_rows(query.errors, query.k - len(choices), start=taken)
-    rows += [row for row in range(query.errors.shape[1]) if row not in {*taken, *rows}]
+    rows += sorted({*range(query.errors.shape[1])} - {*taken, *rows})
     return [*choices, *(Choice(row) for row in rows)][: query.k]
 
 
