@@ -3,6 +3,7 @@
 import hashlib
 import os
 import shutil
+import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -98,7 +99,7 @@ def unpack(archive: str | Path, folder: str | Path) -> Path:
         else:
             shutil.unpack_archive(archive, part, filter="data")
         part.replace(folder)
-    except (shutil.ReadError, ValueError, OSError) as error:
+    except (shutil.ReadError, tarfile.TarError, ValueError, OSError) as error:
         msg = f"{archive}: expected a zip or tar archive, got: {error}. Unpack it by hand to {folder}."
         raise DataError(msg) from error
     finally:

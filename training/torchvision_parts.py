@@ -39,7 +39,7 @@ class JoinedParts:
     Attributes:
         splits: part to int64 indices.
         targets: one label an image: a number, or a class name where images have several.
-        classes: names by label; empty where the labels are the names.
+        classes: names by label; None where the labels are the names.
     """
 
     def __init__(self, name: str, root: Path, *, download: bool, seed: int) -> None:
@@ -65,13 +65,13 @@ class JoinedParts:
         self.ends: NDArray[np.int64] = ends
         self.splits = {part: np.arange(ends[i], ends[i + 1], dtype=np.int64) for i, part in enumerate(PARTS[name])}
         self.targets: list[Any]
-        self.classes: list[str] = []
+        self.classes: list[str] | None = None
         if voc:
             self.targets = one_label_each([x for part in self.parts for x in voc_labels(part.annotations)], seed=seed)
         else:
             self.targets = [int(label) for part in self.parts for label in _labels(part)]
             names = getattr(self.parts[0], "classes", None) or getattr(self.parts[0], "categories", None) or []
-            self.classes = [str(each) for each in names]
+            self.classes = [str(each) for each in names] or None
 
     def __len__(self) -> int:
         return int(self.ends[-1])
