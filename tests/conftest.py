@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,3 +86,30 @@ def use_tiny(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> Tiny:
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write a folder of forty pictures in four classes."""
     return write_folder(tmp_path_factory.mktemp("data") / "photos", *pictures(9))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What a command gave."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        """Read its result, which must be one JSON document without NaN."""
+        return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+@pytest.fixture
+def cli() -> Callable[..., Run]:
+    """Run a command in this process."""
+    from warmstart.cli import main
+
+    def run(*args: object) -> Run:
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main([str(arg) for arg in args])
+        return Run(code, out.getvalue(), err.getvalue())
+
+    return run

@@ -153,6 +153,7 @@ def answer(
         msg = f"-k: expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
         raise UsageError(msg)
     groups = (exclude_group,) if isinstance(exclude_group, str) else tuple(exclude_group or ())
+    memory.rows_without(groups, None)  # an unknown group is refused before anything of the dataset is read
     source = open_query(path, images, labels)
     rows = memory.rows_without(groups, own_name(source, memory))
     fingerprint = source.fingerprint("listing")

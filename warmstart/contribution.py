@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.images import BrokenImage, ImageSource
+from history_store.images import BrokenImage, ImageSet, ImageSource
 from history_store.picture import DECODING
 from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.splits import split_codes
@@ -35,6 +36,8 @@ def add_source(
 ) -> tuple[DatasetInfo, tuple[BrokenImage, ...]]:
     """Store a collection in a history: its record, its parts and, unless told otherwise, its images.
 
+    A dataset that the history knows without its images gets them, where they are the same images.
+
     Args:
         history: open for writing.
         source: all its images are read once.
@@ -49,21 +52,23 @@ def add_source(
     Returns: the record, and the pictures left out.
 
     Raises:
-        UsageError: a name or group that is empty, or a name that the history has already.
-        DataError: a collection that cannot be read.
+        UsageError: a name or group that is empty, or a name that the history has already, images included.
+        DataError: a collection that cannot be read, or other images than those that the history knows by this name.
         StorageError: a history that cannot be written.
     """
     for option, value in (("--name", name), ("--group", group)):
         if not value.strip() or "::" in value:
             msg = f"{option}: expected a text without '::', got {value!r}. Name it after what it shows."
             raise UsageError(msg)
-    if name in history.names:
+    known = history.dataset(name) if name in history.names else None
+    if known is not None and (history.has_images(name) or not with_images):
         msg = f"{history.path}: expected a new name, got {name!r}, which it has already. Choose another, or remove that one first."
         raise UsageError(msg)
     check_contrast(source.labels, source.location)
-    read = source.read(np.arange(len(source)), size=history.stored_size, skip_broken=skip_broken)
+    read, own = _read_all(source, history.stored_size, skip_broken=skip_broken)
     check_contrast(read.labels, source.location)
-    own = None if read.broken else source.splits  # with pictures left out, rows no longer agree with the source's parts
+    if known is not None and known.split_seed is not None:
+        seed = known.split_seed
     codes, split_seed = split_codes(read.labels, own, seed=seed)
     train, val, test = (int(np.count_nonzero(codes == code)) for code in (TRAIN, VAL, TEST))
     info = DatasetInfo(
@@ -82,11 +87,35 @@ def add_source(
         split_seed=split_seed,
         decoding=f"{DECODING}, {history.stored_size}",
     )
-    if with_images:
-        history.add_dataset(info, read, codes)
-    else:
-        history.add_dataset(info)
+    if known is not None:
+        info = _same(known, info, str(history.path))
+    history.add_dataset(info, read if with_images else None, codes if with_images else None)
     return info, read.broken
+
+
+def _read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
+    """Read a whole collection, and its parts as rows of what was read."""
+    read = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
+    if not read.broken:
+        return read, source.splits
+    # With pictures left out, rows have moved: read part by part to know where each picture belongs.
+    parts = {name: source.read(rows, size=size, skip_broken=True) for name, rows in source.splits.items() if len(rows)}
+    depth = max(part.images.shape[3] for part in parts.values())
+    images = [np.broadcast_to(part.images, (*part.images.shape[:3], depth)) for part in parts.values()]
+    ends = np.cumsum([len(part.labels) for part in parts.values()])
+    own = {name: np.arange(end - len(part.labels), end) for (name, part), end in zip(parts.items(), ends, strict=True)}
+    labels = np.concatenate([part.labels for part in parts.values()])
+    return ImageSet(np.concatenate(images), labels, read.class_names, read.broken), own
+
+
+def _same(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
+    """Check that images are those that the history knows by a name; what it says of them stays."""
+    for key in ("fingerprint", "n_train", "n_val", "n_test", "n_classes", "channels"):
+        old, new = getattr(known, key), getattr(found, key)
+        if old not in ("", new):
+            msg = f"{where}:{known.name}: expected the images that it was measured on ({key}={old}), got {key}={new}. Obtain the same images, or add these under another name."
+            raise DataError(msg)
+    return known
 
 
 def read_evaluation(

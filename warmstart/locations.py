@@ -13,8 +13,9 @@ _DEFAULTS = Path(__file__).parent / "defaults"
 def history_path(given: str | os.PathLike[str] | None = None) -> Path:
     """Find the history: the given one, else ``$WARMSTART_HISTORY``, else the shipped one.
 
+    Whether a named file is there, and what helps if not, is told where it is opened.
+
     Raises:
-        MissingPathError: when a named file is not there.
         StorageError: when none is named and none was shipped.
     """
     return _find(given, HISTORY_VARIABLE, _DEFAULTS / "history.h5", "history", "warmstart history create")
@@ -27,23 +28,19 @@ def model_path(given: str | os.PathLike[str] | None = None) -> Path:
         MissingPathError: when a named file is not there.
         StorageError: when none is named and none was shipped.
     """
-    return _find(given, MODEL_VARIABLE, _DEFAULTS / "model.safetensors", "model", "warmstart train")
+    path = _find(given, MODEL_VARIABLE, _DEFAULTS / "model.safetensors", "model", "warmstart train")
+    if not path.is_file():
+        got = "a folder" if path.is_dir() else "no such file"
+        msg = f"{path}: expected a model file, got {got}. Check --model and ${MODEL_VARIABLE}; `warmstart train` makes one."
+        raise MissingPathError(msg)
+    return path
 
 
 def _find(given: str | os.PathLike[str] | None, variable: str, shipped: Path, what: str, maker: str) -> Path:
-    if given is not None:
-        path, where = Path(given), f"--{what}"
-    elif os.environ.get(variable):
-        path, where = Path(os.environ[variable]), f"${variable}"
-    elif shipped.is_file():
-        return shipped
-    else:
-        msg = f"{shipped}: expected the shipped {what}, got nothing. Install warmstart anew, or name one with --{what} ({maker} makes one)."
+    named = given if given is not None else os.environ.get(variable) or None
+    if named is not None:
+        return Path(named)
+    if not shipped.is_file():
+        msg = f"{shipped}: expected the shipped {what}, got nothing. Install warmstart anew, or name one with --{what} or ${variable} (`{maker}` makes one)."
         raise StorageError(msg)
-    if not path.exists():
-        msg = f"{path}: expected a {what} file ({where}), got no such file. Check the path; {maker} makes one."
-        raise MissingPathError(msg)
-    if path.is_dir():
-        msg = f"{path}: expected a {what} file ({where}), got a folder. Name the file in it."
-        raise MissingPathError(msg)
-    return path
+    return shipped

@@ -104,6 +104,9 @@ def _memory(
 
     header = read_header(model_path)
     with History.open(path) as history:
+        if not history.names:
+            msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
+            raise UsageError(msg)
         check_fits(header, history_id=history.id, space_json=history.space_json, where=str(path))
         known = history.embeddings(header.hash)
         lacking = [name for name in history.names if name not in known]
@@ -115,9 +118,6 @@ def _memory(
             added = _embed_lacking(path, lacking, header, device=device, threads=threads)
             known = {**known, **added}
             notes = (f"{path}: embedded {len(added)} datasets with this model.",)
-    if not names:
-        msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
-        raise UsageError(msg)
     vectors = np.stack([known[name] for name in names]).astype(np.float32)
     index = DatasetIndex(vectors.shape[1], header.hash)
     index.add(names, vectors)

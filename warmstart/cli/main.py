@@ -32,8 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.showwarning = _show_warning
             code = app(args=args, prog_name="warmstart", standalone_mode=False)
             sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader of our output left (`| head`): nothing is wrong, and the interpreter must not flush into the void.
+    except (BrokenPipeError, SystemExit):
+        # The reader of our output left (`| head`), which Typer turns into an exit: nothing is wrong, and the
+        # interpreter must not flush into the void.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except (KeyboardInterrupt, typer.Abort):
@@ -61,11 +62,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         _report(type(error).__name__, message, code, as_json=as_json)
         return code
+    if code == INTERRUPTED:  # Typer's own way to tell of Ctrl-C
+        _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
     return code if isinstance(code, int) else DONE
 
 
 def _report(kind: str, message: str, code: int, *, as_json: bool, prelude: str = "") -> None:
-    """Write one error to stderr."""
+    """Write one error to stderr, on one line."""
+    message = " ".join(message.split())
     if as_json:
         sys.stderr.write(json.dumps({"error": {"type": kind, "message": message, "exit_code": code}}) + "\n")
     else:

@@ -1,5 +1,6 @@
 """`history create | verify | compact | upgrade`: the file itself."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,8 +32,6 @@ def create(
     verbose: VerboseOption = 0,
 ) -> None:
     """Make an empty history over a search space."""
-    from pathlib import Path
-
     from history_store.errors import UsageError
     from history_store.history import History
     from history_store.space import load_space, sobol_configs
@@ -56,12 +55,28 @@ def verify(
     history: HistoryOption = None,
     restore: Annotated[bool, typer.Option("--restore", help="Bring a damaged history back from its backup.")] = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
     """Check every byte of a history; exit 4 where something is damaged."""
-    raise NotImplementedError
+    from history_store.errors import HistoryDamagedError
+    from history_store.verify import restore as bring_back
+    from history_store.verify import verify as check
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    place = history_path(path or history) if not restore else Path(path or history or history_path())
+    report = bring_back(place) if restore else check(place)
+    if not report.ok:
+        found = "; ".join(f"{problem.where}: {problem.what}" for problem in report.problems)
+        msg = f"{place}: expected a sound history, got {len(report.problems)} problems: {found}. `warmstart history verify {place} --restore` brings the backup back."
+        raise HistoryDamagedError(msg)
+    counts = {name: getattr(report, name) for name in ("n_datasets", "n_configs", "n_evaluations", "n_images")}
+    document = {"history": str(place), "ok": True, **counts, "remarks": list(report.remarks)}
+    for remark in report.remarks:
+        shell.detail(remark) if not restore else shell.note(remark)
+    shell.result({"schema_version": 1, **document}, [{"history": str(place), "ok": True, **counts}])
 
 
 def compact(
@@ -75,8 +90,6 @@ def compact(
     verbose: VerboseOption = 0,
 ) -> None:
     """Write the journal into the file, or a compact copy of the whole to another place."""
-    from pathlib import Path
-
     from history_store.history import History
     from warmstart.locations import history_path
 
@@ -94,9 +107,15 @@ def upgrade(
     history: HistoryFile,
     *,
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
     """Bring a history of an older version to the newest; the old file is kept as its backup."""
-    raise NotImplementedError
+    from history_store.verify import upgrade as rewrite
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = history_path(history)
+    row = {"history": str(path), "upgraded": rewrite(path)}
+    shell.result({"schema_version": 1, **row}, [row])

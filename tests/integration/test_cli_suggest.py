@@ -1,0 +1,241 @@
+"""`suggest` and `neighbours` end to end on the tiny history, from the shell and from Python."""
+
+import json
+import logging
+import shutil
+
+import numpy as np
+import pytest
+from stripes import pictures, write_folder
+
+import warmstart
+from history_store.errors import ImagesMissingError, UsageError
+from history_store.history import History
+
+
+@pytest.fixture(autouse=True)
+def _defaults(use_tiny):
+    return use_tiny
+
+
+def test_json_has_the_shape_of_the_contract(cli, photos, tiny):
+    document = cli("suggest", "--dataset", photos, "-k", 5, "--format", "json").json()
+    assert set(document) == {
+        *("schema_version", "dataset", "neighbours", "suggestions", "strategy"),
+        *("confidence", "history", "model", "seed"),
+    }
+    assert document["schema_version"] == 1
+    assert document["dataset"]["path"] == str(photos)
+    assert (document["dataset"]["n_images"], document["dataset"]["n_classes"]) == (40, 4)
+    assert document["dataset"]["fingerprint"].startswith("listing:")
+    assert document["history"] == str(tiny.history)
+    assert document["model"] == str(tiny.model)
+    assert len(document["suggestions"]) == 5
+    configs = [json.dumps(suggestion["config"], sort_keys=True) for suggestion in document["suggestions"]]
+    assert len(set(configs)) == 5
+    distances = [neighbour["distance"] for neighbour in document["neighbours"]]
+    assert len(distances) >= 3
+    assert distances == sorted(distances)
+    listed = {neighbour["name"]: neighbour for neighbour in document["neighbours"]}
+    for suggestion in document["suggestions"]:
+        assert set(suggestion) == {"config", "natural", "from", "distance", "source_error", "expected_regret"}
+        assert suggestion["expected_regret"] is None
+        assert suggestion["natural"]["learning_rate"] == pytest.approx(
+            10 ** suggestion["config"]["log10_learning_rate"]
+        )
+        assert listed[suggestion["from"]]["distance"] == suggestion["distance"]
+
+
+def test_every_configuration_is_valid_in_the_space(cli, photos, tiny):
+    from ConfigSpace import Configuration
+
+    from history_store.space import load_space
+
+    with History.open(tiny.history) as history:
+        space, known = load_space(history.space_json), history.configs
+    for suggestion in cli("suggest", "--dataset", photos, "-k", 8, "--format", "json").json()["suggestions"]:
+        Configuration(space, values=suggestion["config"])
+        assert suggestion["config"] in known
+
+
+def test_a_dataset_of_the_history_does_not_answer_for_itself(cli, tiny):
+    document = cli("neighbours", "--dataset", f"{tiny.history}::stripes2", "--format", "json").json()
+    names = [neighbour["name"] for neighbour in document["neighbours"]]
+    assert sorted(names) == sorted(set(tiny.names) - {"stripes2"})
+
+
+def test_the_same_dataset_from_elsewhere_is_its_own_nearest(cli, tiny, tmp_path):
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    found = cli("neighbours", "--dataset", f"{copy}::stripes2", "-k", 1, "--format", "json").json()["neighbours"]
+    assert found[0]["name"] == "stripes2"
+    assert found[0]["distance"] < 1e-6
+
+
+def test_excluded_groups_do_not_answer(cli, photos):
+    document = cli(
+        "suggest", "--dataset", photos, "--exclude-group", "group1", "--exclude-group", "group2", "--format", "json"
+    ).json()
+    assert {neighbour["name"] for neighbour in document["neighbours"]} == {"stripes0", "stripes1"}
+    assert document["confidence"]["typical"] is False
+    assert document["confidence"]["distance_percentile"] is None
+    assert document["strategy"] == "nearest"
+
+
+def test_far_from_everything_falls_back_to_the_portfolio_and_says_so(cli, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(60) % 30
+    far = write_folder(tmp_path / "far", rng.integers(0, 2, (60, 8, 8, 3), dtype=np.uint8) * np.uint8(255), labels)
+    run = cli("suggest", "--dataset", far, "--format", "json")
+    document = run.json()
+    assert document["confidence"]["typical"] is False
+    assert document["confidence"]["distance_percentile"] == 100.0
+    assert document["strategy"] == "portfolio"
+    assert "Far from everything" in document["confidence"]["note"]
+    assert "Far from everything" in run.err
+    assert [suggestion["from"] for suggestion in document["suggestions"]] == [None] * 3
+    asked = cli("suggest", "--dataset", far, "--strategy", "nearest", "--format", "json").json()
+    assert asked["strategy"] == "nearest"
+    assert asked["suggestions"][0]["from"] is not None
+
+
+@pytest.mark.parametrize("strategy", ["nearest", "portfolio", "average-rank"])
+def test_each_strategy_can_be_asked_for(cli, photos, strategy):
+    document = cli("suggest", "--dataset", photos, "--strategy", strategy, "--format", "json").json()
+    assert document["strategy"] == strategy
+    assert len(document["suggestions"]) == 3
+
+
+def test_the_table_says_the_same_and_explains(cli, photos):
+    run = cli("suggest", "--dataset", photos, "--explain")
+    assert run.err == ""
+    for part in (
+        "40 images, 4 classes",
+        "It resembles",
+        "Try these first (strategy nearest)",
+        "learning_rate",
+        "1. reached error",
+        "percentile",
+    ):
+        assert part in run.out
+    assert "…" not in run.out
+
+
+@pytest.mark.parametrize("form", ["yaml", "csv", "optuna", "ray", "configspace"])
+def test_other_formats_hold_the_same_configurations(cli, photos, form):
+    first = cli("suggest", "--dataset", photos, "--format", "json").json()["suggestions"][0]["config"]
+    text = cli("suggest", "--dataset", photos, "--format", form).out
+    assert str(first["log10_learning_rate"]) in text
+
+
+def test_same_seed_same_answer_with_and_without_cache(cli, photos):
+    asked = [cli("suggest", "--dataset", photos, "--format", "json", *more).out for more in ([], [], ["--no-cache"])]
+    assert asked[0] == asked[1] == asked[2]
+
+
+def test_no_cache_writes_nothing(cli, photos, tmp_path, monkeypatch):
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
+    assert cli("neighbours", "--dataset", photos, "--no-cache").code == 0
+    assert not (tmp_path / "cache").exists()
+    assert cli("neighbours", "--dataset", photos).code == 0
+    assert len(list((tmp_path / "cache").rglob("*.emb"))) == 1
+
+
+def test_broken_pictures_are_refused_or_left_out_and_named(cli, tmp_path):
+    folder = write_folder(tmp_path / "some", *pictures(9))
+    (folder / "class1" / "bad.png").write_text("hello")
+    refused = cli("suggest", "--dataset", folder)
+    assert refused.code == 3
+    assert "bad.png" in refused.err
+    for _ in range(2):  # the cache must not swallow what was left out
+        run = cli("suggest", "--dataset", folder, "--skip-broken", "--format", "json")
+        assert run.json()["dataset"]["n_images"] == 41
+        assert "left out" in run.err
+        assert "bad.png" in run.err
+    assert cli("suggest", "--dataset", folder, "--skip-broken", "-q").err == ""
+
+
+def test_python_gives_the_same_designs(cli, photos):
+    document = cli("suggest", "--dataset", photos, "--format", "json").json()
+    designs = warmstart.suggest(photos, k=3)
+    assert [design.to_dict() for design in designs] == document["suggestions"]
+    assert isinstance(designs[0], warmstart.InitialDesign)
+    assert [neighbour.to_dict() for neighbour in warmstart.neighbours(photos, k=3)] == document["neighbours"]
+
+
+def test_python_takes_arrays_and_torch_datasets():
+    import torch
+    from torch.utils.data import TensorDataset
+
+    images, labels = pictures(9)
+    from_arrays = warmstart.suggest(images=images, labels=labels)
+    tensors = torch.from_numpy(images).permute(0, 3, 1, 2).float() / 255
+    from_dataset = warmstart.suggest(images=TensorDataset(tensors, torch.from_numpy(labels)))
+    assert [design.config for design in from_arrays] == [design.config for design in from_dataset]
+    assert len(warmstart.neighbours(images=images, labels=labels, k=2)) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        ({}, "expected either a path or images, got neither"),
+        ({"path": "x", "images": 1}, "expected either a path or images, got both"),
+        ({"path": "x", "labels": [1]}, "expected labels with images only"),
+        ({"path": "x", "k": 0}, "k: expected a whole number of at least 1, got 0"),
+        ({"path": "x", "k": True}, "k: expected a whole number"),
+        ({"path": "x", "k": 2.5}, "k: expected a whole number"),
+        ({"path": "x", "seed": -1}, "seed: expected a whole number of at least 0"),
+        ({"path": "x", "k": 9}, "-k: expected at most 8, the number of configurations"),
+        ({"path": "x", "strategy": "best"}, "--strategy: expected one of"),
+        ({"path": "x", "exclude_group": "group9"}, "--exclude-group: expected groups"),
+    ],
+)
+def test_wrong_calls_from_python(arguments, match):
+    with pytest.raises(UsageError, match=match):
+        warmstart.suggest(**arguments)
+
+
+def test_python_says_aloud_that_a_query_is_far(caplog):
+    images = np.random.default_rng(0).integers(0, 2, (60, 8, 8, 3), dtype=np.uint8) * np.uint8(255)
+    with caplog.at_level(logging.WARNING, logger="warmstart"):
+        warmstart.suggest(images=images, labels=np.arange(60) % 30)
+    assert "Far from everything" in caplog.text
+
+
+def test_an_added_dataset_is_embedded_and_stored(cli, photos, tiny, tmp_path):
+    grown = shutil.copy(tiny.history, tmp_path / "grown.h5")
+    assert cli("history", "add", grown, "--dataset", photos, "--name", "mine", "--group", "mine").code == 0
+    run = cli("neighbours", "--dataset", photos, "--history", grown, "--format", "json")
+    assert "embedded 1 datasets" in run.err
+    assert run.json()["neighbours"][0] == {"name": "mine", "distance": pytest.approx(0, abs=0.02), "best_error": None}
+    again = cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json")
+    assert again.err == ""
+    assert again.out == run.out
+
+
+def test_a_history_without_images_and_embeddings_is_told(cli, photos, tiny, tmp_path):
+    bare = shutil.copy(tiny.history, tmp_path / "bare.h5")
+    assert (
+        cli("history", "add", bare, "--dataset", photos, "--name", "mine", "--group", "mine", "--no-images").code == 0
+    )
+    run = cli("suggest", "--dataset", photos, "--history", bare)
+    assert run.code == 3
+    assert "expected embeddings of model" in run.err
+    with pytest.raises(ImagesMissingError, match="or images to make them from, got neither for 'mine'"):
+        warmstart.suggest(photos, history=bare)
+
+
+def test_memory_follows_the_files(photos, tiny, tmp_path):
+    from history_store.records import Evaluation
+
+    path = shutil.copy(tiny.history, tmp_path / "h.h5")
+    nearest = warmstart.neighbours(photos, k=1, history=path)[0]
+    with History.open(path, write=True) as history:
+        history.append(Evaluation(nearest.name, {**history.configs[0], "batch_size": 9}, 0.001))
+    assert warmstart.neighbours(photos, k=1, history=path)[0].best_error == 0.001
+    assert warmstart.suggest(photos, k=1, history=path)[0].config["batch_size"] == 9
+
+
+def test_more_classes_than_places_are_still_sampled(tmp_path):
+    images = np.random.default_rng(1).integers(0, 256, (900, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "many.npz", images=images, labels=np.arange(900) // 2)
+    assert len(warmstart.suggest(tmp_path / "many.npz")) == 3

@@ -1,0 +1,34 @@
+import subprocess
+import sys
+
+import pytest
+
+import warmstart
+
+
+def test_all_is_exactly_the_public_names():
+    assert warmstart.__all__ == sorted(warmstart.__all__)
+    assert set(warmstart.__all__) == {
+        "Answer",
+        "Confidence",
+        "InitialDesign",
+        "Neighbour",
+        "__version__",
+        "answer",
+        "neighbours",
+        "suggest",
+    }
+    for name in warmstart.__all__:
+        assert getattr(warmstart, name) is not None
+        assert name in dir(warmstart)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'sugest'"):
+        warmstart.sugest
+
+
+def test_import_loads_nothing_heavy():
+    code = "import sys, warmstart; print(*{'torch', 'numpy', 'h5py', 'typer', 'PIL'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
