@@ -105,7 +105,9 @@ def _row_keys(rows: NDArray[Any], labels: NDArray[np.int64], salt: int) -> NDArr
     flat = rows.reshape(len(rows), -1).view(np.uint8)
     missing = -flat.shape[1] % 8
     words = (np.pad(flat, ((0, 0), (0, missing))) if missing else flat).view(np.uint64)
-    weights = np.random.Generator(np.random.PCG64(20)).integers(0, 2**63, words.shape[1], dtype=np.uint64) * np.uint64(2)
+    weights = np.random.Generator(np.random.PCG64(20)).integers(0, 2**63, words.shape[1], dtype=np.uint64) * np.uint64(
+        2
+    )
     # The shift carries high bytes down, where the product keeps all of them.
     keys: NDArray[np.uint64] = np.einsum("nw,w->n", words ^ (words >> np.uint64(29)), weights + np.uint64(1))
     keys ^= labels.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(salt)

@@ -111,12 +111,15 @@ def walk(root: str) -> Found:
             with os.scandir(f"{root}/{folder}" if folder else root) as entries:
                 for entry in entries:
                     name = entry.name
-                    if name[0] == "." or name.lower() in _IGNORED:
+                    if name[0] == ".":
                         continue
-                    if entry.is_dir():
-                        open_folders.append((prefix + name, _chain(entry, chain)))
-                    elif os.path.splitext(name)[1].lower() in SUFFIXES and (entry.is_file() or _dangles(entry)):  # noqa: PTH122 - hot
+                    is_picture = name[name.rfind(".") :].lower() in SUFFIXES
+                    if is_picture and (entry.is_file() or _dangles(entry)):
                         names.append(name)
+                    elif name.lower() in _IGNORED:
+                        continue
+                    elif entry.is_dir():
+                        open_folders.append((prefix + name, _chain(entry, chain)))
                     else:
                         found.n_others += 1
                         found.other = max(found.other, prefix + name)
