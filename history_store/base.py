@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from history_store.codec import decode_info, encode_info
 from history_store.content import Content, quoted
-from history_store.errors import HistoryDamagedError, StorageFullError
+from history_store.errors import HistoryDamagedError
 from history_store.layout import (
     FORMAT,
     LIBVER,
@@ -28,6 +28,7 @@ from history_store.layout import (
     write_json,
     write_text,
 )
+from history_store.sink import Sink
 from history_store.table import table_faults, write_table
 
 Embeddings = dict[str, NDArray[np.float32]]
@@ -114,16 +115,22 @@ def write_base(
         keep: groups of images of an open file, with the names of their datasets, copied as they are.
         add: functions that each write the images of one dataset into the group they get.
         writer: version of the program, for the header.
+
+    Raises:
+        OSError: the system refused a write; the file is then useless.
     """
+    sink = Sink(path)
     try:
-        with h5py.File(path, "w", libver=LIBVER, locking=False) as file:
+        with h5py.File(sink, "w", libver=LIBVER) as file:
             set_text(file, "format", FORMAT)
             mark(file, "history")
             images = file.create_group("images")
             for group, name in keep:
                 group.file.copy(group, images, name=quoted(name))
+                sink.check()
             for write in add:
                 write(images)
+                sink.check()
             header = {
                 "id": content.id,
                 "serial": content.serial,
@@ -146,11 +153,9 @@ def write_base(
                 write_json(group, "names", list(by_name))
                 rows: list[Any] = [np.asarray(vector, dtype="<f4") for vector in by_name.values()]
                 write_array(group, "vectors", np.stack(rows) if rows else np.zeros((0, 0), "<f4"))
-    except (OSError, RuntimeError) as error:
-        if "No space left" in str(error) or "errno = 28" in str(error):
-            msg = f"{path}: expected room to write, got: No space left on device. Nothing acknowledged was lost; free some space and repeat."
-            raise StorageFullError(msg) from error
-        raise
+        sink.check()
+    finally:
+        sink.close()
 
 
 def check_base(path: Path) -> None:

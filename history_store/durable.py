@@ -1,7 +1,7 @@
 """The system calls of a durable write, one function each: a test can stop the process between any two of them.
 
 Every call announces itself to `hook` just before it acts. Nothing else in the package writes, syncs, renames,
-cuts or removes a file of a history, save h5py, which writes temporary files that no one reads before `sync`.
+cuts or removes a file of a history; h5py writes through `history_store.sink`.
 """
 
 import contextlib
@@ -37,6 +37,14 @@ def write(fd: int, data: bytes, path: Path) -> None:
     while view:
         _announce("write", path)
         view = view[os.write(fd, view) :]
+
+
+def write_at(fd: int, view: memoryview, offset: int, path: Path) -> None:
+    """Write all bytes at a place; a short write is gone on with."""
+    while view:
+        _announce("write", path)
+        written = os.pwrite(fd, view, offset)
+        view, offset = view[written:], offset + written
 
 
 def sync(fd: int, path: Path) -> None:
@@ -123,8 +131,6 @@ def storage_errors(where: Path) -> Iterator[None]:
         raise
     except OSError as error:
         number = error.errno
-        if number is None and "No space left" in str(error):  # HDF5 hides the number in its text
-            number = errno.ENOSPC
         reason = os.strerror(number) if number else str(error)
         if number in _FULL:
             msg = f"{where}: expected room to write, got: {reason}. Nothing acknowledged was lost; free some space and repeat."
