@@ -1,0 +1,66 @@
+"""Small datasets in every layout that the readers know."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+Pixels = NDArray[np.uint8]
+
+
+def pixels(n: int = 24, side: int = 12, channels: int = 3, *, seed: int = 0) -> Pixels:
+    """Make pictures of noise, `n x side x side x channels`, the first and the last channel different."""
+    return np.random.default_rng(seed).integers(0, 256, (n, side, side, channels), dtype=np.uint8)
+
+
+def classes(n: int = 24, c: int = 3) -> NDArray[np.int64]:
+    """Make rising labels, `n`, every class as often as the others."""
+    return np.sort(np.arange(n) % c).astype(np.int64)
+
+
+def save_picture(path: Path, image: Pixels, **options: Any) -> Path:
+    """Write one picture in the format of its ending."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(path, **options)
+    return path
+
+
+def save_folder(root: Path, images: Pixels, labels: Sequence[int] | NDArray[np.int64], *, first: int = 0) -> Path:
+    """Write `root/<label>/<number>.png`."""
+    for number, (image, label) in enumerate(zip(images, labels, strict=True), first):
+        save_picture(root / str(label) / f"{number:04d}.png", image)
+    return root
+
+
+def save_idx(path: Path, array: NDArray[np.uint8]) -> Path:
+    """Write an idx file of bytes, gzipped where the name ends in ``.gz``."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    return path
+
+
+def save_mnist(
+    folder: Path, images: Pixels, labels: NDArray[np.int64], *, part: str = "train", ending: str = ""
+) -> Path:
+    """Write the two idx files of one part under their MNIST names."""
+    save_idx(folder / f"{part}-images-idx3-ubyte{ending}", images[..., 0])
+    save_idx(folder / f"{part}-labels-idx1-ubyte{ending}", labels.astype(np.uint8))
+    return folder
+
+
+def save_cifar(path: Path, images: Pixels, labels: NDArray[np.int64], *, coarse: bool = False) -> Path:
+    """Write a CIFAR binary: with a coarse label (0) before the fine one for CIFAR-100."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    flat = images.transpose(0, 3, 1, 2).reshape(len(images), -1)
+    columns = [labels.astype(np.uint8)[:, np.newaxis], flat]
+    if coarse:
+        columns.insert(0, np.zeros((len(images), 1), np.uint8))
+    path.write_bytes(np.concatenate(columns, axis=1).tobytes())
+    return path
