@@ -174,6 +174,32 @@ def read_evaluation(
     )
 
 
+def import_into(path: Path, source: Path) -> dict[str, int]:
+    """Read exported evaluations into a history, which is made where it is not there.
+
+    Args:
+        path: the history.
+        source: a ``.csv`` or ``.parquet`` file, or a folder of shards.
+
+    Returns: `imported` evaluations, and `n_evaluations` of the history afterwards.
+
+    Raises:
+        MissingPathError: nothing at `source`.
+        DataError: `source` cannot be read or does not fit the history; nothing was added.
+        StorageError: a history that cannot be written.
+    """
+    from history_store.exchange import import_evaluations, import_history
+    from history_store.history import History
+    from history_store.shards import history_from_shards, merge_shards
+
+    if not path.exists():
+        with history_from_shards(source, path) if source.is_dir() else import_history(source, path) as made:
+            return {"imported": made.n_evaluations, "n_evaluations": made.n_evaluations}
+    with History.open(path, write=True) as history:
+        added = merge_shards(history, source) if source.is_dir() else import_evaluations(history, source).n_evaluations
+        return {"imported": added, "n_evaluations": history.n_evaluations}
+
+
 def _curve(text: str | None) -> tuple[tuple[int, float], ...]:
     if text is None:
         return ()

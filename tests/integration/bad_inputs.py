@@ -1,7 +1,6 @@
 """Sixty wrong things to give the command line, each with what it must answer."""
 
 import json
-import os
 import shutil
 import struct
 import tarfile
@@ -299,7 +298,7 @@ def _write_histories(root: Path, history: Path) -> None:
     shutil.copy(history, root / "other_journal.h5")
     with History.open(root / "donor.h5", write=True) as donor:
         donor.set_result("x", {"y": 1})
-    os.replace(root / "donor.h5.journal", root / "other_journal.h5.journal")
+    (root / "donor.h5.journal").replace(root / "other_journal.h5.journal")
 
 
 def _write_models(root: Path, model: Path, history: Path) -> None:

@@ -72,8 +72,8 @@ history.command(
 history.command(
     "collect", epilog=example("warmstart history collect manifests/*.toml --history mine.h5 --configs 64 --budget 3h")
 )(collect.collect)
-history.command("import", epilog=example("warmstart history import mine.h5 --from runs.csv"))(evaluations.import_)
-history.command("export", epilog=example("warmstart history export mine.h5 --out runs.parquet"))(evaluations.export)
+history.command("import", epilog=example("warmstart history import mine.h5 runs.csv"))(evaluations.import_)
+history.command("export", epilog=example("warmstart history export mine.h5 runs.parquet"))(evaluations.export)
 history.command("list", epilog=example("warmstart history list", "warmstart history list mine.h5 --format json"))(
     inspect.list_
 )

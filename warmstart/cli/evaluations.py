@@ -152,45 +152,50 @@ def remove(
 
 
 def import_(
-    history: HistoryFile,
+    history: Annotated[str, typer.Argument(metavar="HISTORY", help="The history file; made where it is not there.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A .csv or .parquet file, or a folder of shards, as `history export` writes them."
+        ),
+    ],
     *,
-    source: Annotated[str, typer.Option("--from", help="A .csv or .parquet file as `history export` writes it.")],
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Read evaluations from CSV or Parquet, all or none."""
-    from history_store.exchange import import_evaluations
-
-    from history_store.history import History
-    from warmstart.locations import history_path
+    """Read evaluations from CSV, Parquet or shards, all or none."""
+    from warmstart.contribution import import_into
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    path = history_path(history)
-    with History.open(path, write=True) as opened:
-        added = import_evaluations(opened, Path(source))
-        row = {"imported": added, "n_evaluations": opened.n_evaluations}
-    shell.result({"schema_version": 1, "history": str(path), "from": source, **row}, [row])
+    row = {"history": history, "from": source, **import_into(Path(history), Path(source))}
+    shell.result({"schema_version": 1, **row}, [row])
 
 
 def export(
     history: HistoryFile,
+    out: Annotated[
+        str, typer.Argument(metavar="OUT", help="The .csv or .parquet file to write, or a folder for text shards.")
+    ],
     *,
-    out: Annotated[str, typer.Option("--out", "-o", help="The .csv or .parquet file to write.")],
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    seed: SeedOption = 0,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Write all evaluations as CSV or Parquet."""
-    from history_store.exchange import export_evaluations
-
+    """Write all evaluations as CSV or Parquet, or as text shards. Images are never among them."""
+    from history_store.exchange import export_history
     from history_store.history import History
+    from history_store.shards import write_shards
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    path = history_path(history)
+    path, target = history_path(history), Path(out)
     with History.open(path) as opened:
-        row = {"exported": export_evaluations(opened, Path(out)), "to": out}
-    shell.result({"schema_version": 1, "history": str(path), **row}, [row])
+        if target.suffix:
+            export_history(opened, target)
+        else:
+            write_shards(opened, target, seed=seed)
+        row = {"history": str(path), "to": out, "n_evaluations": opened.n_evaluations}
+    shell.result({"schema_version": 1, **row}, [row])

@@ -1,0 +1,106 @@
+"""`train` end to end: a model, its curves, its embeddings, its checkpoint."""
+
+import json
+import shutil
+
+import pytest
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def copy(tiny, tmp_path):
+    return shutil.copy(tiny.history, tmp_path / "copy.h5")
+
+
+@pytest.mark.parametrize("extractor", ["adf", "bilstm"])
+def test_train_makes_a_model_that_suggest_uses(cli, copy, tmp_path, photos, extractor):
+    out = tmp_path / "own.safetensors"
+    call = [
+        "train",
+        "--history",
+        copy,
+        "--out",
+        out,
+        "--extractor",
+        extractor,
+        "--steps",
+        3,
+        "--hold-out-group",
+        "group1",
+    ]
+    run = cli(*call, "--format", "json")
+    assert run.code == 0, run.err
+    report = run.json()
+    assert report["steps"] == 3
+    assert report["held_out"] == ["stripes2", "stripes3"]
+    assert set(report["quality"]) == {"spearman", "per_query"}
+    assert len(json.loads((tmp_path / "own.safetensors.curves.json").read_text())["loss"]) == 3
+    assert not (tmp_path / "own.safetensors.checkpoint").exists()
+    answered = cli("suggest", "--dataset", photos, "--history", copy, "--model", out, "--format", "json")
+    assert answered.code == 0, answered.err
+    assert answered.err == "" or "Far" in answered.err  # the embeddings were stored by the training
+
+
+def test_same_seed_same_model(cli, copy, tmp_path):
+    hashes = [
+        cli(
+            "train",
+            "--history",
+            copy,
+            "--out",
+            tmp_path / f"{i}.safetensors",
+            "--steps",
+            2,
+            "--seed",
+            5,
+            "--format",
+            "json",
+        ).json()["hash"]
+        for i in range(2)
+    ]
+    assert hashes[0] == hashes[1]
+
+
+def test_a_stopped_run_is_resumed(cli, copy, tmp_path):
+    out = tmp_path / "own.safetensors"
+    call = ["train", "--history", copy, "--out", out, "--steps", 4, "--format", "json"]
+    stopped = cli(*call, "--budget", "0.001s")
+    assert "--resume goes on" in stopped.err
+    assert stopped.json()["steps"] < 4
+    refused = cli(*call)
+    assert refused.code == 2
+    assert "expected --resume where an unfinished run lies" in refused.err
+    assert cli(*call, "--resume").json()["steps"] == 4
+    whole = tmp_path / "whole.safetensors"
+    assert cli("train", "--history", copy, "--out", whole, "--steps", 4).code == 0
+    losses = [json.loads(path.with_name(path.name + ".curves.json").read_text())["loss"] for path in (out, whole)]
+    assert losses[0] == losses[1]
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "match"),
+    [
+        (["--hold-out-group", "group9"], 2, "--hold-out-group: expected groups"),
+        (["--extractor", "cnn"], 2, "'--extractor'"),
+        (["--steps", 0], 2, "'--steps'"),
+        (["--budget", "soon"], 2, "expected a length of time above 0, got 'soon'"),
+    ],
+)
+def test_wrong_options_are_told(cli, copy, tmp_path, more, code, match):
+    run = cli("train", "--history", copy, "--out", tmp_path / "m.safetensors", *more)
+    assert run.code == code
+    assert match in run.err
+
+
+def test_a_history_without_images_is_told(cli, copy, tmp_path):
+    cli("history", "compact", copy, "--drop-images", "--out", tmp_path / "bare.h5")
+    run = cli("train", "--history", tmp_path / "bare.h5", "--out", tmp_path / "m.safetensors", "--steps", 1)
+    assert run.code == 3
+    assert "expected images of" in run.err
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_training(cli, copy, tmp_path):
+    run = cli("train", "--history", copy, "--out", tmp_path / "no" / "m.safetensors", "--steps", 1)
+    assert run.code == 2
+    assert "--out: expected a file in a folder that exists" in run.err
