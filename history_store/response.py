@@ -91,8 +91,8 @@ def target_distance(
     return np.sqrt(distances) if kind == "sqrt_l1" else distances
 
 
-def error_centre(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
-    """Compute where, along each hyperparameter, the mass of the errors lies [Kim2017warmstart] Eq. 3.
+def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
+    """Compute CCoV: where, along each hyperparameter, the mass of the errors lies [Kim2017warmstart] Eq. 3.
 
     θ_i^c = Σ_s θ̃_si J_s / Σ_s J_s with θ̃ scaled to [0, 1] over the n configurations. It is a centre of *errors*:
     a high value means that high values of the hyperparameter do badly. Errors that are all equal give the mean of
@@ -109,12 +109,12 @@ def error_centre(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
         UsageError: when the shapes do not fit.
         DataError: when an error is negative.
     """
-    table, values = _error_table(errors, "error_centre"), np.asarray(configs, dtype=np.float64)
+    table, values = _error_table(errors, "ccov"), np.asarray(configs, dtype=np.float64)
     if values.ndim != 2 or values.shape[0] != table.shape[1]:
-        msg = f"error_centre: expected `n x d` configurations for errors of shape {table.shape}, got shape {values.shape}. Give one row a column of errors."
+        msg = f"ccov: expected `n x d` configurations for errors of shape {table.shape}, got shape {values.shape}. Give one row a column of errors."
         raise UsageError(msg)
     if np.any(table < 0):
-        msg = f"error_centre: expected errors of 0 or more, got {np.nanmin(table)}. A centre of mass needs weights ≥ 0."
+        msg = f"ccov: expected errors of 0 or more, got {np.nanmin(table)}. A centre of mass needs weights ≥ 0."
         raise DataError(msg)
     active = np.isfinite(values)
     low = np.min(np.where(active, values, np.inf), axis=0, initial=np.inf)
@@ -127,33 +127,21 @@ def error_centre(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
     if np.isnan(centre).any():
         constant, empty = np.flatnonzero(np.isnan(width)).tolist(), np.flatnonzero(np.any(mass == 0, axis=1)).tolist()
         warnings.warn(
-            f"error_centre: NaN for constant hyperparameter columns {constant} and for dataset rows {empty} whose errors sum to 0.",
+            f"ccov: NaN for constant hyperparameter columns {constant} and for dataset rows {empty} whose errors sum to 0.",
             UndefinedCCoVWarning,
             stacklevel=2,
         )
     return centre
 
 
-def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
-    """Compute CCoV, the centre of errors seen from the middle of the range: `error_centre` - 0.5.
+def subtracted_ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
+    """Compute CCoV less 0.5: where the errors gather, seen from the middle of the range.
 
-    Positive: the errors gather at high values of the hyperparameter. Arguments and refusals as in `error_centre`.
+    Positive: they gather at high values of the hyperparameter. Arguments and refusals as in `ccov`.
 
     Returns: `m x d` in [-0.5, 0.5], NaN where undefined.
     """
-    return error_centre(configs, errors) - 0.5
-
-
-def subtracted_ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:
-    """Compute the differences of CCoV between each two datasets: what the choice of configurations adds cancels.
-
-    Arguments and refusals as in `error_centre`.
-
-    Returns: `m x m x d`; entry [i, j] is CCoV of i less CCoV of j.
-    """
-    centre = error_centre(configs, errors)
-    difference: NDArray[np.float64] = centre[:, None, :] - centre[None, :, :]
-    return difference
+    return ccov(configs, errors) - 0.5
 
 
 def _error_table(errors: ArrayLike, where: str) -> NDArray[np.float64]:
