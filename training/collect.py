@@ -22,6 +22,7 @@ from training.enrol import enrol
 from training.executor import Done, Executor, LocalExecutor, Lost
 from training.measure import Measure, Measured, lost_evaluation
 from training.plan import Cell, blocks, evaluation_key, parse_time, plan_block, seconds_left
+from training.target_config import TargetConfig
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -140,7 +141,7 @@ def collect(
     names = enrol(history, manifests, root=root, download=download, fractions=fractions)
     plan = [plan_block(names, shared, block, seed=seed, replicates=replicates) for block in block_ranges]
     ledger = _Ledger(history, plan, workers=workers, progress=progress)
-    measure = Measure(history.path, budget, device or default_device(), cell_timeout, origin)
+    measure = Measure(history.path, budget, device, cell_timeout, origin)
 
     def tasks() -> Iterator[Cell]:
         for block, cells in zip(block_ranges, ledger.missing(), strict=True):
@@ -173,19 +174,10 @@ def shared_configs(space_json: str, n: int, *, seed: int = 0) -> list[Config]:
     Raises:
         DataError: when the space is not the target network's.
     """
-    from training.target_network import TargetConfig
-
     drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed))
     for config in drawn:
         TargetConfig.of(config)
     return drawn
-
-
-def default_device() -> str:
-    """Choose the first GPU where torch sees one, else the CPU."""
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 class _Ledger:

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from history_store.errors import WarmstartError
+from history_store.errors import UsageError, WarmstartError
 from history_store.records import Evaluation, Status
 from training.budget import Budget
 from training.plan import Cell
 
 if TYPE_CHECKING:
+    import torch
+
     from training.target import TargetData
 
 
@@ -52,19 +54,19 @@ class Measure:
     Attributes:
         history: file that holds the images.
         budget: of every run.
-        device: of torch, e.g. ``cpu``, ``cuda:0``.
+        device: of torch, e.g. ``cpu``, ``cuda:0``; None = the first GPU if there is one, else the CPU.
         timeout_s: seconds of duration after which a run is given up.
         origin: of the evaluations.
     """
 
     history: Path
     budget: Budget
-    device: str = "cpu"
+    device: str | None = None
     timeout_s: float = math.inf
     origin: str = ""
     _kept: dict[str, TargetData] = field(default_factory=dict, repr=False, compare=False)
 
-    def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str, float, str]]:
+    def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str | None, float, str]]:
         return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin)
 
     def __call__(self, cell: Cell) -> Measured:
@@ -103,8 +105,6 @@ class Measure:
 
     def _data(self, name: str) -> TargetData:
         if name not in self._kept:
-            import torch
-
             from history_store.history import History
             from training.target import TargetData
 
@@ -116,9 +116,31 @@ class Measure:
                     stored.labels,
                     stored.split,
                     n_classes=len(stored.class_names),
-                    device=torch.device(self.device),
+                    device=open_device(self.device),
                 )
         return self._kept[name]
+
+
+def open_device(name: str | None) -> torch.device:
+    """Find a device and touch it.
+
+    Args:
+        name: of torch; None = the first GPU if there is one, else the CPU.
+
+    Raises:
+        UsageError: when there is none of that name.
+    """
+    import torch
+
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, AssertionError, ValueError) as error:
+        msg = f"device: expected one that torch can use here, got {name!r} ({str(error).splitlines()[0]}). Use cpu, cuda or cuda:0."
+        raise UsageError(msg) from error
+    return device
 
 
 def _out_of_memory(error: Exception) -> bool:

@@ -16,7 +16,8 @@ from history_store.errors import LabelError
 from history_store.records import Config, Status
 from history_store.subsample import TRAIN, VAL
 from training.budget import Budget
-from training.target_network import TargetConfig, bf16_pays, build_network
+from training.target_config import TargetConfig
+from training.target_network import bf16_pays, build_network
 
 Route = Literal["fast", "eager"]
 EVALUATION_BATCH = 256

@@ -1,3 +1,4 @@
+import itertools
 import logging
 import math
 import time
@@ -7,15 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from collecting import TINY, Here, pretend, tiny_history
+from collecting import TINY, Here, pictures, pretend, tiny_history
 
 from history_store.errors import DataError, StorageError, UsageError
 from history_store.history import History
+from history_store.manifest import Manifest, Obtain
 from history_store.records import Evaluation, Status
+from history_store.response import target_distance
 from history_store.space import dump_space, sobol_configs, target_space
 from training.cells import cell_seed
 from training.collect import Progress, collect
-from training.executor import Lost
+from training.enrol import rebuild
+from training.executor import Done, Lost
 from training.measure import Measure, Measured, lost_evaluation
 from training.plan import Cell, blocks, parse_time, plan_block, seconds_left
 
@@ -232,6 +236,14 @@ def test_measure_stops_without_its_history(tmp_path: Path) -> None:
     assert measured.stop is not None
 
 
+def test_measure_stops_without_its_device(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        measured = Measure(history.path, TINY, "warp:3")(Cell("alpha", {}, 0, 0))
+        assert measured.evaluation is None
+        with pytest.raises(UsageError, match="device: expected one that torch can use here, got 'warp:3'"):
+            raise measured.stop or AssertionError
+
+
 def test_measure_prepares_a_dataset_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = []
     original = History.open.__func__
@@ -250,3 +262,89 @@ def test_lost_evaluations_have_no_error() -> None:
     lost: Evaluation = lost_evaluation(Cell("a", {"x": 1}, 9, 0), Status.OOM, "o", duration=2.0)
     assert (lost.status, lost.seed, lost.duration) == (Status.OOM, 9, 2.0)
     assert math.isnan(lost.error)
+
+
+def test_columns_keep_the_order_of_the_sequence(tmp_path: Path) -> None:
+    class Backwards(Here):
+        """Gives results two by two, the second first, as two workers may."""
+
+        def run(self, work, tasks):  # type: ignore[no-untyped-def]
+            while pair := list(itertools.islice(tasks, 2)):
+                for task in reversed(pair):
+                    yield Done(task, pretend(task))
+
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=18, budget=TINY, executor=Backwards())
+        assert list(history.configs) == sobol_configs(target_space(), 18)
+
+
+def test_a_stopped_block_leaves_no_empty_columns(tmp_path: Path) -> None:
+    """Half of the columns at least are whole, so that distances of the datasets are defined."""
+
+    def interrupted(cell: Cell) -> Measured:
+        if cell.index == 17:
+            raise KeyboardInterrupt
+        return pretend(cell)
+
+    with tiny_history(tmp_path / "h.h5") as history:
+        with pytest.raises(KeyboardInterrupt):
+            collect(history, configs=64, budget=TINY, executor=Here(interrupted))
+        assert history.errors.shape == (2, 32)
+        assert not np.isnan(history.errors[:, :16]).any()
+        target_distance(history.errors)
+
+
+def test_shards_and_sources_rebuild_the_history(tmp_path: Path) -> None:
+    for number, name in enumerate(("alpha", "beta")):
+        images, labels = pictures(number)
+        np.savez(tmp_path / f"{name}.npz", images=images, labels=labels, class_names=["dark", "bright"])
+    manifests = [
+        Manifest(name, name, "squares", "a test", "MIT", Obtain("file", f"{name}.npz")) for name in ("alpha", "beta")
+    ]
+    shards = tmp_path / "shards"
+
+    def sitting(path: Path, configs: int) -> History:
+        """Go on where the shards are, on a machine that has nothing else but the sources."""
+        if shards.exists():
+            history = rebuild(shards, path, manifests, root=tmp_path)
+        else:
+            history = History.create(path, dump_space(target_space()), stored_size=8)
+        here = Here(pretend, lose=lambda cell: Lost.DIED if cell.index == 1 else None)
+        collect(
+            history,
+            manifests,
+            root=tmp_path,
+            configs=configs,
+            budget=TINY,
+            executor=here,
+            shards=shards,
+            fractions=(0.5, 1.0),
+        )
+        return history
+
+    with sitting(tmp_path / "one.h5", 4) as one:
+        assert one.names == ("alpha@50", "alpha", "beta@50", "beta")
+    with (
+        sitting(tmp_path / "two.h5", 18) as two,
+        rebuild(shards, tmp_path / "three.h5", manifests, root=tmp_path) as three,
+    ):
+        rows = [three.names.index(name) for name in two.names]
+        assert three.configs == two.configs
+        np.testing.assert_array_equal(three.errors[rows], two.errors)
+        assert [three.dataset(name) for name in two.names] == list(two.datasets)
+        for name in two.names:
+            assert sorted(map(repr, three.evaluations(name))) == sorted(map(repr, two.evaluations(name)))
+            np.testing.assert_array_equal(three.images(name).array, two.images(name).array)
+            np.testing.assert_array_equal(three.images(name).split, two.images(name).split)
+
+
+@pytest.mark.timeout(120)
+def test_two_processes_measure_like_one(tmp_path: Path) -> None:
+    """The real thing: spawned workers, real training; the numbers do not depend on who measures."""
+    with tiny_history(tmp_path / "one.h5") as one, tiny_history(tmp_path / "two.h5") as two:
+        threads = torch.get_num_threads()
+        collect(one, configs=3, budget=TINY, executor=Here(), device="cpu")
+        torch.set_num_threads(threads)
+        report = collect(two, configs=3, budget=TINY, workers=2, device="cpu", cell_timeout=100.0)
+        assert report.stopped == "complete"
+        np.testing.assert_array_equal(one.errors, two.errors)

@@ -103,7 +103,7 @@ def test_download_refuses_another_checksum(server: tuple[Path, str], tmp_path: P
         download(f"{url}/x", tmp_path / "x", sha256="0" * 64, max_bytes=10)
     assert not list(tmp_path.glob("*x*"))
     (tmp_path / "x").write_bytes(b"old")
-    with pytest.raises(DataError, match="x: expected sha256 0{64}, got .* Move the file away"):
+    with pytest.raises(DataError, match=r"x: expected sha256 0{64}, got .* Move the file away"):
         download(f"{url}/x", tmp_path / "x", sha256="0" * 64, max_bytes=10)
 
 
@@ -119,7 +119,7 @@ def test_download_names_what_cannot_be_fetched(server: tuple[Path, str], tmp_pat
     _, url = server
     with pytest.raises(MissingPathError, match="none: expected a file, got: HTTP Error 404"):
         download(f"{url}/none", tmp_path / "x", sha256="0" * 64, max_bytes=9)
-    with pytest.raises(MissingPathError, match="expected a file, got: .*refused"):
+    with pytest.raises(MissingPathError, match=r"expected a file, got: .*refused"):
         download("http://127.0.0.1:9/x", tmp_path / "x", sha256="0" * 64, max_bytes=9)
     with pytest.raises(UsageError, match="expected an http or https address, got 'file:///etc/passwd'"):
         download("file:///etc/passwd", tmp_path / "x", sha256="0" * 64, max_bytes=9)
@@ -156,11 +156,11 @@ def test_a_file_below_the_root(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"manifest 'alpha': expected the folder that holds 'alpha\.npz', got none"):
         open_manifest(manifest())
     with pytest.raises(
-        MissingPathError, match="expected the images of 'beta', got nothing there. Obtain them from a test"
+        MissingPathError, match=r"expected the images of 'beta', got nothing there. Obtain them from a test"
     ):
         open_manifest(manifest("beta"), root=tmp_path)
     wrong = manifest(obtain=Obtain("file", "alpha.npz", sha256="0" * 64))
-    with pytest.raises(DataError, match="expected sha256 0{64} as the manifest of 'alpha' says"):
+    with pytest.raises(DataError, match=r"expected sha256 0{64} as the manifest of 'alpha' says"):
         open_manifest(wrong, root=tmp_path)
 
 
@@ -170,7 +170,7 @@ def test_nothing_is_fetched_unasked(server: tuple[Path, str], tmp_path: Path, mo
     size = path.stat().st_size
     obtain = Obtain("download", "alpha.npz", url=f"{url}/alpha.npz", sha256=hash_file(path), max_bytes=size)
     monkeypatch.setenv("WARMSTART_DATA", str(tmp_path / "data"))
-    with pytest.raises(MissingPathError, match="got nothing there. Pass --download"):
+    with pytest.raises(MissingPathError, match=r"got nothing there. Pass --download"):
         open_manifest(manifest(obtain=obtain))
     assert len(open_manifest(manifest(obtain=obtain), download=True)) == 40
     assert (tmp_path / "data" / "alpha.npz").exists()
@@ -239,7 +239,7 @@ def mnist(server: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("mnist")
 def test_torchvision_downloads_only_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "data"
-    with pytest.raises(MissingPathError, match="torchvision:MNIST: expected its files below .* Pass --download"):
+    with pytest.raises(MissingPathError, match=r"torchvision:MNIST: expected its files below .* Pass --download"):
         open_torchvision("MNIST", root=root)
     assert not root.exists()
     source = open_torchvision("MNIST", root=root, download=True)
@@ -436,7 +436,7 @@ def test_images_come_back_into_a_history_without(tmp_path: Path) -> None:
             restore_images(history, [manifest()], root=tmp_path)
         save_npz(tmp_path / "alpha.npz")
         other = manifest(splits=Splits(seed=1))
-        with pytest.raises(DataError, match="dataset 'alpha.*': expected images with split_seed=0, got 1"):
+        with pytest.raises(DataError, match=r"dataset 'alpha.*': expected images with split_seed=0, got 1"):
             restore_images(history, [other], root=tmp_path)
         assert restore_images(history, [manifest()], root=tmp_path) == ()
         for name, images in before.items():

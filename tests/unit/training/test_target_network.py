@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from history_store.errors import DataError
-from training.target_network import TargetConfig, build_network, filters
+from training.target_config import TargetConfig
+from training.target_network import build_network, filters
 
 CONFIG = {
     "log10_learning_rate": -3.0,
