@@ -11,10 +11,7 @@ from PIL import Image, ImageOps
 from history_store.errors import DataError
 
 DECODING = "centre square, antialiased (Lanczos)"
-MAX_PIXELS = 178_956_970
-"""A picture that claims more pixels is refused before it is decoded: a damaged header, or a decompression bomb."""
-
-FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000", "MPO")
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000")
 """What is decoded, the usual ones first. Formats that run other programs (EPS) stay out."""
 
 SUFFIXES = frozenset(
@@ -153,14 +150,15 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
     Returns: `size x size` (grey) or `size x size x 3` uint8.
 
     Raises:
-        DataError: when the picture is too large or its values do not fit.
+        DataError: when the picture claims more than 178,956,970 pixels (a damaged header, or a decompression bomb), or its values do not fit.
         Exception: whatever Pillow raises on damaged bytes.
     """
-    with Image.open(file, formats=FORMATS) as picture:
-        width, height = picture.size
-        if width * height > MAX_PIXELS:
-            msg = f"{where}: expected at most {MAX_PIXELS:,} pixels, got {width:,} x {height:,}. Shrink the picture."
-            raise DataError(msg)
+    try:
+        opened = Image.open(file, formats=FORMATS)
+    except Image.DecompressionBombError as error:
+        msg = f"{where}: expected a picture of a size that Pillow allows, got one that claims more: {error} Shrink it, or leave it out."
+        raise DataError(msg) from error
+    with opened as picture:
         if size is not None:
             picture.draft(None, (2 * size, 2 * size))
         picture.load()

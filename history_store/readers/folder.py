@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import UnidentifiedImageError
 
 from history_store.errors import DataError
 from history_store.fingerprint import file_fingerprint, file_signature
@@ -76,8 +76,6 @@ def _reason(error: Exception, path: str) -> str:
     """Say in a few words why a picture could not be decoded."""
     if isinstance(error, DataError):
         return str(error)
-    if isinstance(error, Image.DecompressionBombError):
-        return "more pixels than a picture may have; shrink it"
     if isinstance(error, FileNotFoundError):
         return "a link that leads nowhere" if os.path.islink(path) else "gone since the folder was listed"  # noqa: PTH114
     if isinstance(error, UnidentifiedImageError):

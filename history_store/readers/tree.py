@@ -146,8 +146,8 @@ def _dangles(entry: os.DirEntry[str]) -> bool:
 def _split_folders(found: Found) -> dict[str, str]:
     """Decide which top folders are splits; empty where they are classes.
 
-    They are splits when all of them that hold pictures spell one and some have class folders inside; or, beside
-    other folders, when a training and another split share a class. A class called "train" stays a class.
+    They are splits when all of them that hold pictures spell one; or, beside other folders, when a training and
+    another split share a class. Otherwise a class called "train" stays a class.
     """
     classes: dict[str, set[str]] = defaultdict(set)
     for folder, names in found.pictures.items():
@@ -156,7 +156,7 @@ def _split_folders(found: Found) -> dict[str, str]:
             classes[top].update(below[:1])
     spelled = {top: split for top in classes if (split := split_of(top)) is not None}
     deep = {top: split for top, split in spelled.items() if classes[top]}
-    if deep and len(spelled) == len(classes):
+    if len(spelled) == len(classes):
         return spelled
     train = set().union(*(classes[top] for top, split in deep.items() if split == "train"))
     others = set().union(*(classes[top] for top, split in deep.items() if split != "train"))
@@ -194,7 +194,7 @@ def _warn(
         named = ", ".join(printable(folder) for folder in empty[:5])
         parts.append(f"{plural(len(empty), 'folder')} without pictures ({named})")
     if parts:
-        warnings.warn(f"{where}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=2)
+        warnings.warn(f"{where}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=6)
 
 
 def _no_pictures(found: Found, where: str) -> str:

@@ -1,0 +1,391 @@
+import os
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from layouts import classes, pixels, save_folder, save_picture
+from PIL import Image
+
+from history_store.errors import BrokenImagesError, DataError, LabelError, UsageError
+from history_store.images import BrokenImage, DatasetWarning, open_images
+from history_store.readers.labels import natural_key
+from history_store.readers.tree import list_folder, split_of
+
+AS_ROOT = pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may read everything")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """Make empty files: enough to be listed."""
+
+    def make(*names):
+        for name in names:
+            path = tmp_path / "set" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        return str(tmp_path / "set")
+
+    return make
+
+
+@pytest.fixture
+def root(tmp_path):
+    return save_folder(tmp_path / "set", pixels(), classes())
+
+
+@pytest.mark.parametrize(
+    ("split", "spellings"),
+    [
+        (
+            "train",
+            ["train", "Train", "TRAINING", "trn", "train_set", "training-set", "trainset", "train images", "TrainVal"],
+        ),
+        ("val", ["val", "Valid", "validation", "dev", "validation_set", "val-images", "valset"]),
+        ("test", ["test", "Testing", "eval", "evaluation", "test_set", "testset", "test_images", "test_data"]),
+        (None, ["trains", "tea", "value", "testimony", "set", "data", "images", "", "cat"]),
+    ],
+)
+def test_spellings(split, spellings):
+    assert {name: split_of(name) for name in spellings} == dict.fromkeys(spellings, split)
+
+
+def test_flat(tree):
+    listing = list_folder(tree("b/2.png", "b/1.JPG", "a/1.webp", "a/x.txt", "a/meta.json"))
+    assert listing.files == ("a/1.webp", "b/1.JPG", "b/2.png")
+    assert listing.labels.tolist() == [0, 1, 1]
+    assert listing.class_names == ("a", "b")
+    assert listing.splits is None
+
+
+def test_splits_share_one_set_of_classes(tree):
+    listing = list_folder(
+        tree("Testing/b/1.png", "Testing/c/1.png", "training/a/1.png", "training/b/1.png", "Valid/a/1.png")
+    )
+    assert listing.files == (
+        "training/a/1.png",
+        "training/b/1.png",
+        "Valid/a/1.png",
+        "Testing/b/1.png",
+        "Testing/c/1.png",
+    )
+    assert listing.class_names == ("a", "b", "c")
+    assert listing.labels.tolist() == [0, 1, 0, 1, 2]
+    assert {name: rows.tolist() for name, rows in listing.splits.items()} == {
+        "train": [0, 1],
+        "val": [2],
+        "test": [3, 4],
+    }
+
+
+def test_two_folders_of_one_split_are_joined(tree):
+    listing = list_folder(tree("train/a/1.png", "val/a/1.png", "dev/b/1.png"))
+    assert listing.splits["val"].tolist() == [1, 2]
+
+
+def test_natural_order():
+    names = ["class10", "Class2", "class1", "b", "A", "10", "9", "1.5", "1.10"]
+    assert sorted(names, key=natural_key) == ["1.5", "1.10", "9", "10", "A", "b", "class1", "Class2", "class10"]
+
+
+def test_nested_folders_belong_to_the_class(tree):
+    listing = list_folder(tree("cats/indoor/1.png", "cats/outdoor/far/2.png", "dogs/1.png"))
+    assert listing.class_names == ("cats", "dogs")
+    assert listing.labels.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("train/1.png", "car/1.png", "bus/1.png"),
+        ("train/steam/1.png", "car/1.png", "bus/1.png"),
+        ("test/1.png", "dev/a/1.png", "prod/1.png"),
+    ],
+)
+def test_a_class_may_be_called_like_a_split(tree, names):
+    listing = list_folder(tree(*names))
+    assert listing.splits is None
+    assert set(listing.class_names) == {name.split("/")[0] for name in names}
+
+
+def test_other_folders_beside_splits_are_named(tree):
+    where = tree("train/a/1.png", "train/b/1.png", "test/a/1.png", "extra/a/1.png", "extra/a/2.png")
+    with pytest.warns(DatasetWarning, match=r"left out 2 pictures in extra/a/ outside every class folder"):
+        listing = list_folder(where)
+    assert set(listing.splits) == {"train", "test"}
+    assert len(listing.files) == 3
+
+
+def test_pictures_outside_class_folders_are_named(tree):
+    where = tree("train/a/1.png", "train/b/1.png", "test/1.png", "test/2.png", "preview.png")
+    with pytest.warns(DatasetWarning, match=r"left out 1 picture in ./ .*; 2 pictures in test/ outside"):
+        assert len(list_folder(where).files) == 2
+
+
+def test_class_folders_without_pictures_are_named(tree):
+    with pytest.warns(DatasetWarning, match=r"left out 1 folder without pictures \(empty\)"):
+        assert list_folder(tree("a/1.png", "b/1.png", "empty/readme.txt")).class_names == ("a", "b")
+
+
+def test_system_and_hidden_files_are_passed_over(tree):
+    junk = (
+        "__MACOSX/a/1.png",
+        ".git/a/1.png",
+        "a/.1.png",
+        "a/._2.png",
+        "a/Thumbs.db",
+        "b/.ipynb_checkpoints/1.png",
+        "b/@eaDir/1.png",
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list_folder(tree("a/1.png", "b/1.png", *junk)).files == ("a/1.png", "b/1.png")
+
+
+def test_listing_opens_nothing(root, monkeypatch):
+    monkeypatch.setattr(Path, "open", lambda *_: pytest.fail("opened"))
+    monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("opened"))
+    assert len(open_images(root)) == 24
+
+
+def test_reading_opens_only_what_is_asked_for(root, monkeypatch):
+    opened = []
+    real = Image.open
+    monkeypatch.setattr(Image, "open", lambda file, **options: opened.append(file) or real(file, **options))
+    open_images(root).read([5, 2])
+    assert opened == [f"{root}/0/0005.png", f"{root}/0/0002.png"]
+
+
+def test_grey_among_colours(root):
+    save_picture(root / "0" / "0000.png", pixels(channels=1)[0])
+    source = open_images(root)
+    assert source.read([0, 0]).images.shape == (2, 32, 32, 1)
+    mixed = source.read([0, 1, 0]).images
+    assert mixed.shape == (3, 32, 32, 3)
+    np.testing.assert_array_equal(mixed[0], np.repeat(source.read([0]).images[0], 3, axis=2))
+    np.testing.assert_array_equal(mixed[0], mixed[2])
+
+
+def test_size_none_needs_one_side(root):
+    save_picture(root / "0" / "0001.png", pixels(side=9)[0])
+    with pytest.raises(
+        UsageError, match=r"expected squares of one side where size is None, got 9 x 9 pixels. Give a size"
+    ):
+        open_images(root).read([0, 1], size=None)
+
+
+# Broken pictures
+
+
+def text(path):
+    path.write_text("no picture")
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def truncated_png(path):
+    path.write_bytes(path.read_bytes()[:200])
+
+
+def truncated_jpeg(path):
+    Image.fromarray(pixels(1, 200)[0]).save(path, "JPEG")
+    path.write_bytes(path.read_bytes()[:-4000])
+
+
+def flipped_byte(path):
+    data = bytearray(path.read_bytes())
+    data[60] ^= 255
+    path.write_bytes(data)
+
+
+def dangling(path):
+    path.unlink()
+    path.symlink_to("nowhere")
+
+
+def huge(path):
+    Image.new("1", (20_000, 10_000)).save(path, "PNG")
+
+
+def floats(path):
+    Image.fromarray(np.full((4, 4), 80, np.float32)).save(path, "TIFF")
+
+
+BREAKS = [
+    (text, "not a picture"),
+    (empty, "an empty file"),
+    (truncated_png, "truncated"),
+    (truncated_jpeg, "truncated"),
+    (flipped_byte, "broken|checksum|CRC|truncated|decoder"),
+    (dangling, "a link that leads nowhere"),
+    (huge, "claims more: Image size"),
+    (floats, "minimum 80 and maximum 80"),
+]
+
+
+@pytest.mark.parametrize(("damage", "reason"), BREAKS)
+def test_a_broken_picture_is_named(root, damage, reason):
+    damage(root / "1" / "0010.png")
+    source = open_images(root)
+    message = rf"set: expected pictures that can be decoded, got 1 broken of 24 read: 1/0010.png \(.*({reason}).*\). .*--skip-broken"
+    with pytest.raises(BrokenImagesError, match=message) as caught:
+        source.read(range(24))
+    assert caught.value.paths == ("1/0010.png",)
+    kept = source.read(range(24), skip_broken=True)
+    assert len(kept.images) == len(kept.labels) == 23
+    assert [image.path for image in kept.broken] == ["1/0010.png"]
+    np.testing.assert_array_equal(kept.labels, np.delete(classes(), 10))
+    np.testing.assert_array_equal(kept.images, source.read([i for i in range(24) if i != 10]).images)
+    assert source.fingerprint("content") == open_images(root).fingerprint("content")
+
+
+def test_many_broken_pictures_are_counted(root):
+    for number in range(8):
+        text(root / "0" / f"{number:04d}.png")
+    with pytest.raises(
+        BrokenImagesError,
+        match=r"got 8 broken of 20 read: 0/0000.png \(not a picture\); .*0004.png .*; and 3 more\. Repair",
+    ) as caught:
+        open_images(root).read(range(20))
+    assert len(caught.value.paths) == 8
+
+
+def test_nothing_left_is_an_error_also_when_skipping(root):
+    text(root / "0" / "0000.png")
+    with pytest.raises(BrokenImagesError, match=r"got 1 broken of 1 read: .* Not one is left"):
+        open_images(root).read([0], skip_broken=True)
+
+
+def test_a_file_that_vanishes_is_broken(root):
+    source = open_images(root)
+    (root / "0" / "0000.png").unlink()
+    assert source.read([0, 1], skip_broken=True).broken == (
+        BrokenImage("0/0000.png", "gone since the folder was listed"),
+    )
+
+
+@AS_ROOT
+def test_unreadable_file_and_folder(root):
+    (root / "0" / "0000.png").chmod(0)
+    assert open_images(root).read([0, 1], skip_broken=True).broken == (BrokenImage("0/0000.png", "permission denied"),)
+    (root / "1").chmod(0)
+    with pytest.raises(DataError, match=r"1: expected a folder that can be read, got Permission denied"):
+        open_images(root)
+
+
+def test_an_unreadable_file_is_named(root, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    source = open_images(root)
+    monkeypatch.setattr(Image, "open", refuse)
+    with pytest.raises(BrokenImagesError, match=r"0/0000.png \(permission denied\)"):
+        source.read([0])
+
+
+# Links
+
+
+def test_links_to_files_and_folders_are_followed(root, tmp_path):
+    save_picture(tmp_path / "far" / "x.png", pixels()[0])
+    (root / "0" / "link.png").symlink_to(tmp_path / "far" / "x.png")
+    (root / "linked").symlink_to(tmp_path / "far")
+    source = open_images(root)
+    assert len(source) == 26
+    assert source.class_names == ("0", "1", "2", "linked")
+    assert len(source.read(range(26)).images) == 26
+
+
+def make_links(root, kind):
+    if kind == "to itself":
+        (root / "0" / "loop").symlink_to("loop")
+    elif kind == "picture to itself":
+        (root / "0" / "loop.png").symlink_to("loop.png")
+    elif kind == "to the parent":
+        (root / "0" / "loop").symlink_to("..")
+    elif kind == "to the same":
+        (root / "0" / "loop").symlink_to(".")
+    else:
+        (root / "0" / "to1").symlink_to("../1")
+        (root / "1" / "to0").symlink_to("../0")
+
+
+@pytest.mark.parametrize("kind", ["to itself", "picture to itself", "to the parent", "to the same", "crosswise"])
+def test_circles_of_links_are_an_error(root, kind):
+    make_links(root, kind)
+    with pytest.raises(DataError, match=r"(got a link back to .*runs in a circle|symbolic links)"):
+        open_images(root)
+
+
+# What is no dataset
+
+
+def test_unlabelled(tree):
+    with pytest.raises(
+        LabelError, match=r"expected one folder a class .*, got 3 pictures without class folders. Sort the pictures"
+    ):
+        open_images(tree("1.png", "2.png", "3.png"))
+
+
+def test_unlabelled_splits(tree):
+    with pytest.raises(LabelError, match=r"got 2 pictures directly in train/ without class folders"):
+        open_images(tree("train/1.png", "train/2.png", "test/1.png"))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ((".hidden",), "got an empty folder. Check the path"),
+        (("a/b/.hidden",), "got 2 folders without files"),
+        (("notes.txt", "a/b.csv"), r"got 2 other files such as notes.txt. Check the path"),
+        (("a/train.zip",), r"got 1 other file such as a/train.zip. Unpack the archive first"),
+        (("data.npz",), r"got 1 other file such as data.npz. Give the path of the file itself"),
+    ],
+)
+def test_no_pictures(tree, names, message):
+    with pytest.raises(DataError, match=f"expected pictures in class folders, {message}"):
+        open_images(tree(*names))
+
+
+def test_one_class(tree):
+    with pytest.raises(
+        LabelError, match=r"expected at least two classes, got all 2 pictures in 'a'. A similarity needs"
+    ):
+        open_images(tree("a/1.png", "a/2.png"))
+
+
+def test_one_folder_around_the_classes(tree):
+    with pytest.raises(
+        LabelError, match=r"got all 2 pictures in 'flowers'. Did you mean .*set/flowers, which holds 2 folders\?"
+    ):
+        open_images(tree("flowers/rose/1.png", "flowers/tulip/1.png"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems forbid such names")
+def test_names_that_are_no_utf8(tree):
+    where = tree("a/1.png", "b/1.png")
+    odd = Path(where, os.fsdecode(b"\xff"), os.fsdecode(b"\xfe.png"))
+    odd.parent.mkdir()
+    odd.write_text("broken")
+    source = open_images(where)
+    assert source.class_names == ("a", "b", "\\udcff")
+    assert source.fingerprint("content").startswith("content:")
+    with pytest.raises(BrokenImagesError) as caught:
+        source.read([2])
+    assert str(caught.value).encode("utf-8")
+
+
+@pytest.mark.slow
+def test_two_hundred_thousand_files_are_listed_in_seconds(tmp_path):
+    import time
+
+    for folder in range(100):
+        (tmp_path / f"c{folder}").mkdir()
+        for number in range(2000):
+            (tmp_path / f"c{folder}" / f"{number}.jpg").touch()
+    start = time.perf_counter()
+    assert len(open_images(tmp_path)) == 200_000
+    assert time.perf_counter() - start < 5  # 0.7 s measured

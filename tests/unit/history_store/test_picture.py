@@ -1,0 +1,261 @@
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from layouts import pixels
+from PIL import Image, UnidentifiedImageError
+
+from history_store.errors import DataError
+from history_store.picture import decode, opaque, plain, square, square_arrays, to_uint8
+
+
+def saved(picture, kind="PNG", **options):
+    buffer = io.BytesIO()
+    picture.save(buffer, kind, **options)
+    buffer.seek(0)
+    return buffer
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.array([0, 128, 255], np.uint8), [0, 128, 255]),
+        (np.array([False, True]), [0, 255]),
+        (np.array([0, 128, 129, 257, 65535], np.uint16), [0, 0, 1, 1, 255]),  # 128/257 < 0.5 < 129/257
+        (np.array([0, 257, 65535], ">u2"), [0, 1, 255]),
+        (np.array([0.0, 0.5, 1.0]), [0, 128, 255]),
+        (np.array([0.0, 1.0], np.float16), [0, 255]),
+    ],
+)
+def test_pixel_values(values, expected):
+    got = to_uint8(values)
+    assert got.dtype == np.uint8
+    assert got.tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([0.0, 1.5], "expected floats in .0, 1., got minimum 0 and maximum 1.5. Scale them"),
+        ([-0.25, 1.0], "minimum -0.25 and maximum 1"),
+        ([0.0, float("inf")], "minimum 0 and maximum inf"),
+        ([0.5, float("nan"), 0.75], r"got 1 NaN \(the others between 0.5 and 0.75\)"),
+        ([float("nan")] * 2, r"got 2 NaN \(no finite value\)"),
+        ([1, 2], "expected uint8, uint16, bool or floats in .0, 1., got dtype int64"),
+    ],
+)
+def test_refuses_pixel_values(values, message):
+    with pytest.raises(DataError, match=message):
+        to_uint8(np.array(values), "x")
+
+
+def test_arrays_are_squared_bit_for_bit_as_recorded():
+    # Histories were measured on these pixels: they may not change.
+    images = (np.arange(2 * 9 * 7 * 3, dtype=np.int64) * 37 % 256).astype(np.uint8).reshape(2, 9, 7, 3)
+    assert square_arrays(images, 3).ravel().tolist() == [
+        107,
+        79,
+        134,
+        169,
+        131,
+        88,
+        119,
+        177,
+        157,
+        82,
+        115,
+        158,
+        136,
+        95,
+        123,
+        157,
+        157,
+        101,
+        88,
+        143,
+        161,
+        122,
+        96,
+        149,
+        176,
+        144,
+        91,
+        140,
+        157,
+        98,
+        98,
+        144,
+        154,
+        143,
+        95,
+        134,
+        164,
+        80,
+        121,
+        135,
+        166,
+        85,
+        76,
+        122,
+        170,
+        169,
+        107,
+        146,
+        155,
+        129,
+        103,
+        104,
+        145,
+        129,
+    ]
+
+
+def test_centre_square():
+    wide = np.zeros((4, 10, 1), np.uint8)
+    wide[:, 3:7] = 255
+    assert (square_arrays(wide[np.newaxis], 4) == 255).all()
+    assert square(Image.fromarray(wide[..., 0]), 4).size == (4, 4)
+
+
+def test_shrinking_is_antialiased():
+    stripes = np.tile(np.array([0, 255], np.uint8), (64, 32))[np.newaxis, ..., np.newaxis]
+    small = square_arrays(stripes, 8)
+    assert np.abs(small.astype(int) - 127).max() < 30  # taking every eighth pixel would give all 0 or all 255
+
+
+GREY = np.array([[0, 100], [200, 255]], np.uint8)
+COLOUR = np.array([[[255, 0, 0], [0, 255, 0]], [[0, 0, 255], [10, 20, 30]]], np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("picture", "expected"),
+    [
+        (Image.fromarray(GREY), GREY),
+        (Image.fromarray(COLOUR), COLOUR),
+        (Image.fromarray(GREY > 150), np.where(GREY > 150, 255, 0)),
+        (Image.fromarray(GREY.astype(np.uint16) * 257), GREY),
+        (Image.fromarray(GREY.astype(np.int32) * 257), GREY),
+        (Image.fromarray(GREY.astype(np.float32) / 255), GREY),
+        (Image.fromarray(COLOUR).quantize(4), COLOUR),
+        (Image.fromarray(COLOUR).convert("RGBA"), COLOUR),
+        (Image.fromarray(GREY).convert("LA"), GREY),
+    ],
+    ids=["L", "RGB", "1", "I;16", "I", "F", "P", "RGBA", "LA"],
+)
+def test_modes(picture, expected):
+    np.testing.assert_array_equal(np.asarray(plain(picture)), expected)
+
+
+@pytest.mark.parametrize("mode", ["CMYK", "YCbCr", "HSV", "LAB"])
+def test_other_colour_spaces_become_rgb(mode):
+    got = (
+        plain(Image.new("RGB", (3, 2), (200, 60, 20)).convert(mode))
+        if mode != "LAB"
+        else plain(Image.new("LAB", (3, 2)))
+    )
+    assert got.mode == "RGB"
+    if mode != "LAB":
+        assert np.abs(np.asarray(got)[0, 0].astype(int) - [200, 60, 20]).max() <= 4
+
+
+def test_transparency_lies_on_white():
+    clear = np.dstack([COLOUR, np.array([[0, 255], [128, 0]], np.uint8)])
+    expected = [[[255, 255, 255], [0, 255, 0]], [[127, 127, 255], [255, 255, 255]]]
+    np.testing.assert_array_equal(np.asarray(plain(Image.fromarray(clear))), expected)
+    np.testing.assert_array_equal(opaque(clear[np.newaxis])[0], expected)
+    two = np.dstack([GREY, np.array([[0, 255], [0, 255]], np.uint8)])
+    np.testing.assert_array_equal(np.asarray(plain(Image.fromarray(two))), [[255, 100], [255, 255]])
+
+
+def test_arrays_and_files_with_alpha_agree():
+    images = pixels(1, 23, 4)
+    file = saved(Image.fromarray(images[0]))
+    np.testing.assert_array_equal(decode(file, 8), square_arrays(opaque(images), 8)[0])
+
+
+@pytest.mark.parametrize(
+    ("picture", "options", "expected"),
+    [
+        (Image.fromarray(GREY), {"transparency": 100}, [[0, 255], [200, 255]]),
+        (
+            Image.fromarray(COLOUR),
+            {"transparency": (255, 0, 0)},
+            [[[255, 255, 255], [0, 255, 0]], [[0, 0, 255], [10, 20, 30]]],
+        ),
+        (Image.new("P", (1, 1)), {"transparency": 0}, [[[255, 255, 255]]]),
+        (Image.new("P", (1, 1)), {"transparency": b"\x00"}, [[[255, 255, 255]]]),
+    ],
+)
+def test_transparent_colours_in_png(picture, options, expected):
+    np.testing.assert_array_equal(decode(saved(picture, **options), None), expected)
+
+
+def test_16_bit_png():
+    deep = np.array([[0, 257 * 100], [257 * 200 + 128, 65535]], np.uint16)
+    np.testing.assert_array_equal(decode(saved(Image.fromarray(deep)), None), [[0, 100], [200, 255]])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            np.array([[0, 70000]], np.int32),
+            "expected 16-bit pixel values in 0 .. 65535, got minimum 0 and maximum 70000",
+        ),
+        (np.array([[-3, 5]], np.int32), "got minimum -3 and maximum 5"),
+        (np.array([[0.0, 255.0]], np.float32), "got minimum 0 and maximum 255"),
+    ],
+)
+def test_refuses_values_in_deep_tiff(values, message):
+    with pytest.raises(DataError, match=message):
+        decode(saved(Image.fromarray(values), "TIFF"), None)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "TIFF", "WEBP"])
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_exif_turns_the_picture(kind, orientation):
+    upright = np.zeros((16, 16, 3), np.uint8)
+    upright[:8, :8] = 255  # a white quarter at the top left
+    turns = {1: 0, 3: 2, 6: 1, 8: 3}[orientation]  # how often the stored picture was turned to the left
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    lossless = {"lossless": True} if kind == "WEBP" else {}
+    file = saved(Image.fromarray(np.rot90(upright, turns)), kind, exif=exif, **lossless)
+    assert np.abs(decode(file, 16).astype(int) - upright).max() < 12
+
+
+def test_jpeg_is_decoded_near_its_size():
+    smooth = np.add.outer(np.arange(400), np.arange(600)).astype(float)
+    image = np.repeat((smooth / smooth.max() * 255).astype(np.uint8)[..., np.newaxis], 3, axis=2)
+    file = saved(Image.fromarray(image), "JPEG", quality=95)
+    whole = square_arrays(np.asarray(Image.open(file))[np.newaxis], 32)[0]
+    assert np.abs(decode(file, 32).astype(int) - whole).max() <= 3
+
+
+def test_first_frame_of_an_animation():
+    frames = [Image.new("L", (4, 4), value) for value in (10, 200)]
+    assert (decode(saved(frames[0], "GIF", save_all=True, append_images=frames[1:]), None).reshape(16, -1) == 10).all()
+
+
+def test_refuses_a_huge_picture_by_its_header():
+    header = bytearray(saved(Image.new("L", (4, 4))).getvalue())
+
+    header[16:24] = struct.pack(">II", 50_000, 50_000)
+    header[29:33] = struct.pack(">I", zlib.crc32(bytes(header[12:29])))
+    with pytest.raises(DataError, match=r"claims more: Image size .2500000000 pixels. exceeds limit .* Shrink it"):
+        decode(io.BytesIO(bytes(header)), 32)
+
+
+def test_formats_that_run_programs_stay_shut():
+
+    with pytest.raises(UnidentifiedImageError):
+        decode(io.BytesIO(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"), 8)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000", "MPO"])
+def test_formats(kind):
+    smooth = np.add.outer(np.arange(16), np.arange(16)).astype(np.uint8) * 8
+    got = decode(saved(Image.fromarray(smooth).convert("RGB"), kind), 16)
+    assert np.abs(got.reshape(16, 16, -1).astype(int) - smooth[..., np.newaxis]).max() < 12
