@@ -373,7 +373,7 @@ def train_from_history(
 
     Args:
         history: open, with images.
-        settings: None = preset `modern` at the history's image size.
+        settings: None = preset `modern`; the image size becomes that of the stored images.
         seed: as for `train_siamese`.
         held_out: dataset names for validation; None = whole groups chosen at random.
         held_out_fraction: share of datasets so chosen.
@@ -388,9 +388,8 @@ def train_from_history(
         DataError: two datasets share fewer than half of those configurations.
         UsageError: as `train_siamese`.
     """
-    if settings is None:
-        modern = preset("modern")
-        settings = replace(modern, spec=replace(modern.spec, image_size=history.stored_size))
+    settings = settings or preset("modern")
+    settings = replace(settings, spec=replace(settings.spec, image_size=history.stored_size))
     names = list(history.names) if names is None else list(names)
     rows = [list(history.names).index(name) for name in names]
     groups = [history.groups[row] for row in rows]
