@@ -17,6 +17,7 @@ from history_store.images import ImageSource
 from history_store.space import natural
 from warmstart.embedding import embed_source
 from warmstart.locations import history_path, model_path
+from warmstart.query import open_query
 from warmstart.session import Memory, load_memory
 from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
 
@@ -154,9 +155,8 @@ def answer(
         raise UsageError(msg)
     groups = (exclude_group,) if isinstance(exclude_group, str) else tuple(exclude_group or ())
     memory.rows_without(groups, None)  # an unknown group is refused before anything of the dataset is read
-    source = open_query(path, images, labels)
+    source, fingerprint = open_query(path, images, labels)
     rows = memory.rows_without(groups, own_name(source, memory))
-    fingerprint = source.fingerprint("listing")
     vector, broken = embed_source(
         source,
         memory.model,
@@ -187,34 +187,6 @@ def answer(
         space_json=memory.space_json,
         notes=tuple(notes),
     )
-
-
-def open_query(path: PathLike | None, images: Any, labels: Any) -> ImageSource:
-    """Open what a caller gave: a path, arrays, or a torch Dataset.
-
-    Raises:
-        UsageError: neither or both of path and images.
-    """
-    from history_store.images import open_arrays, open_images, open_torch_dataset
-
-    if (path is None) == (images is None):
-        msg = (
-            f"suggest: expected either a path or images, got {'neither' if path is None else 'both'}. Give one of them."
-        )
-        raise UsageError(msg)
-    if path is not None:
-        if labels is not None:
-            msg = "suggest: expected labels with images only, got labels beside a path. The path has its own."
-            raise UsageError(msg)
-        return open_images(os.fspath(path))
-    if (
-        labels is None
-        and not hasattr(images, "shape")
-        and hasattr(images, "__getitem__")
-        and hasattr(images, "__len__")
-    ):
-        return open_torch_dataset(images)
-    return open_arrays(images, labels)
 
 
 def own_name(source: ImageSource, memory: Memory) -> str | None:

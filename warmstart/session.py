@@ -75,10 +75,10 @@ def load_memory(history: Path, model: Path, *, device: str = "cpu", threads: int
         ModelMismatchError: the model belongs to another history.
         ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
     """
-    return _memory(history, _state(history), model, _state(model), device, threads)
+    return _memory(history, file_state(history), model, file_state(model), device, threads)
 
 
-def _state(path: Path) -> tuple[int, ...]:
+def file_state(path: Path) -> tuple[int, ...]:
     """Give what changes when a file, or the journal beside it, is written."""
     state: list[int] = []
     for part in (path, path.with_name(path.name + ".journal")):
