@@ -104,7 +104,11 @@ class ArraySource(Source):
 def from_memory(images: ArrayLike, labels: ArrayLike, *, class_names: Sequence[str] | None = None) -> ArraySource:
     """Open pictures in memory; see `history_store.images.open_arrays`."""
     where = "images"
-    array = np.asarray(images)
+    try:
+        array = np.asarray(images)
+    except ValueError as error:
+        msg = f"{where}: expected pictures of one size, got pieces of different shapes. Give one array n x h x w x c, or save them as files in class folders."
+        raise DataError(msg) from error
     check_pixels(array, where)
     labelling = encode_labels(labels, "labels", n=len(array), class_names=class_names)
     return ArraySource(

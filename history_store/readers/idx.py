@@ -95,10 +95,10 @@ def _header(path: Path) -> tuple[tuple[int, ...], int]:
         msg = f"{path}: expected idx type 08 (unsigned bytes), got type {head[2]:02x}. Convert the values to bytes."
         raise DataError(msg)
     offset = 4 + 4 * head[3]
-    shape = tuple(np.frombuffer(head[4:offset], dtype=">u4").tolist())
-    if len(shape) < head[3]:
+    if len(head) < offset:
         msg = f"{path}: expected a header of {offset} bytes, got {len(head)}. The file is truncated: download it again."
         raise DataError(msg)
+    shape = tuple(np.frombuffer(head[4:offset], dtype=">u4").tolist())
     if path.suffix.lower() != ".gz":
         _check_length(path, path.stat().st_size, shape, offset)
     return shape, offset
