@@ -38,8 +38,16 @@ def open_query(path: str | os.PathLike[str] | None, images: Any, labels: Any) ->
     file, separator, _ = text.rpartition("::")
     if separator or text.startswith("sklearn:"):  # one file whose state tells all, or none that could change
         return _opened(text, file_state(Path(file)) if separator else ())
-    source = open_images(text)
+    source = open_path(text)
     return source, _fingerprint(source)
+
+
+def open_path(path: str) -> ImageSource:
+    """Open a path in any layout, those that `training` knows how to obtain among them; raises as `open_images`."""
+    if path.startswith("torchvision:"):
+        import training.sources  # noqa: F401  registers the scheme
+
+    return open_images(path)
 
 
 @lru_cache(maxsize=4)

@@ -38,13 +38,13 @@ def add(
 ) -> None:
     """Add a dataset: its record, its parts, its images."""
     from history_store.history import History
-    from history_store.images import open_images
     from warmstart.contribution import add_source
     from warmstart.locations import history_path
+    from warmstart.query import open_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
-    source = open_images(dataset)
+    source = open_path(dataset)
     with History.open(path, write=True) as opened:
         info, broken = add_source(
             opened,

@@ -1,0 +1,116 @@
+"""Every fenced console and python example in README.md and docs/*.md runs."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+
+from warmstart.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHIPPED = ROOT / "warmstart" / "defaults"
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+INSTALL = "python3 -m venv "
+"""How a line begins that installs the product: the check in a bare environment runs it, this one runs inside an installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One fenced example."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page):
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
+        for match in FENCE.finditer(text)
+        if match[1] in ("console", "python")
+    ]
+
+
+def commands(block):
+    """Give the commands of a console block: its lines, or those after ``$`` where it shows output too."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    shown = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    return [line for line in shown or lines if line.strip() and not line.startswith(("#", INSTALL))]
+
+
+def run_command(command, cli):
+    """Run a command here where it is one of ours alone, else in bash."""
+    if command.startswith("warmstart ") and not re.search(r"[|<>;&$]", command):
+        run = cli(*shlex.split(command, comments=True)[1:])
+        assert run.code == 0, f"{command}: {run.err}"
+        return run.out
+    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+def words(text):
+    """Give what must stay when figures move: the words of a text without its numbers."""
+    return [word for word in re.findall(r"[^\s─│]+", text) if not re.search(r"\d", word) and word.strip("-.,")]
+
+
+@pytest.fixture
+def files(tiny, monkeypatch, tmp_path):
+    """Run in an empty folder, on the shipped history and model or, until there are any, on the tiny ones."""
+    monkeypatch.chdir(tmp_path)
+    shipped = all((SHIPPED / name).is_file() for name in ("history.h5", "model.safetensors"))
+    if not shipped:
+        monkeypatch.setenv("WARMSTART_HISTORY", str(tiny.history))
+        monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
+    return shipped
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_examples_run(page, files, cli):
+    names = {"__name__": "example"}
+    for block in blocks(page):
+        where = f"{page.name}:{block.line}"
+        if block.language == "python":
+            exec(compile(block.text, where, "exec"), names)
+            continue
+        shown = "".join(run_command(command, cli) for command in commands(block))
+        output = [line for line in block.text.splitlines() if not line.startswith("$ ")]
+        if files and "$ " in block.text and output:
+            assert words("\n".join(output)) == words(shown), f"{where} shows other output"
+
+
+def test_the_command_page_names_every_command_and_option():
+    page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+
+    def check(group, path):
+        for name, command in group.commands.items():
+            if hasattr(command, "commands"):
+                check(command, (*path, name))
+                continue
+            assert re.search(rf"(`|## |history ){name}\b", page), f"{path} {name} is not in docs/cli.md"
+            for param in command.params:
+                assert any(
+                    f"`{option}" in page or f"/`{option}" in page for option in param.opts if option.startswith("-")
+                ) or (param.param_type_name == "argument"), f"{name}: {param.opts} is not in docs/cli.md"
+
+    check(typer.main.get_command(app), ())
+
+
+def test_the_pages_that_the_readme_names_are_there():
+    links = re.findall(r"\]\(((?:docs/)?[\w-]+\.md)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [link for link in links if not (ROOT / link).is_file()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_example_needs_data_of_this_place(page):
+    assert not any("shared/" in block.text or "/work/" in block.text for block in blocks(page))
