@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from history_store.errors import UsageError
 from history_store.manifest import Manifest
 from history_store.records import Config, Evaluation, Status
-from history_store.shards import write_shards
+from history_store.shards import create_shards, merge_shards, read_shards, write_shards
 from history_store.space import load_space, sobol_configs
 from training.budget import COMPACT, Budget
 from training.enrol import enrol
@@ -114,7 +114,8 @@ def collect(
         executor: where cells run; None = processes of this machine.
         time_budget: no cell is begun after so long; seconds or a text like ``3h``, ``90m``.
         cell_timeout: seconds after which a run is given up.
-        shards: folder that gets the evaluations as text after each finished block and at the end.
+        shards: folder of text shards: what it holds is taken into the history first, and what was measured is written
+            there after each finished block and at the end.
         progress: called at the start and after every cell.
 
     Returns: what was done.
@@ -138,6 +139,8 @@ def collect(
     if executor is None:
         # The network gives up by itself; the wall clock is for a process that hangs, on a machine that is busy.
         executor = LocalExecutor(workers, limit_s=60 + 10 * cell_timeout)
+    if shards is not None:
+        _take_shards(history, Path(shards), budget, seed)
     names = enrol(history, manifests, root=root, download=download, fractions=fractions)
     plan = [plan_block(names, shared, block, seed=seed, replicates=replicates) for block in block_ranges]
     ledger = _Ledger(history, plan, workers=workers, progress=progress)
@@ -152,19 +155,12 @@ def collect(
                 history.add_configs(shared[: block.stop])
                 yield cell
 
-    def write_shards_now() -> None:
+    def save() -> None:
         if shards is not None:
             write_shards(history, shards, budget=asdict(budget), seed=seed)
 
-    try:
-        with contextlib.closing(executor.run(measure, tasks())) as results:
-            for done in results:
-                if ledger.write(done, origin):
-                    write_shards_now()
-    except KeyboardInterrupt:
-        write_shards_now()
-        raise
-    write_shards_now()
+    with contextlib.closing(executor.run(measure, tasks())) as results:
+        _work_off(results, ledger, origin, save)
     return ledger.report(names, time.monotonic() - started)
 
 
@@ -255,6 +251,27 @@ class _Ledger:
         if self.progress is not None:
             left_s = seconds_left(self.durations, self.todo.values(), workers=self.workers)
             self.progress(Progress(self.total - len(self.todo), self.total, left_s, latest))
+
+
+def _work_off(results: Iterator[Done[Cell, Measured]], ledger: _Ledger, origin: str, save: Callable[[], None]) -> None:
+    """Write results as they come; save after each block, at the end and at Ctrl-C."""
+    try:
+        for done in results:
+            if ledger.write(done, origin):
+                save()
+    except KeyboardInterrupt:
+        save()
+        raise
+    save()
+
+
+def _take_shards(history: History, folder: Path, budget: Budget, seed: int) -> None:
+    """Start a folder of shards, or take what an earlier sitting left in it; another collection's is refused."""
+    create_shards(
+        folder, history.space_json, configs=(), budget=asdict(budget), seed=seed, stored_size=history.stored_size
+    )
+    history.add_configs(read_shards(folder).configs)
+    merge_shards(history, folder)
 
 
 def _check_budget(history: History, origin: str) -> None:

@@ -16,6 +16,7 @@ from history_store.manifest import Manifest, Obtain
 from history_store.records import Evaluation, Status
 from history_store.response import target_distance
 from history_store.space import dump_space, sobol_configs, target_space
+from training.budget import Budget
 from training.cells import cell_seed
 from training.collect import Progress, collect
 from training.enrol import rebuild
@@ -305,10 +306,7 @@ def test_shards_and_sources_rebuild_the_history(tmp_path: Path) -> None:
 
     def sitting(path: Path, configs: int) -> History:
         """Go on where the shards are, on a machine that has nothing else but the sources."""
-        if shards.exists():
-            history = rebuild(shards, path, manifests, root=tmp_path)
-        else:
-            history = History.create(path, dump_space(target_space()), stored_size=8)
+        history = History.create(path, dump_space(target_space()), stored_size=8)
         here = Here(pretend, lose=lambda cell: Lost.DIED if cell.index == 1 else None)
         collect(
             history,
@@ -324,10 +322,12 @@ def test_shards_and_sources_rebuild_the_history(tmp_path: Path) -> None:
 
     with sitting(tmp_path / "one.h5", 4) as one:
         assert one.names == ("alpha@50", "alpha", "beta@50", "beta")
+        first = one.n_evaluations
     with (
         sitting(tmp_path / "two.h5", 18) as two,
         rebuild(shards, tmp_path / "three.h5", manifests, root=tmp_path) as three,
     ):
+        assert (first, two.n_evaluations) == (16, 72)
         rows = [three.names.index(name) for name in two.names]
         assert three.configs == two.configs
         np.testing.assert_array_equal(three.errors[rows], two.errors)
@@ -336,6 +336,22 @@ def test_shards_and_sources_rebuild_the_history(tmp_path: Path) -> None:
             assert sorted(map(repr, three.evaluations(name))) == sorted(map(repr, two.evaluations(name)))
             np.testing.assert_array_equal(three.images(name).array, two.images(name).array)
             np.testing.assert_array_equal(three.images(name).split, two.images(name).split)
+
+
+def test_refuses_the_shards_of_another_collection(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=2, budget=TINY, executor=Here(pretend), shards=tmp_path / "shards")
+    for options, what in (({"seed": 1}, "seed"), ({"budget": Budget("tiny", updates=3)}, "budget")):
+        with tiny_history(tmp_path / f"{what}.h5") as history:
+            with pytest.raises(DataError, match=f"expected the same collection, got another {what}"):
+                collect(
+                    history,
+                    configs=2,
+                    executor=Here(pretend),
+                    shards=tmp_path / "shards",
+                    **{"budget": TINY, **options},
+                )
+            assert history.n_evaluations == 0
 
 
 @pytest.mark.timeout(120)
