@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
+import struct
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,3 +67,13 @@ def save_cifar(path: Path, images: Pixels, labels: NDArray[np.int64], *, coarse:
         columns.insert(0, np.zeros((len(images), 1), np.uint8))
     path.write_bytes(np.concatenate(columns, axis=1).tobytes())
     return path
+
+
+def huge_png() -> bytes:
+    """Make a small PNG whose header claims 50,000 x 50,000 pixels."""
+    buffer = io.BytesIO()
+    Image.new("L", (4, 4)).save(buffer, "PNG")
+    data = bytearray(buffer.getvalue())
+    data[16:24] = struct.pack(">II", 50_000, 50_000)
+    data[29:33] = struct.pack(">I", zlib.crc32(bytes(data[12:29])))
+    return bytes(data)

@@ -77,7 +77,7 @@ def list_folder(root: str) -> Listing:
     where = printable(root)
     if not any(found.pictures.values()):
         raise DataError(_no_pictures(found, where))
-    splits = _split_folders(found)
+    splits = _split_folders(found, where)
     depth = 1 if splits else 0
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     left_out: dict[str, int] = {}
@@ -143,11 +143,15 @@ def _dangles(entry: os.DirEntry[str]) -> bool:
     return entry.is_symlink() and not os.path.exists(entry.path)  # noqa: PTH110
 
 
-def _split_folders(found: Found) -> dict[str, str]:
+def _split_folders(found: Found, where: str) -> dict[str, str]:
     """Decide which top folders are splits; empty where they are classes.
 
-    They are splits when all of them that hold pictures spell one; or, beside other folders, when a training and
-    another split share a class. Otherwise a class called "train" stays a class.
+    They are splits when all of them that hold pictures spell one; or, beside other folders or with words before
+    the spelling (``seg_train``), when a training and another split share a class. Otherwise a class called "train"
+    stays a class.
+
+    Raises:
+        LabelError: when folders look like splits but share no class.
     """
     classes: dict[str, set[str]] = defaultdict(set)
     for folder, names in found.pictures.items():
@@ -155,12 +159,17 @@ def _split_folders(found: Found) -> dict[str, str]:
             top, *below = folder.split("/")
             classes[top].update(below[:1])
     spelled = {top: split for top in classes if (split := split_of(top)) is not None}
-    deep = {top: split for top, split in spelled.items() if classes[top]}
     if len(spelled) == len(classes):
         return spelled
-    train = set().union(*(classes[top] for top, split in deep.items() if split == "train"))
-    others = set().union(*(classes[top] for top, split in deep.items() if split != "train"))
-    return spelled if train & others else {}
+    loose = {top: split for top in classes if (split := split_of(re.split(r"[\s._-]+", top)[-1])) is not None} | spelled
+    train = [top for top, split in loose.items() if split == "train"]
+    others = [top for top, split in loose.items() if split != "train"]
+    if any(classes[one] & classes[other] for one in train for other in others):
+        return loose
+    if train and others:
+        msg = f"{where}: expected splits that share classes (train/class, test/class), or classes, got {printable(train[0])}/ and {printable(others[0])}/ without a class in common. Put the class folders right into the splits, or rename what is no split."
+        raise LabelError(msg)
+    return {}
 
 
 def _arrange(groups: Mapping[tuple[str, str], Sequence[str]], *, has_splits: bool) -> Listing:

@@ -139,6 +139,13 @@ def test_row_hashes_see_every_byte():
     assert len(seen) == 180
 
 
+def test_many_rows_add_up_without_a_warning():
+    images = pixels(5000, 8, 1)
+    assert open_arrays(images, np.arange(5000) % 3).fingerprint("listing") == open_arrays(
+        images[::-1], (np.arange(5000) % 3)[::-1]
+    ).fingerprint("listing")
+
+
 def test_rows_do_not_depend_on_blocks():
     images, labels = pixels(24, 5), classes()
     whole = row_fingerprint("content", [(24, lambda rows: images[rows])], labels, ["0", "1", "2"])

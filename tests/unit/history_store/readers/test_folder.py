@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from layouts import classes, pixels, save_folder, save_picture
+from layouts import classes, huge_png, pixels, save_folder, save_picture
 from PIL import Image
 
 from history_store.errors import BrokenImagesError, DataError, LabelError, UsageError
@@ -109,6 +109,31 @@ def test_a_class_may_be_called_like_a_split(tree, names):
     assert set(listing.class_names) == {name.split("/")[0] for name in names}
 
 
+def test_words_before_the_spelling(tree):
+    listing = list_folder(tree("seg_train/a/1.png", "seg_train/b/1.png", "seg_test/a/1.png"))
+    assert listing.class_names == ("a", "b")
+    assert {name: rows.tolist() for name, rows in listing.splits.items()} == {"train": [0, 1], "test": [2]}
+
+
+def test_vehicles(tree):
+    assert list_folder(tree("freight_train/1.png", "steam_train/1.png")).class_names == ("freight_train", "steam_train")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("seg_train/seg_train/a/1.png", "seg_test/seg_test/a/1.png", "seg_pred/1.png"),
+        ("train/a/1.png", "train/b/1.png", "test/1.png", "extra/1.png"),
+    ],
+)
+def test_splits_without_a_common_class_are_not_guessed_at(tree, names):
+    with pytest.raises(
+        LabelError,
+        match=r"expected splits that share classes .*, got (seg_)?train/ and (seg_)?test/ without a class in common",
+    ):
+        list_folder(tree(*names))
+
+
 def test_other_folders_beside_splits_are_named(tree):
     where = tree("train/a/1.png", "train/b/1.png", "test/a/1.png", "extra/a/1.png", "extra/a/2.png")
     with pytest.warns(DatasetWarning, match=r"left out 2 pictures in extra/a/ outside every class folder"):
@@ -207,7 +232,7 @@ def dangling(path):
 
 
 def huge(path):
-    Image.new("1", (20_000, 10_000)).save(path, "PNG")
+    path.write_bytes(huge_png())
 
 
 def floats(path):
