@@ -26,7 +26,8 @@ from training.enrol import enrol, part_name, rebuild, restore_images
 from training.sources import data_folder, open_manifest, open_torchvision
 from training.torchvision_parts import one_label_each, voc_labels
 
-SHARED = Path(__file__).resolve().parents[4] / "shared" / "datasets"
+ROOT = Path(__file__).resolve().parents[3]
+SHARED = ROOT.parent / "shared" / "datasets"
 
 
 @pytest.fixture
@@ -207,7 +208,7 @@ def test_data_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the source datasets are not beside the repository")
 def test_shipped_fingerprints_are_those_of_the_sources() -> None:
-    for each in load_manifests(SHARED.parents[1] / "main" / "data_manifests"):
+    for each in load_manifests(ROOT / "data_manifests"):
         if each.obtain.kind == "file" and each.name in ("usps", "semeion", "gtsrb"):
             assert open_manifest(each, root=SHARED).fingerprint("content") == each.fingerprint
 

@@ -1,6 +1,7 @@
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,7 +150,7 @@ def test_seed_decides() -> None:
 
 def test_same_seed_same_result_in_another_process() -> None:
     code = (
-        "import sys; sys.path.insert(0, 'tests/unit/training')\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "from test_target import *\n"
         "torch.set_num_threads(1)\n"
         "print(train_target(tiny_data(60, 16, 5), CONFIG, TINY, seed=3).curve)"
