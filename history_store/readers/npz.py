@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import tokenize
 import warnings
 import zipfile
 import zlib
@@ -26,7 +27,10 @@ LABELS_KEYS = ("labels", "label", "y", "targets", "target")
 NAMES_KEYS = ("class_names", "classes", "label_names", "names")
 _T = TypeVar("_T")
 _GLUED = re.compile(r"^([xy])(train|val|valid|test)$")
-_DAMAGE = (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError)
+# numpy parses an array's header as Python source
+_BAD_HEADER = (ValueError, TypeError, SyntaxError, tokenize.TokenError, OverflowError, MemoryError)
+_BAD_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, KeyError, RuntimeError)
+_DAMAGE = (OSError, EOFError, *_BAD_HEADER, *_BAD_ZIP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """Files that are no dataset, or damaged ones: idx, CIFAR, npz, npy, histories, names."""
 
 import gzip
-import io
 import zipfile
 
 import numpy as np
@@ -434,22 +433,49 @@ def test_a_set_that_was_not_fetched(monkeypatch, tmp_path):
     )
 
 
-@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_no_damage_to_any_byte_escapes_the_tree_of_errors(tmp_path, save):
+def as_npy(folder):
+    np.save(folder / "images.npy", COLOUR[:4, :4, :4])
+    np.save(folder / "labels.npy", [0, 1, 0, 1])
+    return folder
+
+
+def as_npz(folder):
+    np.savez(folder / "set.npz", images=COLOUR[:4, :4, :4], labels=[0, 1, 0, 1])
+    return folder / "set.npz"
+
+
+def as_compressed_npz(folder):
+    np.savez_compressed(folder / "set.npz", images=COLOUR[:4, :4, :4], labels=[0, 1, 0, 1])
+    return folder / "set.npz"
+
+
+def as_idx(folder):
+    return save_mnist(folder, GREY[:4, :4, :4], np.arange(4) % 2)
+
+
+def as_idx_gz(folder):
+    return save_mnist(folder, GREY[:4, :4, :4], np.arange(4) % 2, ending=".gz")
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("layout", [as_npy, as_npz, as_compressed_npz, as_idx, as_idx_gz])
+def test_no_damage_to_any_byte_escapes_the_tree_of_errors(tmp_path, layout):
     rng = np.random.default_rng(0)
-    buffer = io.BytesIO()
-    save(buffer, images=COLOUR[:4, :4, :4], labels=[0, 1, 0, 1])
-    good = buffer.getvalue()
-    for _ in range(150):
-        data = bytearray(good)
-        for place in rng.integers(0, len(good), 3):
-            data[place] = rng.integers(256)
-        (tmp_path / "set.npz").write_bytes(data)
+    path = layout(tmp_path)
+    good = {file: file.read_bytes() for file in sorted(tmp_path.iterdir())}
+    refusals = 0
+    for _ in range(120):
+        for file, content in good.items():
+            data = bytearray(content)
+            for place in rng.integers(0, len(data), 2):
+                data[place] = rng.integers(256)
+            file.write_bytes(data)
         try:
-            source = open_images(tmp_path / "set.npz")
+            source = open_images(path)
             source.read(range(len(source)))
         except WarmstartError:
-            pass
+            refusals += 1
+    assert refusals
 
 
 def test_pictures_beside_a_single_file(tmp_path):
