@@ -313,6 +313,7 @@ class History(Snapshot):
         self._check_open()
         check_writer(self._lock, self.path)
         if self._stale:
+            self._writer().recover()
             self._load()
         return self._content
 

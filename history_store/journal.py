@@ -4,6 +4,7 @@ A line is `crc32 SP json LF`, the checksum eight hexadecimal digits over the JSO
 journal it is. As every line is synced before the next is written, only the last one can be torn.
 """
 
+import contextlib
 import json
 import os
 import zlib
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from history_store import durable
-from history_store.errors import HistoryDamagedError, HistoryVersionError, StorageError
+from history_store.errors import HistoryDamagedError, HistoryVersionError
 
 VERSION = 1
 
@@ -108,6 +109,7 @@ class JournalWriter:
         self.path = path
         self.lines = lines
         self.size = size
+        self.uncut = False
         self._fd = durable.open_append(path)
         try:
             if os.fstat(self._fd).st_size != size:
@@ -135,23 +137,29 @@ class JournalWriter:
             os.close(self._fd)
             self._fd = -1
 
+    def recover(self) -> None:
+        """Cut off what a failed write has left, if that could not be done at once.
+
+        Raises:
+            OSError: it still cannot.
+        """
+        if self.uncut:
+            durable.truncate(self._fd, self.size, self.path)
+            durable.sync(self._fd, self.path)
+            self.uncut = False
+
     def _write(self, data: bytes) -> None:
+        self.recover()
+        self.uncut = True
         try:
             durable.write(self._fd, data, self.path)
             durable.sync(self._fd, self.path)
         except BaseException:
-            self._cut_back()
+            with contextlib.suppress(OSError):
+                self.recover()
             raise
         self.size += len(data)
-
-    def _cut_back(self) -> None:
-        try:
-            durable.truncate(self._fd, self.size, self.path)
-            durable.sync(self._fd, self.path)
-        except OSError as error:
-            self.close()
-            msg = f"{self.path}: expected to undo a failed write, got: {error}. Open the history again before the next one."
-            raise StorageError(msg) from error
+        self.uncut = False
 
 
 def line(text: str) -> bytes:

@@ -157,8 +157,6 @@ def check_file(file: h5py.File, where: str) -> Iterator[tuple[str, str]]:
 def open_file(path: Path) -> h5py.File:
     """Open the HDF5 file of a history for reading and check that it is one.
 
-    No HDF5 lock is taken: files are replaced, never written in place.
-
     Raises:
         MissingPathError: nothing there.
         UsageError: a folder.
@@ -190,7 +188,14 @@ def open_file(path: Path) -> h5py.File:
         msg = f"{where}: expected a history, got {got}. {hint(where)}"
         raise HistoryDamagedError(msg)
     with damage(path):
-        file = h5py.File(path, "r", locking=False)
+        try:
+            file = h5py.File(path, "r")
+        except OSError as error:
+            if "lock" not in str(error):
+                raise
+            file = h5py.File(
+                path, "r", locking=False
+            )  # where the file system has no locks; files are never written in place
         try:
             _check_whole(file, where)
             version(file, "history", where)

@@ -23,7 +23,7 @@ from history_store.records import DatasetInfo, Evaluation, Value
 from history_store.stored_images import StoredImages, map_file, map_images
 from history_store.table import EvaluationTable
 
-_TRIES = 50
+_TRIES = 5
 
 
 class Snapshot:
@@ -216,32 +216,30 @@ class Snapshot:
     def _load(self) -> tuple[int, journal.JournalText]:
         """Read file and journal as one consistent state, again where a writer came between; returns what was read of each."""
         log = beside(self._real, ".journal")
-        for attempt in range(_TRIES):
+        gaps = 0
+        while True:
             file = open_file(self._real)
             try:
                 content = read_content(file, str(self._real))
                 serial = content.serial
                 text = journal.load(log)
-                if not _is_at(file, self._real):
-                    file.close()
-                    continue
-                journal.check(text, content.id, log, hint(str(self._real)))
-                missing = text.after(content.serial)
-                if [op["serial"] for op in missing] == list(
-                    range(content.serial + 1, content.serial + 1 + len(missing))
-                ):
-                    with damage(log):
-                        for operation in missing:
-                            content.apply(operation)
-                    break
-                file.close()
-                time.sleep(0.001 * attempt)
+                if _is_at(file, self._real):
+                    journal.check(text, content.id, log, hint(str(self._real)))
+                    missing = text.after(serial)
+                    if [op["serial"] for op in missing] == list(range(serial + 1, serial + 1 + len(missing))):
+                        with damage(log):
+                            for operation in missing:
+                                content.apply(operation)
+                        break
+                    gaps += 1
             except BaseException:
                 file.close()
                 raise
-        else:
-            msg = f"{log}: expected operations from number {content.serial + 1} on, got a gap. {hint(str(self._real))}"
-            raise HistoryDamagedError(msg)
+            file.close()
+            if gaps == _TRIES:
+                msg = f"{log}: expected operations from number {serial + 1} on, got a gap. {hint(str(self._real))}"
+                raise HistoryDamagedError(msg)
+            time.sleep(0.01 if gaps else 0)
         if self._file is not None:
             self._file.close()
         self._file, self._content = file, content

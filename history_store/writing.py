@@ -50,6 +50,12 @@ class Files:
             self._writer.append(line)
             self.journal_lines = self._writer.lines
 
+    def recover(self) -> None:
+        """Undo a failed write that could not be undone at once; to be called before the journal is read again."""
+        if self._writer is not None:
+            with durable.storage_errors(self.path):
+                self._writer.recover()
+
     @contextlib.contextmanager
     def replacing(self, *, keep_backup: bool) -> Iterator[Path]:
         """Give the path of a temporary file, which takes the place of the history at the end.

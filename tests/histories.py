@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+
 from history_store.history import History
 from history_store.images import ImageSet
 from history_store.records import DatasetInfo, Evaluation, Status, Value

@@ -10,6 +10,7 @@ from pathlib import Path
 import histories
 import numpy as np
 import pytest
+
 from history_store.errors import DataError, HistoryReadOnlyError, UsageError
 from history_store.exchange import export_history, import_evaluations, import_history
 from history_store.history import History
@@ -209,7 +210,7 @@ def test_a_reader_sees_a_snapshot_until_it_refreshes(history: History) -> None:
         assert other.refresh()
         assert other.n_evaluations == len(histories.runs()) + 1
         assert not other.refresh()
-        with pytest.raises(HistoryReadOnlyError, match="opened for reading. Open it with write=True"):
+        with pytest.raises(HistoryReadOnlyError, match=r"opened for reading\. Open it with write=True"):
             other.append(histories.runs()[0])
 
 

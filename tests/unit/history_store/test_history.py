@@ -1,0 +1,620 @@
+"""Opening, writing, refusing: what the contract suite does not reach."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import h5py
+import histories
+import numpy as np
+import pytest
+
+from history_store import durable
+from history_store import history as history_module
+from history_store.errors import (
+    DataError,
+    HistoryDamagedError,
+    HistoryReadOnlyError,
+    HistoryVersionError,
+    ImagesMissingError,
+    MissingPathError,
+    StorageError,
+    StorageFullError,
+    UsageError,
+)
+from history_store.history import History
+from history_store.images import ImageSet
+from history_store.layout import set_text
+from history_store.records import Evaluation
+from history_store.verify import upgrade, verify
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with histories.filled(tmp_path / "h.h5"):
+        return tmp_path / "h.h5"
+
+
+@pytest.fixture
+def history(path: Path) -> Iterator[History]:
+    with History.open(path, write=True) as history:
+        yield history
+
+
+def one(seed: int = 42) -> Evaluation:
+    return Evaluation("digits", histories.configs(1)[0], 0.5, seed=seed)
+
+
+class TestCreate:
+    def test_it_refuses_what_is_there(self, path: Path) -> None:
+        before = path.read_bytes()
+        with pytest.raises(UsageError, match=r"expected nothing there yet, got h\.h5\. Choose another path"):
+            History.create(path, histories.space_json())
+        assert path.read_bytes() == before
+
+    def test_it_refuses_what_an_earlier_history_left(self, path: Path) -> None:
+        path.unlink()
+        with pytest.raises(UsageError, match=r"got h\.h5\.journal|got h\.h5\.bak"):
+            History.create(path, histories.space_json())
+
+    def test_a_missing_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(MissingPathError, match=r"expected a path in an existing folder, got .*none"):
+            History.create(tmp_path / "none" / "h.h5", histories.space_json())
+
+    def test_a_folder_of_that_name(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="expected the name of a file, got a folder"):
+            History.create(tmp_path, histories.space_json())
+
+    @pytest.mark.parametrize("text", ["", "{}", "[1", '{"hyperparameters": 3}'])
+    def test_no_space(self, tmp_path: Path, text: str) -> None:
+        with pytest.raises(DataError, match="expected ConfigSpace JSON"):
+            History.create(tmp_path / "h.h5", text, configs=histories.configs(1))
+        assert not (tmp_path / "h.h5").exists()
+
+    def test_configurations_twice_or_outside_the_space(self, tmp_path: Path) -> None:
+        a, b = histories.configs(2)
+        with pytest.raises(DataError, match="expected distinct configurations, got 1 a second time"):
+            History.create(tmp_path / "h.h5", histories.space_json(), configs=[a, b, dict(a)])
+        with pytest.raises(DataError, match=r"expected one that the space .* allows"):
+            History.create(tmp_path / "h.h5", histories.space_json(), configs=[{"layers": 3}])
+
+    def test_a_size_of_nothing(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="expected a stored size of at least 1 pixel, got stored_size=0"):
+            History.create(tmp_path / "h.h5", histories.space_json(), stored_size=0)
+
+    def test_a_new_one_is_empty(self, tmp_path: Path) -> None:
+        with History.create(tmp_path / "h.h5", histories.space_json(), notes={"a": "ü"}) as history:
+            assert (history.names, history.configs, history.n_evaluations, history.revision) == ((), (), 0, 0)
+            assert history.errors.shape == (0, 0)
+            assert history.evaluations() == ()
+            assert history.notes == {"a": "ü"}
+            assert len(history.id) == 32
+            assert history.space_json == histories.space_json()
+        assert verify(tmp_path / "h.h5").ok
+
+
+class TestOpen:
+    def test_nothing_there(self, tmp_path: Path) -> None:
+        for write in (False, True):
+            with pytest.raises(MissingPathError, match=r"none\.h5: expected a history file, got nothing there"):
+                History.open(tmp_path / "none.h5", write=write)
+        assert not list(tmp_path.iterdir())
+
+    def test_only_the_backup_is_left(self, path: Path) -> None:
+        path.unlink()
+        with pytest.raises(MissingPathError, match=r"`warmstart history verify --restore .*` brings it back"):
+            History.open(path)
+
+    @pytest.mark.parametrize(
+        ("data", "got"),
+        [(b"", "an empty file"), (b"text " * 99, "not HDF5"), (b"\x89HDF\r\n\x1a\n" + bytes(99), "a damaged one")],
+    )
+    @pytest.mark.parametrize("write", [False, True])
+    def test_no_history(self, tmp_path: Path, data: bytes, got: str, write: bool) -> None:
+        path = tmp_path / "x.h5"
+        path.write_bytes(data)
+        with pytest.raises(HistoryDamagedError, match=f"{got}.*There is no backup"):
+            History.open(path, write=write)
+        assert path.read_bytes() == data
+
+    def test_a_folder(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="expected a history file, got a folder"):
+            History.open(tmp_path)
+
+    def test_another_hdf5_file(self, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            file["x"] = 1
+        with pytest.raises(HistoryDamagedError, match="with format 'warmstart-history', got None"):
+            History.open(tmp_path / "x.h5")
+
+    @pytest.mark.parametrize("write", [False, True])
+    @pytest.mark.parametrize("share", [0.2, 0.5, 0.9, 0.9999])
+    def test_a_truncated_file_is_named_and_left_alone(self, path: Path, write: bool, share: float) -> None:
+        data = path.read_bytes()
+        path.write_bytes(data[: int(len(data) * share)])
+        files = {p: p.read_bytes() for p in path.parent.iterdir()}
+        message = (
+            r"expected .*(truncated|damaged).*h\.h5\.bak: `warmstart history verify --restore .*h\.h5` brings it back"
+        )
+        with pytest.raises(HistoryDamagedError, match=message):
+            History.open(path, write=write)
+        assert {p: p.read_bytes() for p in path.parent.iterdir() if p.suffix != ".lock"} == {
+            p: data for p, data in files.items() if p.suffix != ".lock"
+        }
+
+    @pytest.mark.parametrize("place", ["/", "/evaluations", "/evaluations/error", "/space", "/datasets"])
+    def test_a_newer_version(self, path: Path, place: str) -> None:
+        with h5py.File(path, "r+") as file:
+            del file[place].attrs["encoding-version"]
+            set_text(file[place], "encoding-version", "2")
+        before = path.read_bytes()
+        for write in (False, True):
+            with pytest.raises(
+                HistoryVersionError, match=r'expected encoding-version "1", got "2"\. Upgrade warmstart'
+            ):
+                History.open(path, write=write)
+        assert path.read_bytes() == before
+        assert not verify(path).ok
+
+    def test_a_newer_journal(self, path: Path) -> None:
+        log = path.with_name("h.h5.journal")
+        from history_store.journal import line
+
+        log.write_bytes(line('{"journal": 2, "history": "?"}'))
+        with pytest.raises(HistoryVersionError, match='expected journal version "1", got "2"'):
+            History.open(path)
+
+    def test_a_journal_of_another_history(self, path: Path, tmp_path: Path) -> None:
+        with histories.filled(tmp_path / "other.h5"):
+            pass
+        shutil.copy(tmp_path / "other.h5.journal", path.with_name("h.h5.journal"))
+        with pytest.raises(HistoryDamagedError, match=r"expected the journal of history .*, got that of"):
+            History.open(path)
+
+    def test_a_gap_between_file_and_journal(self, path: Path, history: History) -> None:
+        old = path.read_bytes()
+        history.compact()
+        history.append(one())
+        history.close()
+        path.write_bytes(old)
+        with pytest.raises(HistoryDamagedError, match="expected operations from number 1 on, got a gap"):
+            History.open(path)
+        assert any("gap" in problem.what for problem in verify(path).problems)
+
+    def test_through_a_link(self, path: Path, tmp_path: Path) -> None:
+        link = tmp_path / "elsewhere" / "link.h5"
+        link.parent.mkdir()
+        link.symlink_to(path)
+        with History.open(link, write=True) as history:
+            history.append(one())
+            history.compact()
+        assert link.is_symlink()
+        assert not list(tmp_path.glob("elsewhere/*.bak"))
+        with History.open(path) as history:
+            assert history.n_evaluations == len(histories.runs()) + 1
+
+    def test_a_closed_one(self, history: History) -> None:
+        assert history.writable
+        history.close()
+        history.close()
+        assert not history.writable
+        with pytest.raises(UsageError, match="expected an open history, got a closed one"):
+            history.append(one())
+        assert history.n_evaluations == len(histories.runs())
+
+    def test_reading_is_quick_and_needs_little(self, tmp_path: Path) -> None:
+        path = tmp_path / "h.h5"
+        rng = np.random.default_rng(0)
+        names = [f"d{i}" for i in range(62)]
+        runs = [
+            Evaluation(n, c, float(rng.random()), seed=s, curve=tuple((k, 0.5) for k in range(20)))
+            for n in names
+            for c in histories.configs(16)
+            for s in range(4)
+        ]
+        with History.create(path, histories.space_json()) as history:
+            history.extend(runs, datasets=[histories.info(name) for name in names])
+        code = (
+            "import sys, time; from history_store.history import History; times = []\n"
+            "for _ in range(7):\n"
+            "    start = time.process_time(); h = History.open(sys.argv[1]); h.errors; h.configs_unit; h.groups\n"
+            "    times.append(time.process_time() - start)\n"
+            "slow = {'ConfigSpace', 'pandas', 'scipy', 'torch', 'pyarrow', 'sklearn'} & set(sys.modules)\n"
+            "print(min(times), *slow)"
+        )
+        out = subprocess.run(
+            [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, cwd=Path.cwd()
+        ).stdout.split()
+        assert out[1:] == []
+        assert float(out[0]) < 0.02  # 4 to 6 ms
+
+
+class TestReadOnly:
+    @pytest.mark.parametrize("what", ["file", "folder"])
+    def test_write_bits_count(self, path: Path, what: str) -> None:
+        place = path if what == "file" else path.parent
+        place.chmod(0o444 if what == "file" else 0o555)
+        try:
+            with pytest.raises(
+                HistoryReadOnlyError, match=f"expected a {what} that may be written, got a read-only one"
+            ):
+                History.open(path, write=True)
+            with History.open(path) as history:
+                assert history.n_evaluations == len(histories.runs())
+        finally:
+            place.chmod(0o644 if what == "file" else 0o755)
+
+    def test_creating_in_a_read_only_folder(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o555)
+        try:
+            with pytest.raises(HistoryReadOnlyError, match="expected a folder that may be written"):
+                History.create(tmp_path / "h.h5", histories.space_json())
+        finally:
+            tmp_path.chmod(0o755)
+
+    @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES])
+    def test_it_becomes_read_only_under_way(
+        self, history: History, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        refuse(monkeypatch, number)
+        with pytest.raises(HistoryReadOnlyError, match="expected a file and a folder that may be written"):
+            history.append(one())
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, number: int, *, call: str = "write", after: int = 0) -> None:
+    """Let the system refuse a durable call."""
+    left = after
+
+    def hook(name: str, path: Path) -> None:
+        nonlocal left
+        if name == call:
+            left -= 1
+            if left < 0:
+                raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(durable, "hook", hook)
+
+
+class TestFullDisk:
+    @pytest.mark.parametrize(("call", "after"), [("write", 0), ("fsync", 0), ("fsync-folder", 0)])
+    def test_the_journal_finds_no_room(
+        self, history: History, monkeypatch: pytest.MonkeyPatch, call: str, after: int
+    ) -> None:
+        history.append(one(1))
+        history._files._ready = False  # as in a session's first write
+        before = {p.name: p.read_bytes() for p in history.path.parent.iterdir()}
+        refuse(monkeypatch, errno.ENOSPC, call=call, after=after)
+        for _ in range(2):
+            with pytest.raises(StorageFullError, match=r"No space left on device\. Nothing acknowledged was lost"):
+                history.append(one(2))
+        monkeypatch.setattr(durable, "hook", None)
+        assert {p.name: p.read_bytes() for p in history.path.parent.iterdir()} == before
+        history.append(one(2))
+        with History.open(history.path) as other:
+            assert other.n_evaluations == len(histories.runs()) + 2
+        assert verify(history.path).ok
+
+    @pytest.mark.parametrize("after", [0, 3, 20, 40, 50])
+    def test_the_file_finds_no_room(self, history: History, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+        before = {p.name: p.read_bytes() for p in history.path.parent.iterdir()}
+        refuse(monkeypatch, errno.ENOSPC, after=after)
+        with pytest.raises(StorageFullError, match="expected room to write"):
+            history.add_dataset(histories.info("new"), histories.pictures())
+        monkeypatch.setattr(durable, "hook", None)
+        assert {p.name: p.read_bytes() for p in history.path.parent.iterdir()} == before
+        assert "new" not in history.names
+        history.append(one())
+        history.add_dataset(histories.info("new"), histories.pictures())
+        assert verify(history.path).ok
+
+    def test_a_failed_undo_is_made_good_at_the_next_write(
+        self, history: History, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        history.append(one(1))
+
+        def hook(name: str, path: Path) -> None:
+            if name in ("fsync", "truncate"):
+                raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(durable, "hook", hook)
+        for _ in range(2):
+            with pytest.raises(StorageError, match="expected the write to succeed, got: Input/output error"):
+                history.append(one(2))
+        monkeypatch.setattr(durable, "hook", None)
+        history.append(one(3))
+        assert verify(history.path).ok
+        with History.open(history.path) as other:
+            assert {run.seed for run in other.evaluations()} & {1, 2, 3} == {1, 3}
+
+    @pytest.mark.skipif(os.getuid() != 0, reason="a small file system of its own needs the right to mount one")
+    def test_a_file_system_that_is_really_full(self, tmp_path: Path) -> None:
+        place = tmp_path / "small"
+        place.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=700k", "tmpfs", str(place)], capture_output=True)
+        if mounted.returncode:
+            pytest.skip("no right to mount a small file system")
+        try:
+            with histories.filled(place / "h.h5") as history:
+                done = history.n_evaluations
+                for left in (300_000, 100_000, 40_000, 6_000, 0):
+                    room = os.statvfs(place)
+                    fill = max(0, room.f_bavail * room.f_frsize - left)
+                    (place / "fill").write_bytes(bytes(fill))
+                    with pytest.raises(StorageFullError):
+                        history.add_dataset(histories.info("big", 100), histories.pictures(100))
+                    if left == 0:
+                        done += fill_journal(history)
+                    assert verify(place / "h.h5").ok
+                    (place / "fill").unlink()
+                history.append(one())
+            with History.open(place / "h.h5") as again:
+                assert again.n_evaluations == done + 1
+        finally:
+            subprocess.run(["umount", str(place)], check=True)
+
+
+def fill_journal(history: History) -> int:
+    """Append until nothing goes in any more; returns how many went."""
+    for seed in range(1000, 1100):
+        try:
+            history.append(one(seed))
+        except StorageFullError:
+            return seed - 1000
+    pytest.fail("the disk did not fill up")
+
+
+class TestWriting:
+    def test_an_interrupt_in_the_middle(self, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+        def hook(name: str, path: Path) -> None:
+            if name == "fsync":
+                monkeypatch.setattr(durable, "hook", None)
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(durable, "hook", hook)
+        with pytest.raises(KeyboardInterrupt):
+            history.append(one(1))
+        history.append(one(2))
+        assert verify(history.path).ok
+        assert history.n_evaluations == len(histories.runs()) + 1
+
+    def test_an_interrupt_after_the_write(self, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr("history_store.content.Content.apply", lambda self, operation: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                history.append(one(1))
+        history.append(one(2))
+        assert {run.seed for run in history.evaluations("digits")} >= {1, 2}
+        assert verify(history.path).ok
+
+    def test_a_long_journal_is_compacted_on_close(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(history_module, "_COMPACT_LINES", 5)
+        with History.open(path, write=True) as history:
+            assert path.with_name("h.h5.journal").exists()
+            for seed in range(100, 106):
+                history.append(one(seed))
+        assert not path.with_name("h.h5.journal").exists()
+        with History.open(path) as history:
+            assert history.n_evaluations == len(histories.runs()) + 6
+
+    def test_the_mode_of_the_file_is_kept(self, path: Path) -> None:
+        path.chmod(0o640)
+        with History.open(path, write=True) as history:
+            history.compact()
+        assert path.stat().st_mode & 0o777 == 0o640
+        assert path.with_name("h.h5.bak").stat().st_mode & 0o777 == 0o640
+
+    def test_numbers_of_numpy_are_taken(self, history: History) -> None:
+        config = {**histories.configs(1)[0], "layers": np.int64(9)}
+        history.append(
+            Evaluation("digits", config, np.float64(0.5), seed=np.int64(3), curve=((np.int64(1), np.float32(0.5)),))
+        )  # type: ignore[arg-type]
+        with History.open(history.path) as other:
+            assert type(other.configs[-1]["layers"]) is int
+            assert histories.plain(other.evaluations()) == histories.plain(history.evaluations())
+
+    def test_later_changes_by_the_caller_do_no_harm(self, history: History) -> None:
+        config = {**histories.configs(1)[0], "layers": 9}
+        history.append(Evaluation("digits", config, 0.5))
+        config["layers"] = 1
+        assert history.evaluations()[-1].config["layers"] == 9
+
+    def test_nothing_to_add(self, history: History) -> None:
+        revision = history.revision
+        history.extend([])
+        assert history.revision == revision
+
+    def test_results_and_embeddings_are_no_revision(self, history: History) -> None:
+        revision = history.revision
+        history.set_result("calibration/1/abc", {"slope": 0.5, "none": None})
+        history.set_embeddings("abc", {"digits": np.arange(3), "..": np.ones(3)})
+        history.set_embeddings("def", {})
+        assert history.revision == revision
+        with History.open(history.path) as other:
+            assert other.get_result("calibration/1/abc") == {"slope": 0.5, "none": None}
+            assert other.get_result("else") is None
+            assert other.embeddings("abc")["digits"].tolist() == [0, 1, 2]
+            assert other.embeddings("abc")["digits"].dtype == np.float32
+            assert other.embeddings("ghi") == {}
+            assert set(other.model_hashes) == {"abc", "def"}
+
+    def test_a_result_that_json_cannot_hold(self, history: History) -> None:
+        for value in ({"x": float("nan")}, {"x": object()}):
+            with pytest.raises(DataError, match="expected JSON values"):
+                history.set_result("key", value)
+        assert history.get_result("key") is None
+
+    def test_embeddings_that_cannot_be(self, history: History) -> None:
+        with pytest.raises(UsageError, match="got 'digit'"):
+            history.set_embeddings("abc", {"digit": np.ones(3)})
+        with pytest.raises(UsageError, match="expected a model hash"):
+            history.set_embeddings("a/b", {})
+        for wrong in (np.full(3, np.nan), np.ones(2), np.ones((3, 1))):
+            with pytest.raises(DataError, match="expected finite vectors of one length"):
+                history.set_embeddings("abc", {"digits": wrong, "..": np.ones(3)})
+
+    def test_the_backup_keeps_what_was_removed_until_the_next_write(self, history: History) -> None:
+        backup = history.path.with_name("h.h5.bak")
+        history.compact()
+        history.remove_dataset("digits")
+        shutil.copy(backup, history.path.with_name("old.h5"))
+        with History.open(history.path.with_name("old.h5")) as old:
+            assert "digits" in old.names
+        history.append(Evaluation("..", histories.configs(1)[0], 0.5))
+        with History.open(backup) as new:
+            assert "digits" not in new.names
+
+    @pytest.mark.parametrize("name", ["", " a", "a::b", "a\nb", "x" * 201, "ä" * 40])
+    def test_names_that_cannot_be(self, history: History, name: str) -> None:
+        with pytest.raises(DataError, match="expected a dataset name of printable characters"):
+            history.add_dataset(histories.info(name))
+
+    @pytest.mark.parametrize("changes", [{"n_val": -1}, {"channels": 4}, {"fraction": 0.0}])
+    def test_numbers_that_cannot_be(self, history: History, changes: dict[str, object]) -> None:
+        with pytest.raises(DataError, match="expected numbers ≥ 0, 1 or 3 channels and a fraction"):
+            history.add_dataset(histories.info("new", **changes))
+        with pytest.raises(DataError, match="expected 2 class counts for 'new', got 3"):
+            history.add_dataset(histories.info("new", class_counts=(1, 2, 3)))
+
+    def test_a_dataset_twice(self, history: History) -> None:
+        with pytest.raises(DataError, match="expected a new dataset, got 'digits', which it has"):
+            history.add_dataset(histories.info("digits"))
+
+    def test_upgrade_of_a_current_one_does_nothing(self, history: History) -> None:
+        history.close()
+        before = history.path.read_bytes()
+        assert not upgrade(history.path)
+        assert history.path.read_bytes() == before
+
+    def test_copies(self, history: History, tmp_path: Path) -> None:
+        history.add_dataset(histories.info("new"), histories.pictures())
+        with History.open(history.path) as reader:
+            reader.compact(path=tmp_path / "copy.h5", drop_images=True)
+        with History.open(tmp_path / "copy.h5") as copy:
+            assert (copy.id, copy.revision) == (history.id, history.revision)
+            assert not copy.has_images("new")
+        assert history.has_images("new")
+        assert json.dumps(verify(tmp_path / "copy.h5").problems) == "[]"
+        with pytest.raises(UsageError, match="expected nothing there yet"):
+            history.compact(path=tmp_path / "copy.h5")
+        history.compact(drop_images=True)
+        assert not history.has_images("new")
+
+
+class TestImages:
+    def test_they_come_back_through_the_map(self, history: History) -> None:
+        given = histories.pictures(12, seed=3)
+        split = np.array([0] * 7 + [1] * 3 + [2] * 2, np.int8)
+        history.add_dataset(histories.info("new", 7, n_val=3, n_test=2), given, split)
+        stored = history.images("new")
+        np.testing.assert_array_equal(stored.array, given.images)
+        np.testing.assert_array_equal(stored.labels, given.labels)
+        np.testing.assert_array_equal(stored.split, split)
+        assert stored.class_names == ("even", "odd")
+        assert len(stored) == 12
+        assert not stored.array.flags.writeable
+        assert stored.rows("val").tolist() == [7, 8, 9]
+        history.remove_dataset("new")  # the map outlives its file's name
+        history.close()
+        np.testing.assert_array_equal(stored.array, given.images)
+
+    def test_samples(self, history: History) -> None:
+        given = histories.pictures(40)
+        history.add_dataset(histories.info("new", 30, n_val=10), given, np.repeat([0, 1], [30, 10]).astype(np.int8))
+        stored = history.images("new")
+        images, labels = stored.sample(np.random.default_rng(0), 20)
+        again, _ = stored.sample(np.random.default_rng(0), 20)
+        np.testing.assert_array_equal(images, again)
+        assert images.shape == (20, 32, 32, 3)
+        found = [int(np.flatnonzero((given.images == image).all(axis=(1, 2, 3)))[0]) for image in images]
+        assert len(set(found)) == 20
+        assert max(found) < 30
+        assert labels.tolist() == [given.labels[i] for i in found]
+        assert len(stored.sample(np.random.default_rng(0), 200, split="val")[0]) == 10
+        assert len(stored.sample(np.random.default_rng(0), 5, split="test")[0]) == 0
+        with pytest.raises(UsageError, match="expected a sample of at least 1, got tau=0"):
+            stored.sample(np.random.default_rng(0), 0)
+        with pytest.raises(UsageError, match="expected split 'train', 'val' or 'test', got 'all'"):
+            stored.sample(np.random.default_rng(0), 1, split="all")  # type: ignore[arg-type]
+
+    def test_a_history_without_them_names_the_manifest(self, history: History) -> None:
+        history.add_dataset(histories.info("new", manifest="uci/new"))
+        with pytest.raises(ImagesMissingError, match=r"expected images of 'new'.*warmstart history add.*'uci/new'"):
+            history.images("new")
+        with pytest.raises(ImagesMissingError, match="it names no manifest"):
+            history.images("digits")
+        with pytest.raises(UsageError, match="got 'none'"):
+            history.images("none")
+
+    def test_they_can_be_put_in_later(self, history: History) -> None:
+        history.add_dataset(histories.info("digits"), histories.pictures())
+        assert history.has_images("digits")
+        assert len(history.evaluations("digits")) == 3
+        with pytest.raises(DataError, match="expected a new dataset, got 'digits'"):
+            history.add_dataset(histories.info("digits"), histories.pictures())
+        with pytest.raises(DataError, match="as the history describes it, got another description"):
+            history.add_dataset(histories.info("..", 9), histories.pictures(9))
+
+    def test_all_or_none(self, history: History) -> None:
+        good = (histories.info("good"), histories.pictures(), None)
+        with pytest.raises(DataError, match="expected uint8 of shape"):
+            history.add_datasets([good, (histories.info("bad"), histories.pictures(9), None)])
+        assert not {"good", "bad"} & set(history.names)
+        history.add_datasets([good, (histories.info("bare"), None, None)])
+        assert history.has_images("good")
+        assert not history.has_images("bare")
+
+    @pytest.mark.parametrize(
+        ("images", "split", "message"),
+        [
+            (histories.pictures(10, size=16), None, r"expected uint8 of shape \(10, 32, 32, 3\), got uint8 of shape"),
+            (histories.pictures(10, channels=1), None, "expected uint8 of shape"),
+            (histories.pictures(10), np.ones(10, np.int8), "expected 10/0/0 images .* got 0/10/0"),
+            (histories.pictures(10), np.zeros(9, np.int8), "expected 10 labels and split codes"),
+            (ImageSet(histories.pictures(10).images, np.arange(10), ("a",) * 10), None, r"expected labels in 0 \.\. 1"),
+        ],
+    )
+    def test_images_that_do_not_fit(
+        self, history: History, images: ImageSet, split: np.ndarray | None, message: str
+    ) -> None:
+        with pytest.raises(DataError, match=message):
+            history.add_dataset(histories.info("new"), images, split)
+
+    def test_grey_ones(self, history: History) -> None:
+        history.add_dataset(histories.info("grey", channels=1), histories.pictures(channels=1))
+        assert history.images("grey").array.shape == (10, 32, 32, 1)
+
+
+def test_a_reader_keeps_up_with_a_writer(path: Path) -> None:
+    """Another process appends and compacts; every state that a reader sees is whole and never goes back."""
+    code = (
+        "import sys; sys.path.insert(0, 'tests'); import histories; from history_store.history import History\n"
+        "from history_store.records import Evaluation\n"
+        "with History.open(sys.argv[1], write=True) as h:\n"
+        "    for i in range(25):\n"
+        "        h.append(Evaluation('digits', histories.configs(1)[0], 0.5, seed=1000 + i))\n"
+        "        print(h.n_evaluations, flush=True)\n"
+        "        if i % 5 == 0: h.compact()\n"
+    )
+    said = path.with_name("said")
+    with said.open("w") as out, subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=out) as writer:
+        seen = 0
+        with History.open(path) as old:
+            while writer.poll() is None:
+                acknowledged = max(map(int, said.read_text().split()[:-1]), default=0)  # the last may be half written
+                with History.open(path) as history:
+                    assert history.n_evaluations >= max(acknowledged, seen)
+                    seen = history.n_evaluations
+                old.refresh()
+                assert old.n_evaluations >= seen
+                time.sleep(0.001)
+    assert writer.returncode == 0
+    with History.open(path) as history:
+        assert history.n_evaluations == len(histories.runs()) + 25
