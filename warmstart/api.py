@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,11 @@ def neighbours(
 
     Arguments and refusals as in `answer`.
     """
-    found = answer(
+    found = nearest(
         path,
         images=images,
         labels=labels,
-        k=1,
-        n_neighbours=k,
+        k=k,
         history=history,
         model=model,
         exclude_group=exclude_group,
@@ -102,7 +102,7 @@ def neighbours(
     )
     for note in found.notes:
         _log.warning(note)
-    return list(found.neighbours[:k])
+    return list(found.neighbours)
 
 
 def answer(
@@ -111,7 +111,6 @@ def answer(
     images: Any = None,
     labels: Any = None,
     k: int = 3,
-    n_neighbours: int = LEAST_NEIGHBOURS,
     history: PathLike | None = None,
     model: PathLike | None = None,
     strategy: str | None = None,
@@ -129,7 +128,6 @@ def answer(
         images: instead of a path: `n x h x w [x c]` uint8, uint16, bool or floats in [0, 1]; or a torch Dataset.
         labels: `n` class labels of `images`; a Dataset has its own.
         k: how many configurations.
-        n_neighbours: how many datasets to list at least.
         history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         strategy: ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the evaluation,
@@ -148,44 +146,134 @@ def answer(
         DataError: images or labels that cannot be used.
         StorageError: a history or model that is damaged, of another version, or that do not belong together.
     """
-    _check_arguments(k, n_neighbours, strategy, seed)
-    memory = load_memory(history_path(history), model_path(model), device=device, threads=threads)
+    _check_number("k", k, 1)
+    if strategy is not None and strategy not in STRATEGIES:
+        msg = f"--strategy: expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
+        raise UsageError(msg)
+    asked = _Question(history, model, exclude_group, skip_broken, seed, device, threads, cache)
+    memory = asked.memory()
     if k > len(memory.configs):
         msg = f"-k: expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
         raise UsageError(msg)
-    groups = (exclude_group,) if isinstance(exclude_group, str) else tuple(exclude_group or ())
-    memory.rows_without(groups, None)  # an unknown group is refused before anything of the dataset is read
+    place = _place(path, images, labels, asked, memory)
+    is_far = not place.confidence.typical and place.confidence.distance_percentile is not None
+    chosen = strategy or (WITHOUT_DISTANCES if is_far else WITH_DISTANCES)
+    choices = designs(memory.errors[place.rows], place.distances, k, strategy=chosen)
+    return place.answer(
+        [_design(memory, place.rows, choice, chosen) for choice in choices],
+        chosen,
+        _neighbours(memory, place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS),
+    )
+
+
+def nearest(
+    path: PathLike | None = None,
+    *,
+    images: Any = None,
+    labels: Any = None,
+    k: int = 10,
+    history: PathLike | None = None,
+    model: PathLike | None = None,
+    exclude_group: str | Collection[str] | None = None,
+    skip_broken: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+    cache: bool = True,
+) -> Answer:
+    """Say what a dataset resembles: an answer with the k nearest datasets and without suggestions; see `answer`."""
+    _check_number("k", k, 1)
+    asked = _Question(history, model, exclude_group, skip_broken, seed, device, threads, cache)
+    memory = asked.memory()
+    place = _place(path, images, labels, asked, memory)
+    return place.answer((), "", _neighbours(memory, place, set(), k))
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """How a dataset is asked about; fields as the arguments of `answer`."""
+
+    history: PathLike | None
+    model: PathLike | None
+    exclude_group: str | Collection[str] | None
+    skip_broken: bool
+    seed: int
+    device: str
+    threads: int | None
+    cache: bool
+
+    def __post_init__(self) -> None:
+        _check_number("seed", self.seed, 0)
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """List the groups left out."""
+        return (self.exclude_group,) if isinstance(self.exclude_group, str) else tuple(self.exclude_group or ())
+
+    def memory(self) -> Memory:
+        """Read history and model, and refuse a group that the history does not know."""
+        found = load_memory(
+            history_path(self.history), model_path(self.model), device=self.device, threads=self.threads
+        )
+        found.rows_without(self.excluded, None)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a query lies among the datasets that may answer: `rows` of the memory, `distances` to each."""
+
+    dataset: DatasetSummary
+    rows: NDArray[np.int64]
+    distances: NDArray[np.float64]
+    confidence: Confidence
+    notes: tuple[str, ...]
+    memory: Memory
+    seed: int
+
+    def answer(self, suggestions: Sequence[InitialDesign], strategy: str, listed: tuple[Neighbour, ...]) -> Answer:
+        """Put an answer together."""
+        return Answer(
+            dataset=self.dataset,
+            neighbours=listed,
+            suggestions=tuple(suggestions),
+            strategy=strategy,
+            confidence=self.confidence,
+            history=str(self.memory.path),
+            model=str(self.memory.model.path),
+            seed=self.seed,
+            space_json=self.memory.space_json,
+            notes=self.notes,
+        )
+
+
+def _place(path: PathLike | None, images: Any, labels: Any, asked: _Question, memory: Memory) -> _Place:
+    """Open a query, embed it, measure its distances and judge them."""
     source, fingerprint = open_query(path, images, labels)
-    rows = memory.rows_without(groups, own_name(source, memory))
+    rows = memory.rows_without(asked.excluded, own_name(source, memory))
     vector, broken = embed_source(
         source,
         memory.model,
         fingerprint=fingerprint,
-        seed=seed,
-        skip_broken=skip_broken,
-        cache=cache,
-        device=device,
-        threads=threads,
+        seed=asked.seed,
+        skip_broken=asked.skip_broken,
+        cache=asked.cache,
+        device=asked.device,
+        threads=asked.threads,
     )
     distances = distances_to(vector, memory, rows)
     confidence = judge_query(memory, rows, distances)
-    is_far = not confidence.typical and confidence.distance_percentile is not None
-    chosen = strategy or (WITHOUT_DISTANCES if is_far else WITH_DISTANCES)
-    choices = designs(memory.errors[rows], distances, k, strategy=chosen)
     notes = [*memory.notes, *(f"left out {picture.path}: {picture.reason}" for picture in broken)]
     if not confidence.typical:
         notes.append(confidence.note)
-    return Answer(
-        dataset=DatasetSummary(source.location, len(source), len(np.unique(source.labels)), fingerprint),
-        neighbours=_neighbours(memory, rows, distances, choices, n_neighbours),
-        suggestions=tuple(_design(memory, rows, choice, chosen) for choice in choices),
-        strategy=chosen,
-        confidence=confidence,
-        history=str(memory.path),
-        model=str(memory.model.path),
-        seed=seed,
-        space_json=memory.space_json,
-        notes=tuple(notes),
+    return _Place(
+        DatasetSummary(source.location, len(source), len(np.unique(source.labels)), fingerprint),
+        rows,
+        distances,
+        confidence,
+        tuple(notes),
+        memory,
+        asked.seed,
     )
 
 
@@ -225,15 +313,13 @@ def judge_query(memory: Memory, rows: NDArray[np.int64], distances: NDArray[np.f
     return Confidence(verdict.is_typical, verdict.percentile, note)
 
 
-def _neighbours(
-    memory: Memory, rows: NDArray[np.int64], distances: NDArray[np.float64], choices: Sequence[Choice], least: int
-) -> tuple[Neighbour, ...]:
-    """List the nearest datasets, at least those used."""
-    order = np.argsort(distances, kind="stable")
-    used = {choice.neighbour for choice in choices}
-    listed = [int(row) for rank, row in enumerate(order) if rank < least or int(row) in used]
+def _neighbours(memory: Memory, place: _Place, used: Collection[int | None], least: int) -> tuple[Neighbour, ...]:
+    """List the nearest datasets, at least so many and all those used."""
+    order = np.argsort(place.distances, kind="stable").tolist()
+    listed = [row for rank, row in enumerate(order) if rank < least or row in used]
     return tuple(
-        Neighbour(memory.names[rows[row]], float(distances[row]), _best(memory.errors[rows[row]])) for row in listed
+        Neighbour(memory.names[place.rows[row]], float(place.distances[row]), _best(memory.errors[place.rows[row]]))
+        for row in listed
     )
 
 
@@ -254,11 +340,7 @@ def _design(memory: Memory, rows: NDArray[np.int64], choice: Choice, strategy: s
     return InitialDesign(config, natural(config), name, choice.distance, choice.source_error, why=why)
 
 
-def _check_arguments(k: int, n_neighbours: int, strategy: str | None, seed: int) -> None:
-    for name, value, least in (("k", k, 1), ("n_neighbours", n_neighbours, 1), ("seed", seed, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            msg = f"{name}: expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
-            raise UsageError(msg)
-    if strategy is not None and strategy not in STRATEGIES:
-        msg = f"--strategy: expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
+def _check_number(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        msg = f"{name}: expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
         raise UsageError(msg)

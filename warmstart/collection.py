@@ -24,7 +24,7 @@ def collect_into(
     seed: int = 0,
     target_budget: str = "compact-400",
     workers: int = 2,
-    device: str | None = None,
+    device: str = "auto",
     time_budget: str | None = None,
     cell_timeout: float = float("inf"),
     shards: str | None = None,
@@ -42,6 +42,7 @@ def collect_into(
     from history_store.manifest import load_manifests
     from training.budget import BUDGETS
     from training.collect import collect
+    from warmstart.device import resolve_device
 
     if target_budget not in BUDGETS:
         msg = (
@@ -63,7 +64,7 @@ def collect_into(
             seed=seed,
             budget=BUDGETS[target_budget],
             workers=workers,
-            device=device,
+            device=resolve_device(device),
             time_budget=time_budget,
             cell_timeout=cell_timeout,
             shards=shards,

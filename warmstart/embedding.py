@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import LabelError, ModelError, UsageError
+from history_store.errors import LabelError
 from history_store.images import BrokenImage, ImageSource
 from history_store.subsample import stratified_subsample
 from metafeat.cache import EmbeddingCache
@@ -154,17 +154,10 @@ def check_contrast(labels: NDArray[np.int64], where: str) -> None:
 @lru_cache(maxsize=4)
 def _model(path: str, mtime_ns: int, size: int, device: str) -> "MetaFeatureModel":  # noqa: ARG001  the key of the memory
     """Load a model once for each state of its file."""
-    import torch
-
     from metafeat.model import MetaFeatureModel
+    from warmstart.device import resolve_device
 
-    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    where = resolve_device(device)
     model = MetaFeatureModel.load(path)
-    try:
-        model.wing.to(torch.device(where))
-    except (RuntimeError, AssertionError) as error:
-        if isinstance(error, ModelError):
-            raise
-        msg = f"--device: expected cpu, cuda or auto, got {device!r} ({str(error).splitlines()[0]}). Use cpu."
-        raise UsageError(msg) from error
+    model.wing.to(where)
     return model

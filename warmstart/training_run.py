@@ -52,6 +52,7 @@ def train_model(
     from training.plan import parse_time
     from training.siamese import train_from_history
     from training.siamese_settings import preset
+    from warmstart.device import resolve_device
     from warmstart.embedding import embed_history
     from warmstart.model_file import read_header
 
@@ -66,7 +67,7 @@ def train_model(
         raise UsageError(msg)
     if threads is not None:
         torch.set_num_threads(threads)
-    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    where = resolve_device(device)
     settings = preset(preset_name, extractor=extractor)  # type: ignore[arg-type]  # checked by the function itself
     if steps is not None:
         settings = dataclasses.replace(settings, steps=steps)

@@ -239,3 +239,27 @@ def test_more_classes_than_places_are_still_sampled(tmp_path):
     images = np.random.default_rng(1).integers(0, 256, (900, 8, 8), dtype=np.uint8)
     np.savez(tmp_path / "many.npz", images=images, labels=np.arange(900) // 2)
     assert len(warmstart.suggest(tmp_path / "many.npz")) == 3
+
+
+def test_neighbours_need_no_evaluations(cli, photos, tiny, tmp_path):
+    from history_store.images import ImageSet
+    from metafeat.model import MetaFeatureModel
+    from metafeat.spec import space_digest
+
+    path = tmp_path / "bare.h5"
+    with History.open(tiny.history) as history:
+        empty = History.create(path, history.space_json)
+        for name in tiny.names[:4]:
+            stored = history.images(name)
+            empty.add_dataset(
+                history.dataset(name), ImageSet(stored.array, stored.labels, stored.class_names), stored.split
+            )
+        identity = {"history_id": empty.id, "space_digest": space_digest(empty.space_json)}
+        empty.close()
+    MetaFeatureModel.load(tiny.model).save(tmp_path / "m.safetensors", identity)
+    files = ("--history", path, "--model", tmp_path / "m.safetensors", "--format", "json")
+    found = cli("neighbours", "--dataset", photos, *files).json()["neighbours"]
+    assert [neighbour["best_error"] for neighbour in found] == [None] * 4
+    refused = cli("suggest", "--dataset", photos, *files)
+    assert refused.code == 2
+    assert "expected at most 0, the number of configurations" in refused.err

@@ -68,7 +68,7 @@ def collect(
             seed=seed,
             target_budget=target_budget,
             workers=workers,
-            device=None if device == "auto" else device,
+            device=device,
             time_budget=budget,
             cell_timeout=math.inf if timeout is None else timeout,
             shards=shards,

@@ -29,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     misuse: type[Exception] = typer.BadParameter.__mro__[1]
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _drop_warning if _wants_quiet(args) else _show_warning
             code = app(args=args, prog_name="warmstart", standalone_mode=False)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit):
@@ -89,6 +89,15 @@ def _wants_trace(args: Sequence[str]) -> bool:
     """Tell whether ``-vv`` was given, in any spelling."""
     short = sum(arg.count("v") for arg in args if arg.startswith("-v") and set(arg[1:]) == {"v"})
     return short + sum(arg == "--verbose" for arg in args) >= 2
+
+
+def _wants_quiet(args: Sequence[str]) -> bool:
+    """Tell whether nothing but errors shall be said."""
+    return any(arg in ("-q", "--quiet") for arg in args)
+
+
+def _drop_warning(*_all: object, **_more: object) -> None:
+    """Say nothing."""
 
 
 def _show_warning(message: Warning | str, *_place: object, **_more: object) -> None:

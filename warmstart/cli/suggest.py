@@ -103,13 +103,12 @@ def neighbours(
     verbose: VerboseOption = 0,
 ) -> None:
     """List the datasets of the history that a dataset resembles, nearest first."""
-    from warmstart.api import answer
+    from warmstart.api import nearest
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    found = answer(
+    found = nearest(
         dataset,
-        k=1,
-        n_neighbours=k,
+        k=k,
         history=history,
         model=model,
         exclude_group=exclude_group or (),

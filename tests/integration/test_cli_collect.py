@@ -1,0 +1,88 @@
+"""`history collect` from the command line: wrong calls quickly, a real collection and an interrupt slowly."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from stripes import pictures
+
+MANIFEST = """
+name = "stripes"
+group = "stripes"
+what = "stripes in four directions"
+source = "drawn by a test"
+licence = "CC0"
+
+[obtain]
+kind = "file"
+path = "stripes.npz"
+"""
+
+
+@pytest.fixture
+def source(tmp_path):
+    images, labels = pictures(0, size=8)
+    np.savez(tmp_path / "stripes.npz", images=images, labels=labels)
+    (tmp_path / "stripes.toml").write_text(MANIFEST)
+    return tmp_path
+
+
+def call(source, *more):
+    files = [str(source / "stripes.toml"), "--history", str(source / "h.h5"), "--root", str(source)]
+    return ["history", "collect", *files, "--workers", "1", "--device", "cpu", "--format", "json", *more]
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "match"),
+    [
+        (["--configs", "0"], 2, "'--configs'"),
+        (["--target-budget", "huge"], 2, "--target-budget: expected one of compact-400"),
+        (["--budget", "soon"], 2, "expected a length of time above 0, got 'soon'"),
+        (["--fraction", "0.123"], 2, "fraction"),
+        (["--device", "abacus"], 2, "--device: expected cpu, cuda or auto"),
+        (["nowhere.toml"], 2, "nowhere.toml: expected a manifest"),
+    ],
+)
+def test_wrong_calls_are_told(source, cli, more, code, match):
+    run = cli(*call(source, *more))
+    assert run.code == code
+    assert run.out == ""
+    assert match in json.loads(run.err)["error"]["message"]
+
+
+def test_a_manifest_that_is_none_is_bad_data(source, cli):
+    (source / "stripes.toml").write_text("name = 3")
+    run = cli(*call(source))
+    assert run.code == 3
+    assert not (source / "h.h5").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_collect_measures_resumes_and_writes_shards(source, cli):
+    first = cli(*call(source, "--configs", 1, "--shards", source / "shards"))
+    assert first.code == 0, first.err
+    assert (first.json()["total"], first.json()["known"], first.json()["stopped"]) == (1, 0, "complete")
+    second = cli(*call(source, "--configs", 2, "--shards", source / "shards")).json()
+    assert (second["total"], second["known"]) == (2, 1)
+    made = cli("history", "import", source / "again.h5", source / "shards", "--format", "json").json()
+    assert made["imported"] == 2
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_ctrl_c_stops_with_130_and_leaves_a_sound_history(source, cli):
+    command = [sys.executable, "-m", "warmstart", *call(source, "--configs", "64")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        while not (source / "h.h5").exists():
+            time.sleep(0.1)
+        time.sleep(15)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate()
+    assert (running.returncode, out) == (130, "")
+    assert json.loads(err)["error"]["type"] == "Interrupted"
+    assert cli("history", "verify", source / "h.h5").code == 0
