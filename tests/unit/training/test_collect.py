@@ -24,6 +24,9 @@ from training.executor import Done, Lost
 from training.measure import Measure, Measured, lost_evaluation
 from training.plan import Cell, blocks, parse_time, plan_block, seconds_left
 
+# The first import of torch or torchvision, and new processes, take seconds on a busy machine.
+pytestmark = pytest.mark.timeout(90)
+
 
 def test_blocks_double_from_16() -> None:
     assert blocks(64) == [range(16), range(16, 32), range(32, 64)]

@@ -12,6 +12,9 @@ import pytest
 from history_store.errors import AllTrialsFailedError, UsageError
 from training.executor import FALSE_STARTS, Executor, LocalExecutor, Lost
 
+# The first import of torch or torchvision, and new processes, take seconds on a busy machine.
+pytestmark = pytest.mark.timeout(90)
+
 
 def square(x: int) -> int:
     return x * x
