@@ -1,0 +1,21 @@
+"""Where networks run."""
+
+from history_store.errors import UsageError
+
+
+def resolve_device(device: str) -> str:
+    """Give the torch device that a person named: ``auto`` is the first GPU, if there is one.
+
+    Raises:
+        UsageError: no such device, here or at all.
+    """
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        msg = f"--device: expected cpu, cuda or auto, got {device!r} ({str(error).splitlines()[0]}). Use cpu."
+        raise UsageError(msg) from error
+    return device
