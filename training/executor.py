@@ -23,6 +23,7 @@ R = TypeVar("R")
 
 TRIES = 2
 FALSE_STARTS = 5
+START_S = 60.0
 
 
 class Lost(StrEnum):
@@ -74,7 +75,7 @@ class LocalExecutor:
 
         Args:
             workers: processes at a time.
-            limit_s: wall seconds after which a task is lost to `Lost.TIMEOUT` and its worker killed.
+            limit_s: wall seconds of a task after which it is lost to `Lost.TIMEOUT` and its worker killed.
 
         Raises:
             UsageError: when workers < 1 or the limit is not positive.
@@ -207,7 +208,8 @@ class _Worker(Generic[T]):
         return self.alive and self.attempt is None
 
     def begin(self, attempt: _Try[T]) -> None:
-        self.attempt, self.started = attempt, time.monotonic()
+        # Until it is ready, its start has time of its own.
+        self.attempt, self.started = attempt, time.monotonic() + (0.0 if self.ready else START_S)
         with contextlib.suppress(OSError):  # it died while idle: `receive` will tell
             self.pipe.send(attempt.task)
 
