@@ -11,15 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.images import (
-    FingerprintKind,
-    ImageSet,
-    ImageSource,
-    open_images,
-    open_torch_dataset,
-    register_scheme,
-)
+from history_store.images import FingerprintKind, ImageSet, ImageSource
 from history_store.manifest import Manifest
+from history_store.readers import open_images, open_torch_dataset, register_scheme
 from training.download import download as fetch
 from training.download import hash_file, unpack
 from training.torchvision_parts import JoinedParts

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from history_store.errors import UsageError
-from history_store.images import ImageSource, open_arrays, open_images, open_torch_dataset
+from history_store.images import ImageSource
+from history_store.readers import open_arrays, open_images, open_torch_dataset
 from warmstart.session import file_state
 
 _fingerprints: dict[tuple[str, str, str], str] = {}

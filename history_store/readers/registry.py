@@ -20,7 +20,7 @@ _schemes: dict[str, Callable[[str], ImageSource]] = {}
 
 
 def register(scheme: str, opener: Callable[[str], ImageSource]) -> None:
-    """Register a scheme; see `history_store.images.register_scheme`."""
+    """Register a scheme; see `history_store.readers.register_scheme`."""
     if not _SCHEME.match(f"{scheme}:x"):
         msg = (
             f"register_scheme: expected a lower-case word of two letters or more, got {scheme!r}. Choose another name."
@@ -30,7 +30,7 @@ def register(scheme: str, opener: Callable[[str], ImageSource]) -> None:
 
 
 def open_location(path: str | Path) -> ImageSource:
-    """Open a path, ``FILE.h5::name`` or ``scheme:name``; see `history_store.images.open_images`."""
+    """Open a path, ``FILE.h5::name`` or ``scheme:name``; see `history_store.readers.open_images`."""
     text = os.fspath(path)
     if not text.strip():
         msg = "dataset: expected a path, got an empty one. Give a folder of pictures, or e.g. sklearn:digits."

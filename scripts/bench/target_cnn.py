@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from history_store.images import ImageSource, open_arrays, open_images
+from history_store.images import ImageSource
+from history_store.readers import open_arrays, open_images
 from history_store.splits import split_codes
 from training.budget import COMPACT, Budget
 from training.target import TargetData, train_target

@@ -5,7 +5,8 @@ from layouts import save_cifar, save_folder, save_mnist
 from reader_contract import ReaderContract
 
 from history_store.history import History
-from history_store.images import ImageSet, open_arrays, open_images, open_torch_dataset
+from history_store.images import ImageSet
+from history_store.readers import open_arrays, open_images, open_torch_dataset
 from history_store.readers.arrays import ArraySource, Block
 from history_store.records import DatasetInfo
 from history_store.space import dump_space, target_space

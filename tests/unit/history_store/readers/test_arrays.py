@@ -3,8 +3,8 @@ import pytest
 from layouts import classes, pixels
 
 from history_store.errors import DataError, LabelError
-from history_store.images import open_arrays
 from history_store.picture import opaque, square_arrays
+from history_store.readers import open_arrays
 from history_store.readers.labels import encode_labels
 
 

@@ -16,7 +16,8 @@ from history_store.errors import (
     WarmstartError,
 )
 from history_store.history import History
-from history_store.images import DatasetWarning, ImageSet, open_arrays, open_images, register_scheme
+from history_store.images import DatasetWarning, ImageSet
+from history_store.readers import open_arrays, open_images, register_scheme
 from history_store.records import DatasetInfo
 from history_store.space import dump_space, target_space
 

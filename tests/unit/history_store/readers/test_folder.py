@@ -9,7 +9,8 @@ from layouts import classes, huge_png, pixels, save_folder, save_picture
 from PIL import Image
 
 from history_store.errors import BrokenImagesError, DataError, LabelError, UsageError
-from history_store.images import BrokenImage, DatasetWarning, open_images
+from history_store.images import BrokenImage, DatasetWarning
+from history_store.readers import open_images
 from history_store.readers.labels import natural_key
 from history_store.readers.tree import list_folder, split_of
 
