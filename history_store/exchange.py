@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,8 +236,12 @@ def _read_csv(path: Path) -> tuple[str | None, _Rows]:
     import pandas as pd
 
     try:
-        frame = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig")
-    except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "error", pd.errors.ParserWarning
+            )  # rows longer than the header, which pandas would cut
+            frame = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig", index_col=False)
+    except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
         msg = f"{path}: expected a CSV file in UTF-8 with a header, got: {str(error).strip()}. Save it anew as CSV."
         raise DataError(msg) from error
     beside = path.with_suffix(".json")

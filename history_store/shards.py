@@ -315,7 +315,7 @@ def _read_info(line: bytes, path: Path) -> DatasetInfo:
 def _read_run(line: bytes, dataset: str, configs: Sequence[Config], where: str) -> Evaluation:
     values = _object(line, where)
     index = values.pop("config", None)
-    if not isinstance(index, int) or not 0 <= index < len(configs):
+    if type(index) is not int or not 0 <= index < len(configs):
         msg = f"{where}: expected the index of one of {len(configs)} configurations, got config={index!r}. Correct it."
         raise DataError(msg)
     return decode_run(values, dataset, configs[index], where)

@@ -1,0 +1,89 @@
+"""Lines, checksums, torn ends."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+
+import pytest
+
+from history_store.errors import HistoryDamagedError, HistoryVersionError
+from history_store.journal import JournalWriter, check, header, line, load, parse
+
+
+def operation(serial: int) -> str:
+    return json.dumps({"serial": serial, "op": "touch", "text": "ä" * serial})
+
+
+@pytest.fixture
+def data() -> bytes:
+    return header("id") + b"".join(line(operation(serial)) for serial in (1, 2, 3))
+
+
+def test_a_line_is_checksum_and_json() -> None:
+    text = line('{"ä": 1}')
+    assert text == b"%08x %s\n" % (zlib.crc32('{"ä": 1}'.encode()), '{"ä": 1}'.encode())
+
+
+def test_whole_lines_are_read(data: bytes) -> None:
+    text = parse(data)
+    assert text.header == {"journal": 1, "history": "id"}
+    assert [op["serial"] for op in text.operations] == [1, 2, 3]
+    assert (text.end, text.torn, text.damaged) == (len(data), False, ())
+    assert [op["serial"] for op in text.after(1)] == [2, 3]
+
+
+def test_nothing_is_an_empty_journal(tmp_path: Path) -> None:
+    for text in (parse(b""), load(tmp_path / "none")):
+        assert (text.header, text.operations, text.end, text.torn, text.damaged) == (None, (), 0, False, ())
+
+
+@pytest.mark.parametrize("rest", [b"0", b"01234567 {}", b"\0" * 50, b"\0" * 50 + b"\n", b"1234\0\0\0\n"])
+def test_a_torn_line_is_passed_over(data: bytes, rest: bytes) -> None:
+    text = parse(data + rest)
+    assert text.torn
+    assert (text.end, text.damaged, len(text.operations)) == (len(data), (), 3)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4])
+def test_an_altered_line_is_damage(data: bytes, number: int) -> None:
+    lines = data.splitlines(keepends=True)
+    lines[number - 1] = lines[number - 1].replace(b'"', b"'", 1)
+    text = parse(b"".join(lines))
+    assert text.damaged == (number,)
+    with pytest.raises(HistoryDamagedError, match=rf"got altered lines {number}\. The way back"):
+        check(text, "id", Path("h.h5.journal"), "The way back")
+
+
+@pytest.mark.parametrize("raw", [b"\n", b"short\n", b"zzzzzzzz {}\n", line("[1]"), line("not json")])
+def test_lines_that_are_none(data: bytes, raw: bytes) -> None:
+    assert parse(data + raw + line(operation(4))).damaged == (5,)
+
+
+def test_whose_journal_it_is(data: bytes) -> None:
+    check(parse(data), "id", Path("j"), "")
+    check(parse(b""), "id", Path("j"), "")
+    with pytest.raises(HistoryDamagedError, match="expected the journal of history other, got that of id"):
+        check(parse(data), "other", Path("j"), "")
+    with pytest.raises(HistoryVersionError, match=r'expected journal version "1", got "9"\. Upgrade'):
+        check(parse(line('{"journal": 9}')), "id", Path("j"), "")
+
+
+def test_writing_goes_on_behind_the_last_whole_line(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "j"
+    path.write_bytes(data + b"torn")
+    writer = JournalWriter(path, "id", size=len(data), lines=3)
+    writer.append(operation(4))
+    assert (writer.lines, writer.size) == (4, path.stat().st_size)
+    writer.close()
+    writer.close()
+    assert path.read_bytes() == data + line(operation(4))
+
+
+def test_a_new_journal_starts_with_its_header(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    writer = JournalWriter(path, "id", size=0, lines=0)
+    writer.append(operation(1))
+    writer.close()
+    assert path.read_bytes() == header("id") + line(operation(1))

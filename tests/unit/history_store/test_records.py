@@ -1,0 +1,51 @@
+"""What an evaluation may say."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import pytest
+
+from history_store.errors import DataError
+from history_store.records import DatasetInfo, Evaluation, Status
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"error": 1.5}, r"expected an error in \[0, 1\], got error=1\.5"),
+        ({"error": -0.1}, r"expected an error in \[0, 1\]"),
+        ({"error": math.nan}, "Record a run without one under its status: crashed, timeout or oom"),
+        ({"error": math.inf, "status": Status.DIVERGED}, r"expected an error in \[0, 1\]"),
+        ({"error": 0.5, "status": Status.CRASHED}, "expected error NaN for status 'crashed', got error=0.5"),
+        ({"error": 0.5, "duration": -1.0}, "expected a duration of 0 or more seconds"),
+        ({"error": 0.5, "duration": math.inf}, "expected a duration of 0 or more seconds"),
+        ({"error": 0.5, "seed": -1}, "expected a seed in 0"),
+        ({"error": 0.5, "seed": 2**63}, "expected a seed in 0"),
+        ({"error": 0.5, "curve": ((2, 0.5), (2, 0.4))}, r"expected a curve of increasing updates .* got \(2, 0\.4\)"),
+        ({"error": 0.5, "curve": ((-1, 0.5),)}, "expected a curve of increasing updates"),
+        ({"error": 0.5, "curve": ((1, math.nan),)}, "expected a curve of increasing updates"),
+    ],
+)
+def test_what_it_may_not_say(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Evaluation("d", {}, **values)
+
+
+@pytest.mark.parametrize("status", list(Status))
+def test_every_status(status: Status) -> None:
+    error = 0.5 if status.has_error else math.nan
+    assert Evaluation("d", {}, error, status).status is status
+    assert status.has_error == (status in ("ok", "diverged"))
+
+
+def test_records_stay_as_they_are() -> None:
+    run = Evaluation("d", {}, 0.5)
+    with pytest.raises(FrozenInstanceError):
+        run.error = 0.6  # type: ignore[misc]
+    info = DatasetInfo("d", "g", n_train=6, n_val=2, n_test=3, n_classes=2)
+    assert info.n_images == 11
+    with pytest.raises(TypeError):
+        info.extra["a"] = "b"  # type: ignore[index]

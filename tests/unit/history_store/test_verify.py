@@ -1,0 +1,264 @@
+"""Damage is found, and a damaged history comes back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import histories
+import numpy as np
+import pytest
+
+from history_store import layout
+from history_store.errors import HistoryDamagedError, HistoryLockedError, MissingPathError, UsageError
+from history_store.history import History
+from history_store.journal import line
+from history_store.layout import mark, write_array, write_json
+from history_store.records import Evaluation
+from history_store.stored_images import write_images
+from history_store.verify import restore, upgrade, verify
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A history with images and embeddings, nothing in its journal."""
+    with histories.filled(tmp_path / "h.h5") as history:
+        history.add_dataset(histories.info("new", class_counts=(5, 5)), histories.pictures())
+        history.set_embeddings("abc", {"new": np.ones(3, np.float32)})
+        history.compact()
+    return tmp_path / "h.h5"
+
+
+def rewrite_json(file: h5py.File, key: str, change: Callable[[object], object]) -> None:
+    value = json.loads(bytes(file[key][()]))
+    del file[key]
+    write_json(file, key, change(value))
+
+
+def rewrite_column(file: h5py.File, key: str, row: int, value: float) -> None:
+    values = file[key][()]
+    values[row] = value
+    del file[key]
+    folder, _, name = f"/{key}".rpartition("/")
+    write_array(file[folder or "/"], name, values)
+
+
+def foreign_images(file: h5py.File) -> None:
+    given = histories.pictures()
+    write_images(file["images"], "else", given.images, given.labels, np.zeros(10, np.int8), ("a", "b"))
+
+
+def other_labels(file: h5py.File) -> None:
+    rewrite_column(file, "images/new/labels", 0, 1)
+
+
+FAULTS: list[tuple[Callable[[h5py.File], None], str]] = [
+    (lambda f: f["images/new/array"].write_direct(np.zeros((10, 32, 32, 3), np.uint8)), "the bytes were altered"),
+    (lambda f: f["evaluations/error"].write_direct(np.zeros(9)), "the bytes were altered"),
+    (lambda f: f.__delitem__("evaluations/seed"), "expected an element of type 'array', got nothing"),
+    (lambda f: rewrite_column(f, "evaluations/dataset", 0, 9), "1 evaluations point to no dataset"),
+    (lambda f: rewrite_column(f, "evaluations/config", 0, -1), "1 evaluations point to no configuration"),
+    (lambda f: rewrite_column(f, "evaluations/origin", 0, 9), "1 evaluations point to no origin"),
+    (lambda f: rewrite_column(f, "evaluations/status", 0, 9), "1 evaluations have an unknown status"),
+    (lambda f: rewrite_column(f, "evaluations/status", 0, 2), "have an error that does not fit their status"),
+    (lambda f: rewrite_column(f, "evaluations/error", 0, 2.0), "have an error that does not fit their status"),
+    (lambda f: rewrite_column(f, "evaluations/duration", 0, -2.0), "have a negative duration"),
+    (lambda f: rewrite_column(f, "evaluations/seed", 0, -2), "have a seed below -1"),
+    (lambda f: rewrite_column(f, "evaluations/curve_end", 1, 1), "have a curve that ends before it starts"),
+    (lambda f: rewrite_column(f, "evaluations/curve_end", 8, 99), "expected columns of one length"),
+    (lambda f: rewrite_column(f, "evaluations/seed", 1, 0), "1 evaluations occur twice"),
+    (lambda f: rewrite_column(f, "configs_unit", 0, 0.25), "does not encode the configurations"),
+    (lambda f: rewrite_json(f, "configs", lambda v: [*v[:3], v[0]]), "two configurations are equal"),
+    (lambda f: rewrite_json(f, "configs", lambda v: [*v[:3], {"layers": 99}]), "expected one that the space"),
+    (lambda f: rewrite_json(f, "datasets", lambda v: [*v[:3], v[0]]), "two datasets have one name"),
+    (lambda f: rewrite_json(f, "datasets", lambda v: [*v[:3], {**v[3], "n_train": 9}]), "expected uint8 of shape"),
+    (lambda f: rewrite_json(f, "datasets", lambda v: [*v[:3], {**v[3], "odd": 9}]), "expected fields among"),
+    (lambda f: rewrite_json(f, "datasets", lambda v: [*v[:3], {**v[3], "name": "x"}]), "images of a dataset that the"),
+    (lambda f: rewrite_json(f, "space", lambda v: {"hyperparameters": 1}), "expected ConfigSpace JSON"),
+    (lambda f: rewrite_json(f["embeddings/abc"], "names", lambda v: ["else"]), "vectors of datasets that the history"),
+    (lambda f: rewrite_json(f["embeddings/abc"], "names", lambda v: []), "expected a vector a name"),
+    (lambda f: f.create_dataset("stray", data=np.zeros(3)), "an array without type and version"),
+    (foreign_images, "images of a dataset that the history does not have"),
+    (other_labels, "training images a class differ"),
+]
+
+
+@pytest.mark.parametrize(("fault", "message"), FAULTS)
+def test_faults_are_found(path: Path, fault: Callable[[h5py.File], None], message: str) -> None:
+    with h5py.File(path, "r+", libver=layout.LIBVER) as file:
+        fault(file)
+    report = verify(path)
+    assert not report.ok
+    assert message in " ".join(problem.what for problem in report.problems), report.problems
+
+
+def test_elements_of_unknown_types_are_named(path: Path) -> None:
+    with h5py.File(path, "r+", libver=layout.LIBVER) as file:
+        group = file.create_group("else")
+        mark(group, "json")
+        layout.set_text(group, "encoding-type", "novel")
+    assert [problem.what for problem in verify(path).problems] == ["unknown encoding-type 'novel'"]
+    with History.open(path) as history:
+        assert history.n_evaluations == 9
+
+
+def test_a_sound_one(path: Path) -> None:
+    report = verify(path)
+    assert report.ok
+    assert (report.n_datasets, report.n_configs, report.n_evaluations, report.n_images) == (4, 4, 9, 10)
+    assert report.remarks == ()
+
+
+def test_what_is_worth_knowing(path: Path) -> None:
+    path.with_name("h.h5.bak").unlink()
+    path.with_name("h.h5.tmp").touch()
+    with History.open(path) as history:
+        log = line(json.dumps({"journal": 1, "history": history.id}))
+    path.with_name("h.h5.journal").write_bytes(log + b"0123")
+    report = verify(path)
+    assert report.ok
+    told = " ".join(report.remarks)
+    assert "ends in a torn line" in told
+    assert "there is no backup" in told
+    assert "h.h5.tmp was left by a writer that was stopped" in told
+
+
+def test_the_backup_is_looked_at(path: Path, tmp_path: Path) -> None:
+    backup = path.with_name("h.h5.bak")
+    data = bytearray(backup.read_bytes())
+    data[-20000] ^= 1
+    backup.write_bytes(data)
+    assert [problem.where for problem in verify(path).problems] == ["h.h5.bak"]
+    with History.create(tmp_path / "other.h5", histories.space_json()):
+        pass
+    shutil.copy(tmp_path / "other.h5", backup)
+    assert [problem.what for problem in verify(path).problems] == ["the backup of another history"]
+
+
+def test_an_operation_that_cannot_be_applied(path: Path) -> None:
+    with History.open(path, write=True) as history:
+        history.set_result("a", {})
+    log = path.with_name("h.h5.journal")
+    serial = json.loads(log.read_bytes().splitlines()[1][9:])["serial"]
+    whole = log.read_bytes()
+    log.write_bytes(whole + line(json.dumps({"serial": serial + 1, "op": "novel"})))
+    assert "expected an operation among" in verify(path).problems[0].what
+    with pytest.raises(HistoryDamagedError, match="expected an operation among"):
+        History.open(path)
+    log.write_bytes(whole + line(json.dumps({"serial": serial + 2, "op": "set-result", "key": "b", "value": {}})))
+    assert "a gap or a repetition" in verify(path).problems[0].what
+
+
+def test_nothing_to_verify(tmp_path: Path) -> None:
+    with pytest.raises(MissingPathError, match="got nothing there"):
+        verify(tmp_path / "none.h5")
+    with pytest.raises(UsageError, match="got a folder"):
+        verify(tmp_path)
+    (tmp_path / "x.h5").write_text("no")
+    report = verify(tmp_path / "x.h5")
+    assert [problem.where for problem in report.problems] == ["file"]
+
+
+def test_restore_leaves_a_sound_one_alone(path: Path) -> None:
+    before = path.read_bytes(), path.stat().st_ino
+    report = restore(path)
+    assert report.ok
+    assert report.remarks == ()
+    assert (path.read_bytes(), path.stat().st_ino) == before
+
+
+def test_restore_with_the_journal_on_top(path: Path) -> None:
+    with History.open(path, write=True) as history:
+        history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=77))
+        wanted = histories.plain(history.evaluations())
+    damaged = path.read_bytes()[:5000]
+    path.write_bytes(damaged)
+    report = restore(path)
+    assert report.ok
+    assert report.remarks[0] == "brought back from h.h5.bak; the damaged file is h.h5.damaged"
+    assert path.with_name("h.h5.damaged").read_bytes() == damaged
+    with History.open(path, write=True) as history:
+        assert histories.plain(history.evaluations()) == wanted
+        history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=78))
+
+
+def test_restore_of_a_missing_file(path: Path) -> None:
+    path.unlink()
+    assert restore(path).ok
+    assert History.open(path).n_evaluations == 9
+
+
+def test_restore_of_flipped_pixels(path: Path) -> None:
+    with h5py.File(path, "r+", libver=layout.LIBVER) as file:
+        pixels = file["images/new/array"][()]
+        file["images/new/array"][0, 0, 0, 0] ^= 255
+    assert not verify(path).ok
+    with History.open(path, write=True) as history, pytest.raises(HistoryDamagedError, match="read back"):
+        history.compact()  # never carries damage into the backup
+    assert restore(path).ok
+    with History.open(path) as history:
+        np.testing.assert_array_equal(history.images("new").array, pixels)
+
+
+def test_restore_without_a_sound_backup(path: Path) -> None:
+    path.write_bytes(b"no")
+    backup = path.with_name("h.h5.bak")
+    backup.write_bytes(b"no")
+    with pytest.raises(
+        HistoryDamagedError, match=r"expected a sound backup h\.h5\.bak to restore from, got a damaged one"
+    ):
+        restore(path)
+    backup.unlink()
+    with pytest.raises(HistoryDamagedError, match="to restore from, got none"):
+        restore(path)
+    assert path.read_bytes() == b"no"
+
+
+def test_restore_of_a_damaged_journal_keeps_all_other_lines(path: Path) -> None:
+    with History.open(path, write=True) as history:
+        for seed in range(5):
+            history.append(Evaluation("new", histories.configs(6)[seed + 1], 0.5, seed=seed))
+        history.add_dataset(histories.info("later"))
+        history.append(Evaluation("later", histories.configs(1)[0], 0.5, seed=9))
+    log = path.with_name("h.h5.journal")
+    lines = log.read_bytes().splitlines(keepends=True)
+    lines[3] = lines[3].replace(b"0.5", b"0.6")
+    log.write_bytes(b"".join(lines))
+    with pytest.raises(HistoryDamagedError, match=r"got altered lines 4\. Its backup"):
+        History.open(path, write=True)
+    report = restore(path)
+    assert report.ok, report.problems
+    assert "6 of 6 whole operations of the journal were kept, and 1 altered lines are lost" in report.remarks[0]
+    with History.open(path, write=True) as history:
+        assert {run.seed for run in history.evaluations("new")} == {0, 1, 3, 4}
+        assert history.n_evaluations == 9 + 5
+        history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=10))
+    assert verify(path).ok
+
+
+def test_restore_with_the_journal_of_another_history(path: Path, tmp_path: Path) -> None:
+    with histories.filled(tmp_path / "other.h5"):
+        pass
+    shutil.copy(tmp_path / "other.h5.journal", path.with_name("h.h5.journal"))
+    report = restore(path)
+    assert report.ok
+    assert "it is the journal of another history" in report.remarks[0]
+    assert History.open(path).n_evaluations == 9
+
+
+def test_restore_waits_for_the_writer(path: Path) -> None:
+    with History.open(path, write=True), pytest.raises(HistoryLockedError):
+        restore(path, lock_timeout=0)
+
+
+def test_upgrade_rewrites_old_elements(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(layout._READERS, ("json", "0"), layout._read_json)
+    with h5py.File(path, "r+", libver=layout.LIBVER) as file:
+        layout.set_text(file["notes"], "encoding-version", "0")
+    assert upgrade(path)
+    monkeypatch.undo()
+    assert not upgrade(path)
+    assert History.open(path).notes == {"made": "in a test"}
