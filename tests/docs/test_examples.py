@@ -67,6 +67,7 @@ def words(text):
 def files(tiny, monkeypatch, tmp_path):
     """Run in an empty folder, on the shipped history and model or, until there are any, on the tiny ones."""
     monkeypatch.chdir(tmp_path)
+    Path("data_manifests").symlink_to(ROOT / "data_manifests")  # examples are typed in a clone
     shipped = all((SHIPPED / name).is_file() for name in ("history.h5", "model.safetensors"))
     if not shipped:
         monkeypatch.setenv("WARMSTART_HISTORY", str(tiny.history))
@@ -77,7 +78,7 @@ def files(tiny, monkeypatch, tmp_path):
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, files, cli):
-    names = {"__name__": "example"}
+    names = {"__name__": "__main__"}
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
         if block.language == "python":
