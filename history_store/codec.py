@@ -98,8 +98,16 @@ def native(config: Config) -> dict[str, Value]:
 
 
 def config_key(config: Config) -> frozenset[tuple[str, Value]]:
-    """Give what tells configurations apart: equal numbers are equal whatever their type."""
-    return frozenset(config.items())
+    """Give what tells configurations apart: equal numbers are equal whatever their type.
+
+    Raises:
+        DataError: a value is no number, text or truth value.
+    """
+    try:
+        return frozenset(config.items())
+    except (TypeError, AttributeError) as error:
+        msg = f"configuration {config!r}: expected numbers, texts and truth values by name, got: {error}. Correct the value."
+        raise DataError(msg) from error
 
 
 def _number(value: Any) -> float:

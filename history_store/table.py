@@ -114,9 +114,12 @@ class EvaluationTable:
         """
         dataset, config, status, seed = (a[rows].tolist() for a in (self.dataset, self.config, self.status, self.seed))
         error, duration, origin = (a[rows].tolist() for a in (self.error, self.duration, self.origin))
-        steps, errors = self.curve_step.tolist(), self.curve_error.tolist()
-        ends = self.curve_end[rows].tolist()
-        starts = np.where(rows > 0, self.curve_end[rows - 1], 0).tolist() if len(rows) else []
+        first = np.where(rows > 0, self.curve_end[rows - 1], 0) if len(rows) else np.zeros(0, np.int64)
+        lengths = self.curve_end[rows] - first
+        end = np.cumsum(lengths)
+        points = np.arange(int(lengths.sum())) + np.repeat(first - (end - lengths), lengths)
+        steps, errors = self.curve_step[points].tolist(), self.curve_error[points].tolist()
+        starts, ends = (end - lengths).tolist(), end.tolist()
         return [
             Evaluation(
                 dataset=names[dataset[i]],

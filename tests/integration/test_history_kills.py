@@ -99,12 +99,17 @@ def child(path: Path, acknowledge: int, calls_left: int | None) -> None:
     real_write, real_pwrite = os.write, os.pwrite
     os.fsync = lambda fd: None  # a killed process loses nothing that the kernel has
     left = -1 if calls_left is None else calls_left
+    inside = 0
 
     def kill() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     def hook(call: str, path: Path) -> None:
-        nonlocal left
+        nonlocal left, inside
+        if path.name == "h.h5.tmp" and call == "write":  # many and alike, and no one reads that file: every third
+            inside += 1
+            if inside % 3:
+                return
         left -= 1
         if left == 0:
             if call != "write":
@@ -193,7 +198,7 @@ def kill_between_calls(start: Path, states: list[str], folder: Path, stride: int
 
 
 def test_some_kills_between_system_calls(start: Path, states: list[str], tmp_path: Path) -> None:
-    assert kill_between_calls(start, states, tmp_path, 61) >= 5
+    assert kill_between_calls(start, states, tmp_path, 31) >= 5
 
 
 @pytest.mark.slow

@@ -426,6 +426,11 @@ class TestWriting:
         config["layers"] = 1
         assert history.evaluations()[-1].config["layers"] == 9
 
+    @pytest.mark.parametrize("config", [{"layers": [3]}, [3], {"layers": {}}])
+    def test_configurations_that_are_none(self, history: History, config: object) -> None:
+        with pytest.raises(DataError, match="expected numbers, texts and truth values by name"):
+            history.append(Evaluation("digits", config, 0.5))  # type: ignore[arg-type]
+
     def test_nothing_to_add(self, history: History) -> None:
         revision = history.revision
         history.extend([])
