@@ -12,6 +12,7 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,28 +37,28 @@ CONFIG = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dataset", action="append", default=[], help="a labelled collection, beside sklearn's digits")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--repeats", type=int, default=5, help="of each timing")
+    parser.add_argument("--seeds", type=int, default=5, help="of each dataset; 0 leaves the errors out")
+    parser.add_argument("--repeats", type=int, default=5, help="of each timing; 0 leaves the timings out")
     parser.add_argument("--updates", type=int, default=20, help="of each timing")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    speed = [timing(n_conv, updates=options.updates, repeats=options.repeats) for n_conv in (1, 5, 9)]
-    sources = {"sklearn digits": digits(), **{path: open_images(path) for path in options.dataset}}
-    errors = [pairs(name, source, seeds=options.seeds) for name, source in sources.items()]
-    differences = [d for each in errors for d in each["differences"]]
-    mean = statistics.fmean(differences)
-    standard_error = statistics.stdev(differences) / len(differences) ** 0.5
-    result = {
+    speed = [timing(n, updates=options.updates, repeats=options.repeats) for n in (1, 5, 9) if options.repeats]
+    sources = {path: open_images(path) for path in options.dataset} | {"sklearn digits": digits()}
+    errors = [pairs(name, source, seeds=options.seeds) for name, source in sources.items() if options.seeds]
+    result: dict[str, object] = {
         "what": "target network, fast route against eager loop, one thread, CPU seconds",
         "machine": {"processor": processor(), "torch": torch.__version__, "commit": commit()},
         "speed": speed,
-        "errors": errors,
-        "mean_difference": mean,
-        "standard_error": standard_error,
         "faster": all(each["ratio"] >= FASTER for each in speed),
-        "as_good": abs(mean) <= CLOSER and abs(mean) <= 2 * standard_error,
+        "errors": errors,
+        "as_good": True,
     }
+    differences = [d for each in errors for d in each["differences"]]
+    if differences:
+        mean, standard_error = statistics.fmean(differences), statistics.stdev(differences) / len(differences) ** 0.5
+        result["mean_difference"], result["standard_error"] = mean, standard_error
+        result["as_good"] = abs(mean) <= CLOSER and abs(mean) <= 2 * standard_error
     text = json.dumps(result, indent=1)
     print(text)
     if options.out:
@@ -65,7 +66,7 @@ def main() -> int:
     return 0 if result["faster"] and result["as_good"] else 1
 
 
-def timing(n_conv: int, *, updates: int, repeats: int) -> dict[str, object]:
+def timing(n_conv: int, *, updates: int, repeats: int) -> dict[str, Any]:
     """Time both routes on 32x32x3 pictures in batches of 100."""
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (700, 32, 32, 3), dtype=np.uint8)
@@ -79,6 +80,7 @@ def timing(n_conv: int, *, updates: int, repeats: int) -> dict[str, object]:
             result = train_target(data, config, budget, seed=0, route=route)
             if repeat >= 0:  # the first round warms up
                 taken.append(result.images_per_s)
+        print(n_conv, "layers, round", repeat, rates, file=sys.stderr, flush=True)
     medians = {route: statistics.median(taken) for route, taken in rates.items()}
     return {
         "conv_layers": n_conv,
@@ -90,16 +92,17 @@ def timing(n_conv: int, *, updates: int, repeats: int) -> dict[str, object]:
     }
 
 
-def pairs(name: str, source: ImageSource, *, seeds: int) -> dict[str, object]:
+def pairs(name: str, source: ImageSource, *, seeds: int) -> dict[str, Any]:
     """Train both routes from the same weights, order and dropout for every seed."""
     images = source.read(np.arange(len(source)))
     split, _ = split_codes(images.labels)
     data = TargetData.of(images.images, images.labels, split, n_classes=len(images.class_names))
     config = {**CONFIG, "batch_size": 32}
-    errors = {
-        route: [train_target(data, config, COMPACT, seed=seed, route=route).error for seed in range(seeds)]
-        for route in ("eager", "fast")
-    }
+    errors: dict[str, list[float]] = {"eager": [], "fast": []}
+    for seed in range(seeds):
+        for route, taken in errors.items():
+            taken.append(train_target(data, config, COMPACT, seed=seed, route=route).error)
+        print(name, seed, {route: taken[-1] for route, taken in errors.items()}, file=sys.stderr, flush=True)
     differences = [fast - eager for fast, eager in zip(errors["fast"], errors["eager"], strict=True)]
     return {
         "dataset": name,
