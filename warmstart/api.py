@@ -42,6 +42,7 @@ def suggest(
     device: str = "cpu",
     threads: int | None = None,
     cache: bool = True,
+    download: bool = False,
 ) -> list[InitialDesign]:
     """Suggest k configurations for a dataset, best first; arguments and refusals as in `answer`.
 
@@ -61,6 +62,7 @@ def suggest(
         device=device,
         threads=threads,
         cache=cache,
+        download=download,
     )
     for note in found.notes:
         _log.warning(note)
@@ -81,6 +83,7 @@ def neighbours(
     device: str = "cpu",
     threads: int | None = None,
     cache: bool = True,
+    download: bool = False,
 ) -> list[Neighbour]:
     """List the k datasets of the history that a dataset resembles most, nearest first; all where there are fewer.
 
@@ -99,6 +102,7 @@ def neighbours(
         device=device,
         threads=threads,
         cache=cache,
+        download=download,
     )
     for note in found.notes:
         _log.warning(note)
@@ -120,6 +124,7 @@ def answer(
     device: str = "cpu",
     threads: int | None = None,
     cache: bool = True,
+    download: bool = False,
 ) -> Answer:
     """Say all that the history knows about a dataset: neighbours, configurations, confidence.
 
@@ -139,6 +144,7 @@ def answer(
         device: where the network runs: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         threads: CPU threads of the network; torch decides when left out.
         cache: keep and use meta-features in the cache folder.
+        download: let torchvision fetch what is missing of ``torchvision:NAME``; nothing else touches the network.
 
     Raises:
         UsageError: arguments that do not fit together, k larger than the number of configurations.
@@ -150,7 +156,7 @@ def answer(
     if strategy is not None and strategy not in STRATEGIES:
         msg = f"--strategy: expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
         raise UsageError(msg)
-    asked = _Question(history, model, exclude_group, skip_broken, seed, device, threads, cache)
+    asked = _Question(history, model, exclude_group, skip_broken, seed, device, threads, cache, download)
     memory = asked.memory()
     if k > len(memory.configs):
         msg = f"-k: expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
@@ -180,10 +186,11 @@ def nearest(
     device: str = "cpu",
     threads: int | None = None,
     cache: bool = True,
+    download: bool = False,
 ) -> Answer:
     """Say what a dataset resembles: an answer with the k nearest datasets and without suggestions; see `answer`."""
     _check_number("k", k, 1)
-    asked = _Question(history, model, exclude_group, skip_broken, seed, device, threads, cache)
+    asked = _Question(history, model, exclude_group, skip_broken, seed, device, threads, cache, download)
     memory = asked.memory()
     place = _place(path, images, labels, asked, memory)
     return place.answer((), "", _neighbours(memory, place, set(), k))
@@ -201,6 +208,7 @@ class _Question:
     device: str
     threads: int | None
     cache: bool
+    download: bool
 
     def __post_init__(self) -> None:
         _check_number("seed", self.seed, 0)
@@ -249,7 +257,7 @@ class _Place:
 
 def _place(path: PathLike | None, images: Any, labels: Any, asked: _Question, memory: Memory) -> _Place:
     """Open a query, embed it, measure its distances and judge them."""
-    source, fingerprint = open_query(path, images, labels)
+    source, fingerprint = open_query(path, images, labels, download=asked.download)
     rows = memory.rows_without(asked.excluded, own_name(source, memory))
     vector, broken = embed_source(
         source,

@@ -13,8 +13,10 @@ from warmstart.session import file_state
 _fingerprints: dict[tuple[str, str, str], str] = {}
 
 
-def open_query(path: str | os.PathLike[str] | None, images: Any, labels: Any) -> tuple[ImageSource, str]:
-    """Open what a caller gave: a path, arrays, or a torch Dataset.
+def open_query(
+    path: str | os.PathLike[str] | None, images: Any, labels: Any, *, download: bool = False
+) -> tuple[ImageSource, str]:
+    """Open what a caller gave: a path, arrays, or a torch Dataset; `download` lets torchvision fetch what is missing.
 
     Returns: the collection and its ``listing:`` fingerprint.
 
@@ -39,15 +41,17 @@ def open_query(path: str | os.PathLike[str] | None, images: Any, labels: Any) ->
     file, separator, _ = text.rpartition("::")
     if separator or text.startswith("sklearn:"):  # one file whose state tells all, or none that could change
         return _opened(text, file_state(Path(file)) if separator else ())
-    source = open_path(text)
+    source = open_path(text, download=download)
     return source, _fingerprint(source)
 
 
-def open_path(path: str) -> ImageSource:
+def open_path(path: str, *, download: bool = False) -> ImageSource:
     """Open a path in any layout, those that `training` knows how to obtain among them; raises as `open_images`."""
-    if path.startswith("torchvision:"):
-        import training.sources  # noqa: F401  registers the scheme
+    scheme, _, name = path.partition(":")
+    if scheme == "torchvision":
+        from training.sources import open_torchvision
 
+        return open_torchvision(name, download=download)
     return open_images(path)
 
 

@@ -92,6 +92,9 @@ TABLE: tuple[Bad, ...] = (
     _place("path", "unknown sklearn set", 2, "sklearn:.*nothing", "sklearn:nothing"),
     _place("path", "unknown dataset of a history", 2, "nobody", "{history}::nobody"),
     _place("path", "empty path", 2, "expected", ""),
+    _place(
+        "path", "torchvision set not fetched", 2, "torchvision:MNIST: expected .*Pass --download", "torchvision:MNIST"
+    ),
     _dataset("image", "text_named_png", 3, "expected .*got.* 1 "),
     _dataset("image", "truncated_jpeg", 3, "expected .*got.* 1 "),
     _dataset("image", "zero_bytes", 3, "expected .*got.* 1 "),

@@ -8,6 +8,7 @@ import typer
 
 from warmstart.cli.options import (
     DatasetOption,
+    DownloadOption,
     Format,
     FormatOption,
     HistoryFile,
@@ -31,6 +32,7 @@ def add(
     licence: Annotated[str, typer.Option("--licence", help="As the source states it.")] = "not stated",
     no_images: Annotated[bool, typer.Option("--no-images", help="Store the record only.")] = False,
     skip_broken: SkipBrokenOption = False,
+    download: DownloadOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     quiet: QuietOption = False,
@@ -44,7 +46,7 @@ def add(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
-    source = open_path(dataset)
+    source = open_path(dataset, download=download)
     with History.open(path, write=True) as opened:
         info, broken = add_source(
             opened,

@@ -65,6 +65,9 @@ ExcludeGroupOption = Annotated[
 SkipBrokenOption = Annotated[
     bool, typer.Option("--skip-broken", help="Go on without pictures that cannot be decoded, and name them.")
 ]
+DownloadOption = Annotated[
+    bool, typer.Option("--download", help="Let torchvision fetch what is missing of torchvision:NAME.")
+]
 HistoryArgument = Annotated[
     str | None,
     typer.Argument(metavar="[HISTORY]", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),

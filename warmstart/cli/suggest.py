@@ -7,6 +7,7 @@ import typer
 from warmstart.cli.options import (
     DatasetOption,
     DeviceOption,
+    DownloadOption,
     ExcludeGroupOption,
     Format,
     FormatOption,
@@ -41,6 +42,7 @@ def suggest(
         bool, typer.Option("--explain", help="Say in the table why each configuration is there.")
     ] = False,
     skip_broken: SkipBrokenOption = False,
+    download: DownloadOption = False,
     format: SuggestFormatOption = SuggestFormat.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
@@ -65,6 +67,7 @@ def suggest(
         device=device,
         threads=threads,
         cache=not no_cache,
+        download=download,
     )
     for note in found.notes:
         shell.note(note)
@@ -94,6 +97,7 @@ def neighbours(
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
     skip_broken: SkipBrokenOption = False,
+    download: DownloadOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
@@ -117,6 +121,7 @@ def neighbours(
         device=device,
         threads=threads,
         cache=not no_cache,
+        download=download,
     )
     for note in found.notes:
         shell.note(note)
