@@ -263,3 +263,39 @@ def test_neighbours_need_no_evaluations(cli, photos, tiny, tmp_path):
     refused = cli("suggest", "--dataset", photos, *files)
     assert refused.code == 2
     assert "expected at most 0, the number of configurations" in refused.err
+
+
+@pytest.mark.slow
+def test_a_warm_call_takes_less_than_10_ms(photos):
+    import time
+
+    def call():
+        start = time.perf_counter()
+        warmstart.suggest(photos)
+        return time.perf_counter() - start
+
+    assert min(call() for _ in range(20)) < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(60)
+def test_the_answer_is_the_same_in_other_processes(photos, monkeypatch):
+    import subprocess
+    import sys
+
+    texts = set()
+    for hash_seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
+        command = [
+            sys.executable,
+            "-m",
+            "warmstart",
+            "suggest",
+            "--dataset",
+            str(photos),
+            "--no-cache",
+            "--format",
+            "json",
+        ]
+        texts.add(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert len(texts) == 1
