@@ -134,6 +134,12 @@ class Snapshot:
         return self._content.table.errors(len(self._content.datasets), len(self._content.configs))
 
     @property
+    def failed(self) -> NDArray[np.bool_]:
+        """Cells whose every run failed without an error, `m x c` bool: NaN in `errors` though they were measured."""
+        measured = self._content.table.measured(len(self._content.datasets), len(self._content.configs))
+        return measured & np.isnan(self.errors)
+
+    @property
     def n_evaluations(self) -> int:
         """Number of evaluations."""
         return len(self._content.base_table) + len(self._content.tail)

@@ -86,6 +86,11 @@ class EvaluationTable:
         np.divide(total, count, out=means, where=count > 0)
         return means.reshape(m, c)
 
+    def measured(self, m: int, c: int) -> NDArray[np.bool_]:
+        """Tell which cells have evaluations, whatever their status: `m x c` bool."""
+        cell = self.dataset.astype(np.int64) * c + self.config
+        return (np.bincount(cell, minlength=m * c) > 0).reshape(m, c)
+
     def without_dataset(self, index: int) -> "EvaluationTable":
         """Leave out the rows of one dataset and close the gap in the numbering."""
         keep = self.dataset != index

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from bo.regret import Interval
 from history_store.errors import DataError
 from history_store.history import History
-from history_store.response import target_distance
+from history_store.response import fill_failed, target_distance
 from training.evaluation import Fold, held_out_distances, held_out_typical, measure_quality, rank_correlations
 
 Embed = Callable[[Fold], ArrayLike]
@@ -45,7 +45,7 @@ def held_out_quality(
 
     Returns: a report of JSON types.
     """
-    errors, groups = history.errors, history.groups
+    errors, groups = fill_failed(history.errors, history.failed), history.groups
     errors = errors[:, np.isfinite(errors).mean(axis=0) >= 0.5]
     target = target_distance(errors, names=history.names)
     distances = held_out_distances(embed, groups)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from history_store.errors import DataError, UsageError
-from history_store.response import target_distance
+from history_store.response import fill_failed, target_distance
 from metafeat.labels import check_labels, label_codes
 from metafeat.model import MetaFeatureModel, draw, random_wing
 from metafeat.spec import space_digest
@@ -369,7 +369,7 @@ def train_from_history(
     """Train on the images and errors of a history; the model's header ties it to the history.
 
     Draws come from each dataset's training split. Target distances use the configurations that at least half of the
-    datasets have errors for, so a collection that was stopped half-way serves too.
+    datasets have, so a collection that was stopped half-way serves too; a run that failed counts as error 1.
 
     Args:
         history: open, with images.
@@ -393,7 +393,7 @@ def train_from_history(
     names = list(history.names) if names is None else list(names)
     rows = [list(history.names).index(name) for name in names]
     groups = [history.groups[row] for row in rows]
-    errors = history.errors[rows]
+    errors = fill_failed(history.errors, history.failed)[rows]
     errors = errors[:, np.isfinite(errors).mean(0) >= 0.5]
     target = target_distance(errors, settings.spec.target, names=names)
     if held_out is None:

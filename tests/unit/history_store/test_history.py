@@ -623,3 +623,8 @@ def test_a_reader_keeps_up_with_a_writer(path: Path) -> None:
     assert writer.returncode == 0
     with History.open(path) as history:
         assert history.n_evaluations == len(histories.runs()) + 25
+
+
+def test_cells_whose_runs_all_failed_are_told_from_those_not_run(history: History) -> None:
+    assert np.isnan(history.errors).sum() == 9
+    assert history.failed.tolist() == [[False] * 4, [False, True, True, False], [False, False, False, True]]
