@@ -100,12 +100,11 @@ def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSe
     if name == "paper":
         return SiameseSettings(ModelSpec(extractor=extractor or "bilstm", label_code="scalar", target="l1"))
     return SiameseSettings(
-        ModelSpec(extractor=extractor or "adf", label_code="rank", tau=100, target="mean_l1"),
-        steps=600,
+        ModelSpec(extractor=extractor or "adf", label_code="rank", tau=64, target="mean_l1"),
+        steps=300,
         sampling="all_pairs",
         batch=8,
         loss="squared",
         learning_rate=1e-3,
         schedule="cosine",
-        keep="best",
     )
