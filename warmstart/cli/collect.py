@@ -20,7 +20,9 @@ def collect(
         typer.Argument(metavar="[MANIFEST]...", help="TOML files, or folders of them; none: all datasets with images."),
     ] = None,
     *,
-    history: Annotated[str, typer.Option("--history", help="The history file; made where it is not there.")],
+    history: Annotated[
+        str, typer.Option("--history", help="The history file; made where it is not there.")
+    ] = "history.h5",
     configs: Annotated[int, typer.Option("--configs", min=1, help="How many shared configurations.")] = 64,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 2,
     budget: Annotated[str | None, typer.Option("--budget", help="Begin no run after so long, e.g. 3h, 90m.")] = None,
