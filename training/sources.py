@@ -16,7 +16,7 @@ from history_store.manifest import Manifest
 from history_store.readers import open_images, open_torch_dataset, register_scheme
 from training.download import download as fetch
 from training.download import hash_file, unpack
-from training.torchvision_parts import JoinedParts
+from training.torchvision_parts import JoinedParts, check_name
 
 ByteProgress = Callable[[int, int | None], None]
 
@@ -94,6 +94,7 @@ def open_torchvision(
         UsageError: when the name is not known.
         MissingPathError: when its files are not there, or cannot be fetched.
     """
+    check_name(name)
     folder = data_folder() if root is None else Path(root)
     if download:
         folder.mkdir(parents=True, exist_ok=True)

@@ -33,6 +33,17 @@ PARTS: Mapping[str, Parts] = {
 }
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that is no dataset of torchvision with labelled images.
+
+    Raises:
+        UsageError: when the name is not known.
+    """
+    if name not in PARTS:
+        msg = f"torchvision:{name}: expected one of {', '.join(sorted(PARTS))}, got {name!r}. Correct the name."
+        raise UsageError(msg)
+
+
 class JoinedParts:
     """The parts of a torchvision dataset as one torch-style dataset, train first.
 
@@ -49,9 +60,7 @@ class JoinedParts:
             UsageError: when the name is not known.
             RuntimeError: or FileNotFoundError, by torchvision, when files are missing.
         """
-        if name not in PARTS:
-            msg = f"torchvision:{name}: expected one of {', '.join(sorted(PARTS))}, got {name!r}. Correct the name."
-            raise UsageError(msg)
+        check_name(name)
         from torchvision import datasets
 
         voc = name.startswith("VOC")

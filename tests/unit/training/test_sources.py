@@ -275,6 +275,8 @@ def test_own_splits_lend_a_validation_part(tmp_path: Path) -> None:
 def test_torchvision_refuses_unknown_names(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="torchvision:Nothing: expected one of CIFAR10, CIFAR100, Caltech101"):
         open_torchvision("Nothing", root=tmp_path)
+    with pytest.raises(UsageError, match="Correct the name"):
+        open_torchvision("Nothing", root=tmp_path / "no such folder")
 
 
 def test_torchvision_says_what_is_missing(tmp_path: Path) -> None:
