@@ -1,4 +1,7 @@
-"""Where networks run."""
+"""Where networks run, and on how many threads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from history_store.errors import UsageError
 
@@ -19,3 +22,19 @@ def resolve_device(device: str) -> str:
         msg = f"--device: expected cpu, cuda or auto, got {device!r} ({str(error).splitlines()[0]}). Use cpu."
         raise UsageError(msg) from error
     return device
+
+
+@contextmanager
+def cpu_threads(threads: int | None) -> Iterator[None]:
+    """Run torch on so many CPU threads, then put the caller's number back; None changes nothing."""
+    if threads is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -13,6 +13,7 @@ from history_store.errors import LabelError
 from history_store.images import BrokenImage, ImageSource
 from history_store.subsample import stratified_subsample
 from metafeat.cache import EmbeddingCache
+from warmstart.device import cpu_threads
 from warmstart.model_file import ModelHeader
 
 if TYPE_CHECKING:
@@ -104,13 +105,10 @@ def embed_images(
     threads: int | None = None,
 ) -> NDArray[np.float32]:
     """Embed sampled images `n x s x s x c` with a model, loaded once a process and device."""
-    if threads is not None:
-        import torch
-
-        torch.set_num_threads(threads)
     stat = model.path.stat()
     loaded = _model(str(model.path), stat.st_mtime_ns, stat.st_size, device)
-    return loaded.embed(images, labels, rng=np.random.default_rng(seed))
+    with cpu_threads(threads):
+        return loaded.embed(images, labels, rng=np.random.default_rng(seed))
 
 
 def embed_history(

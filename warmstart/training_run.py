@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ def train_model(
 
     Args:
         history: holds the images.
-        out: the model file; ``OUT.curves.json`` and, while unfinished, ``OUT.checkpoint`` lie beside it.
+        out: the model file; ``OUT.curves.json``, with matplotlib ``OUT.curves.png``, and, while unfinished, ``OUT.checkpoint`` lie beside it.
         extractor: set encoder; None = the preset's.
         preset_name: ``modern`` or ``paper``.
         steps: updates; None = the preset's.
@@ -46,13 +47,11 @@ def train_model(
         ImagesMissingError: a history without images.
         StorageError: a place that cannot be written.
     """
-    import torch
-
     from history_store.history import History
     from training.plan import parse_time
     from training.siamese import train_from_history
     from training.siamese_settings import preset
-    from warmstart.device import resolve_device
+    from warmstart.device import cpu_threads, resolve_device
     from warmstart.embedding import embed_history
     from warmstart.model_file import read_header
 
@@ -65,14 +64,12 @@ def train_model(
             f"{checkpoint}: expected --resume where an unfinished run lies, got none. Add it, or delete the checkpoint."
         )
         raise UsageError(msg)
-    if threads is not None:
-        torch.set_num_threads(threads)
     where = resolve_device(device)
     settings = preset(preset_name, extractor=extractor)  # type: ignore[arg-type]  # checked by the function itself
     if steps is not None:
         settings = dataclasses.replace(settings, steps=steps)
     limit = None if budget is None else parse_time(budget)
-    with History.open(history) as opened:
+    with History.open(history) as opened, cpu_threads(threads):
         trained = train_from_history(
             opened,
             settings,
@@ -86,6 +83,10 @@ def train_model(
     trained.curves.save(out.with_name(out.name + ".curves.json"))
     trained.model.save(out)
     notes = []
+    if find_spec("matplotlib") is None:
+        notes.append("The curves were not drawn: that needs matplotlib, pip install 'warmstart[plots]'.")
+    else:
+        trained.curves.plot(out.with_name(out.name + ".curves.png"))
     finished = trained.curves.stopped == "done"
     if finished:
         checkpoint.unlink(missing_ok=True)
@@ -93,7 +94,7 @@ def train_model(
         notes.append(f"Stopped after {len(trained.curves.loss)} of {settings.steps} steps; --resume goes on.")
     header = read_header(out)
     with History.open(history) as opened:
-        vectors = embed_history(opened, opened.names, header, device=where)
+        vectors = embed_history(opened, opened.names, header, device=where, threads=threads)
     try:
         with History.open(history, write=True) as opened:
             opened.set_embeddings(header.hash, vectors)

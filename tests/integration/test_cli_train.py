@@ -36,6 +36,7 @@ def test_train_makes_a_model_that_suggest_uses(cli, copy, tmp_path, photos, extr
     assert report["held_out"] == ["stripes2", "stripes3"]
     assert set(report["quality"]) == {"spearman", "per_query"}
     assert len(json.loads((tmp_path / "own.safetensors.curves.json").read_text())["loss"]) == 3
+    assert (tmp_path / "own.safetensors.curves.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "own.safetensors.checkpoint").exists()
     answered = cli("suggest", "--dataset", photos, "--history", copy, "--model", out, "--format", "json")
     assert answered.code == 0, answered.err

@@ -38,9 +38,7 @@ VerboseOption = Annotated[
     typer.Option("--verbose", "-v", count=True, show_default=False, help="Say more on stderr; -vv shows tracebacks."),
 ]
 DeviceOption = Annotated[str, typer.Option("--device", help="Where networks run: cpu, cuda, cuda:1, ... or auto.")]
-ThreadsOption = Annotated[
-    int | None, typer.Option("--threads", min=1, help="CPU threads of the networks; torch decides when left out.")
-]
+ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="CPU threads of the networks.")]
 NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache of meta-features.")]
 DatasetOption = Annotated[
     str,

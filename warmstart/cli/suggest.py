@@ -46,7 +46,7 @@ def suggest(
     format: SuggestFormatOption = SuggestFormat.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
-    threads: ThreadsOption = None,
+    threads: ThreadsOption = 1,
     no_cache: NoCacheOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
@@ -101,7 +101,7 @@ def neighbours(
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
-    threads: ThreadsOption = None,
+    threads: ThreadsOption = 1,
     no_cache: NoCacheOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,

@@ -54,13 +54,14 @@ def train(
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
-    threads: ThreadsOption = None,
+    threads: ThreadsOption = 1,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
     """Train a model whose distances imitate how alike configurations fare.
 
-    Writes OUT, the learning curves OUT.curves.json, and the embeddings of all datasets into the history.
+    Writes OUT, the learning curves OUT.curves.json and, where matplotlib is installed, OUT.curves.png, and the embeddings
+    of all datasets into the history.
     """
     from pathlib import Path
 
