@@ -19,12 +19,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from history_store import durable
-from history_store.codec import decode_info, decode_run, encode_info
 from history_store.errors import DataError, HistoryVersionError, MissingPathError, UsageError
+from history_store.file import durable
+from history_store.file.codec import decode_info, decode_run, encode_info
+from history_store.file.table import STATUSES
 from history_store.history import History
 from history_store.records import DatasetInfo, Evaluation, Value
-from history_store.table import STATUSES
 
 FORMAT = "warmstart-evaluations"
 VERSION = 1

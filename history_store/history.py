@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.base import WriteImages, read_embeddings, write_base
-from history_store.codec import native
-from history_store.content import Content, Operation, encode_operation, quoted, unit_rows
-from history_store.durable import beside
 from history_store.errors import DataError, UsageError
-from history_store.journal import JournalText
-from history_store.layout import damage, open_file
-from history_store.lock import WriterLock
+from history_store.file.base import WriteImages, read_embeddings, write_base
+from history_store.file.codec import native
+from history_store.file.content import Content, Operation, encode_operation, quoted, unit_rows
+from history_store.file.durable import beside
+from history_store.file.journal import JournalText
+from history_store.file.layout import damage, open_file
+from history_store.file.lock import WriterLock
+from history_store.file.snapshot import Snapshot
+from history_store.file.stored_images import check_images, write_images
+from history_store.file.writing import Files, check_free, check_may_write, check_writer, install
 from history_store.records import Config, DatasetInfo, Evaluation
-from history_store.snapshot import Snapshot
-from history_store.stored_images import check_images, write_images
-from history_store.writing import Files, check_free, check_may_write, check_writer, install
 
 if TYPE_CHECKING:
     from history_store.images import ImageSet

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from history_store import durable
-from history_store.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
-from history_store.content import check_info, quoted, unit_rows
 from history_store.errors import DataError, HistoryVersionError, MissingPathError
+from history_store.file import durable
+from history_store.file.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
+from history_store.file.content import check_info, quoted, unit_rows
 from history_store.history import History
 from history_store.records import Config, DatasetInfo, Evaluation, Value
 

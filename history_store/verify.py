@@ -9,11 +9,6 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from history_store import durable, journal
-from history_store.base import check_base, read_content, read_embeddings, read_identity
-from history_store.codec import decode_info
-from history_store.content import Content, Operation, check_info, decode_line, encode_operation, quoted, unit_rows
-from history_store.durable import beside
 from history_store.errors import (
     DataError,
     HistoryDamagedError,
@@ -22,12 +17,17 @@ from history_store.errors import (
     StorageError,
     WarmstartError,
 )
+from history_store.file import durable, journal
+from history_store.file.base import check_base, read_content, read_embeddings, read_identity
+from history_store.file.codec import decode_info
+from history_store.file.content import Content, Operation, check_info, decode_line, encode_operation, quoted, unit_rows
+from history_store.file.durable import beside
+from history_store.file.layout import CURRENT, check_file, damage, get_text, open_file
+from history_store.file.lock import WriterLock
+from history_store.file.stored_images import check_images, map_file, map_images
+from history_store.file.table import EvaluationTable
+from history_store.file.writing import check_may_write
 from history_store.history import History
-from history_store.layout import CURRENT, check_file, damage, get_text, open_file
-from history_store.lock import WriterLock
-from history_store.stored_images import check_images, map_file, map_images
-from history_store.table import EvaluationTable
-from history_store.writing import check_may_write
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from history_store.codec import config_key
 from history_store.errors import UsageError
+from history_store.file.codec import config_key
 from history_store.records import Config, Evaluation, Value
 from training.cells import cell_seed
 

@@ -14,12 +14,12 @@ import histories
 import numpy as np
 import pytest
 
-from history_store import durable
-from history_store.base import read_content
 from history_store.errors import HistoryDamagedError, StorageError
+from history_store.file import durable
+from history_store.file.base import read_content
+from history_store.file.journal import parse
+from history_store.file.layout import open_file
 from history_store.history import History
-from history_store.journal import parse
-from history_store.layout import open_file
 from history_store.records import Evaluation
 from history_store.verify import restore, verify
 

@@ -17,7 +17,6 @@ import histories
 import numpy as np
 import pytest
 
-from history_store import durable
 from history_store import history as history_module
 from history_store.errors import (
     DataError,
@@ -30,9 +29,10 @@ from history_store.errors import (
     StorageFullError,
     UsageError,
 )
+from history_store.file import durable
+from history_store.file.layout import set_text
 from history_store.history import History
 from history_store.images import ImageSet
-from history_store.layout import set_text
 from history_store.records import Evaluation
 from history_store.verify import upgrade, verify
 
@@ -166,7 +166,7 @@ class TestOpen:
 
     def test_a_newer_journal(self, path: Path) -> None:
         log = path.with_name("h.h5.journal")
-        from history_store.journal import line
+        from history_store.file.journal import line
 
         log.write_bytes(line('{"journal": 2, "history": "?"}'))
         with pytest.raises(HistoryVersionError, match='expected journal version "1", got "2"'):
@@ -387,7 +387,7 @@ class TestWriting:
 
     def test_an_interrupt_after_the_write(self, history: History, monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patched:
-            patched.setattr("history_store.content.Content.apply", lambda self, operation: 1 / 0)
+            patched.setattr("history_store.file.content.Content.apply", lambda self, operation: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 history.append(one(1))
         history.append(one(2))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from history_store.errors import HistoryDamagedError, HistoryVersionError
-from history_store.journal import JournalWriter, check, header, line, load, parse
+from history_store.file.journal import JournalWriter, check, header, line, load, parse
 
 
 def operation(serial: int) -> str:

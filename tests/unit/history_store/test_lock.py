@@ -13,8 +13,8 @@ import histories
 import pytest
 
 from history_store.errors import HistoryLockedError, HistoryReadOnlyError
+from history_store.file.lock import WriterLock
 from history_store.history import History
-from history_store.lock import WriterLock
 from history_store.records import Evaluation
 
 

@@ -12,13 +12,13 @@ import histories
 import numpy as np
 import pytest
 
-from history_store import layout
 from history_store.errors import HistoryDamagedError, HistoryLockedError, MissingPathError, UsageError
+from history_store.file import layout
+from history_store.file.journal import line
+from history_store.file.layout import mark, write_array, write_json
+from history_store.file.stored_images import write_images
 from history_store.history import History
-from history_store.journal import line
-from history_store.layout import mark, write_array, write_json
 from history_store.records import Evaluation
-from history_store.stored_images import write_images
 from history_store.verify import restore, upgrade, verify
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError
-from history_store.layout import hint, mark, read, reader, write_array, write_json
+from history_store.file.layout import hint, mark, read, reader, write_array, write_json
 from history_store.records import Config, Evaluation, Status
 
 STATUSES = tuple(Status)

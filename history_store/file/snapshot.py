@@ -13,15 +13,15 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store import journal
-from history_store.base import read_content, read_embeddings
-from history_store.content import Content, quoted
-from history_store.durable import beside
 from history_store.errors import HistoryDamagedError, ImagesMissingError, StorageError, UsageError
-from history_store.layout import damage, hint, open_file
+from history_store.file import journal
+from history_store.file.base import read_content, read_embeddings
+from history_store.file.content import Content, quoted
+from history_store.file.durable import beside
+from history_store.file.layout import damage, hint, open_file
+from history_store.file.stored_images import StoredImages, map_file, map_images
+from history_store.file.table import EvaluationTable
 from history_store.records import DatasetInfo, Evaluation, Value
-from history_store.stored_images import StoredImages, map_file, map_images
-from history_store.table import EvaluationTable
 
 _TRIES = 5
 

@@ -11,12 +11,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from history_store import durable
-from history_store.base import check_base, read_identity
-from history_store.durable import beside
 from history_store.errors import HistoryReadOnlyError, MissingPathError, StorageError, UsageError
-from history_store.journal import JournalText, JournalWriter
-from history_store.lock import WriterLock
+from history_store.file import durable
+from history_store.file.base import check_base, read_identity
+from history_store.file.durable import beside
+from history_store.file.journal import JournalText, JournalWriter
+from history_store.file.lock import WriterLock
 
 _WRITE_BITS = 0o222
 

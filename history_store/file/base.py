@@ -8,10 +8,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.codec import decode_info, encode_info
-from history_store.content import Content, quoted
 from history_store.errors import HistoryDamagedError
-from history_store.layout import (
+from history_store.file.codec import decode_info, encode_info
+from history_store.file.content import Content, quoted
+from history_store.file.layout import (
     FORMAT,
     LIBVER,
     check_file,
@@ -28,8 +28,8 @@ from history_store.layout import (
     write_json,
     write_text,
 )
-from history_store.sink import Sink
-from history_store.table import table_faults, write_table
+from history_store.file.sink import Sink
+from history_store.file.table import table_faults, write_table
 
 Embeddings = dict[str, NDArray[np.float32]]
 WriteImages = Callable[[h5py.Group], None]

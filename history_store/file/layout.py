@@ -16,8 +16,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.durable import beside
 from history_store.errors import HistoryDamagedError, HistoryVersionError, MissingPathError, StorageError, UsageError
+from history_store.file.durable import beside
 
 FORMAT = "warmstart-history"
 SIGNATURE = b"\x89HDF\r\n\x1a\n"

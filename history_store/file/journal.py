@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from history_store import durable
 from history_store.errors import HistoryDamagedError, HistoryVersionError
+from history_store.file import durable
 
 VERSION = 1
 

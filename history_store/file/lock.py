@@ -8,8 +8,8 @@ import time
 import weakref
 from pathlib import Path
 
-from history_store.durable import beside, storage_errors
 from history_store.errors import HistoryLockedError
+from history_store.file.durable import beside, storage_errors
 
 _POLL_S = 0.02
 _held: "weakref.WeakSet[WriterLock]" = weakref.WeakSet()

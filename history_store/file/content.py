@@ -11,10 +11,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
 from history_store.errors import DataError, UsageError
+from history_store.file.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
+from history_store.file.table import EvaluationTable, empty, extended
 from history_store.records import Config, DatasetInfo, Evaluation, Value
-from history_store.table import EvaluationTable, empty, extended
 
 Operation = dict[str, Any]
 _NAME_BYTES = 200
