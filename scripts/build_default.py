@@ -41,6 +41,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("warmstart/defaults"))
     parser.add_argument("--folds", type=int, default=6, help="0 = no held-out quality")
     parser.add_argument("--steps", type=int, help="of training; default the preset's")
+    parser.add_argument("--configs", type=int, default=16, help="use the first so many of the measured configurations")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -51,7 +52,8 @@ def main() -> None:
         path = Path(scratch) / "history.h5"
         names = {file.stem for file in options.shards.glob("*.jsonl")}
         manifests = [manifest for manifest in load_manifests([options.manifests]) if manifest.name in names]
-        with rebuild(options.shards, path, manifests, root=options.root) as history:
+        shards = first_configs(options.shards, options.configs, Path(scratch) / "shards")
+        with rebuild(shards, path, manifests, root=options.root) as history:
             quality = measure(history, settings, options.folds, options.seed) if options.folds else None
             trained = train_from_history(
                 history, settings, seed=options.seed, held_out=(), progress=report("the shipped model")
@@ -64,6 +66,17 @@ def main() -> None:
             history.compact(drop_images=True, path=options.out / "history.h5")
     (options.out / "quality.json").write_text(json.dumps(quality, indent=1) + "\n")
     print(json.dumps(quality, indent=1))
+
+
+def first_configs(shards: Path, n: int, out: Path) -> Path:
+    """Copy shards with their first n configurations."""
+    out.mkdir()
+    collection = json.loads((shards / "collection.json").read_text(encoding="utf-8"))
+    (out / "collection.json").write_text(json.dumps(collection | {"configs": collection["configs"][:n]}))
+    for file in shards.glob("*.jsonl"):
+        header, *runs = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        (out / file.name).write_text(header + "".join(run for run in runs if json.loads(run)["config"] < n))
+    return out
 
 
 def measure(history: History, settings: SiameseSettings, folds: int, seed: int) -> dict[str, Any]:
