@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -15,6 +16,13 @@ from metafeat.files import replace_file
 _MAGIC = b"wsemb1\0\0"
 _HEAD = struct.Struct("<8sI")
 _log = logging.getLogger(__name__)
+
+
+def cache_folder() -> Path:
+    """Give the cache's folder: ``$WARMSTART_CACHE``, else ``$XDG_CACHE_HOME/warmstart``, else ``~/.cache/warmstart``."""
+    if os.environ.get("WARMSTART_CACHE"):
+        return Path(os.environ["WARMSTART_CACHE"])
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "warmstart"  # noqa: PTH111  a home that is unknown is left as "~"
 
 
 class EmbeddingCache:

@@ -14,6 +14,7 @@ from history_store.errors import DataError, MissingPathError, UsageError
 from history_store.images import FingerprintKind, ImageSet, ImageSource
 from history_store.manifest import Manifest
 from history_store.readers import open_images, open_torch_dataset, register_scheme
+from metafeat.cache import cache_folder
 from training.download import download as fetch
 from training.download import hash_file, unpack
 from training.torchvision_parts import JoinedParts, check_name
@@ -25,9 +26,7 @@ def data_folder() -> Path:
     """Name the folder of downloads: $WARMSTART_DATA, else `datasets` in the cache folder."""
     if folder := os.environ.get("WARMSTART_DATA"):
         return Path(folder)
-    cache = os.environ.get("WARMSTART_CACHE")
-    base = Path(cache) if cache else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warmstart"
-    return base / "datasets"
+    return cache_folder() / "datasets"
 
 
 def open_manifest(

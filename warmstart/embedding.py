@@ -1,9 +1,7 @@
 """From a labelled collection to its meta-feature: which images are looked at, and where the result is kept."""
 
-import os
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +10,7 @@ from numpy.typing import NDArray
 from history_store.errors import LabelError
 from history_store.images import BrokenImage, ImageSource
 from history_store.subsample import stratified_subsample
-from metafeat.cache import EmbeddingCache
+from metafeat.cache import EmbeddingCache, cache_folder
 from warmstart.device import cpu_threads
 from warmstart.model_file import ModelHeader
 
@@ -22,13 +20,6 @@ if TYPE_CHECKING:
 
 SAMPLE = 400
 """Images of the training part that a meta-feature is made of, at most."""
-
-
-def cache_folder() -> Path:
-    """Give the cache's folder: ``$WARMSTART_CACHE``, else ``$XDG_CACHE_HOME/warmstart``, else ``~/.cache/warmstart``."""
-    if os.environ.get("WARMSTART_CACHE"):
-        return Path(os.environ["WARMSTART_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "warmstart"  # noqa: PTH111  a home that is unknown is left as "~"
 
 
 def sample_rows(labels: NDArray[np.int64], rows: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
