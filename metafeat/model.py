@@ -20,12 +20,9 @@ from torch import Tensor
 from history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
 from metafeat.files import replace_file
 from metafeat.labels import check_labels, label_codes
-from metafeat.spec import ModelSpec, space_digest
+from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec, space_digest
 from metafeat.wing import Wing, check_images
 
-FORMAT = "warmstart-model"
-VERSION = 1
-METADATA_KEY = "warmstart"
 DRAWS = 10
 
 

@@ -11,6 +11,11 @@ from history_store.errors import UsageError
 from history_store.response import TargetKind
 from metafeat.labels import LABEL_CODES, LabelCode
 
+FORMAT = "warmstart-model"
+VERSION = 1
+METADATA_KEY = "warmstart"
+"""The one metadata key of a model file, which holds the JSON header."""
+
 Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm"]
 EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
 TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from history_store.errors import ModelError, ModelMismatchError, UsageError
-from metafeat.spec import ModelSpec, space_digest
-
-_KEY, _FORMAT, _VERSION = "warmstart", "warmstart-model", 1
+from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec, space_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +43,9 @@ def read_header(path: Path) -> ModelHeader:
                 msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind. Restore it or train it anew."
                 raise ModelError(msg)
             tensors = json.loads(file.read(length))
-        header = json.loads(tensors.pop("__metadata__")[_KEY])
-        if header["format"] == _FORMAT and header["version"] != _VERSION:
-            msg = f"{path}: expected format {_FORMAT!r} version {_VERSION}, got version {header['version']}. Upgrade warmstart or train the model anew."
+        header = json.loads(tensors.pop("__metadata__")[METADATA_KEY])
+        if header["format"] == FORMAT and header["version"] != VERSION:
+            msg = f"{path}: expected format {FORMAT!r} version {VERSION}, got version {header['version']}. Upgrade warmstart or train the model anew."
             raise ModelError(msg)
         end = 8 + length + max((int(tensor["data_offsets"][1]) for tensor in tensors.values()), default=0)
         found = (header["hash"], ModelSpec.from_dict(header["spec"]))
