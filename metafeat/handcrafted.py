@@ -1,0 +1,343 @@
+"""Handcrafted meta-features: what can be counted, averaged and tried cheaply on the images of a dataset.
+
+The rival of every learned metric, and on request a part of one (`ModelSpec.handcrafted`). Everything but the counts is
+computed from at most `SUBSAMPLE` images, put into an order that depends on their content alone: the order of the images
+and the numbering of the classes do not matter as long as all of them are looked at.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from history_store.errors import DataError, UsageError
+from metafeat.labels import check_labels
+from metafeat.landmarks import landmark_accuracies
+
+SUBSAMPLE = 400
+"""Images looked at: as many as a query's embedding is made of."""
+
+ABOUT: Mapping[str, str] = MappingProxyType(
+    {
+        "log_n": "logarithm of the number of images",
+        "log_classes": "logarithm of the number of classes",
+        "log_per_class": "logarithm of the mean number of images a class",
+        "class_entropy": "entropy of the class shares relative to equal shares; 1 = balanced",
+        "smallest_class": "share of the rarest class",
+        "largest_class": "share of the most frequent class: 1 - it is the error of a constant answer",
+        "grey": "share of images whose channels agree everywhere",
+        "saturation_mean": "mean saturation of the pixels",
+        "saturation_sd": "standard deviation of the saturation",
+        "saturation_skew": "skewness of the saturation",
+        "red_green": "correlation of the red and green channel over pixels; 1 where nothing varies",
+        "red_blue": "correlation of the red and blue channel",
+        "green_blue": "correlation of the green and blue channel",
+        "hue_spread": "1 - length of the mean hue vector, weighted by saturation; 0 = one hue or none",
+        "pixel_mean": "mean brightness",
+        "pixel_sd": "standard deviation of the brightness over all pixels",
+        "pixel_skew": "skewness of the brightness",
+        "pixel_kurtosis": "excess kurtosis of the brightness",
+        "extreme_pixels": "share of nearly black or nearly white pixels",
+        "image_mean_sd": "spread over images of their mean brightness",
+        "image_sd_mean": "mean over images of their contrast (standard deviation within)",
+        "image_sd_sd": "spread over images of their contrast",
+        "flat_border": "share of images with a nearly constant border",
+        "background": "mean share of pixels that are as bright as the image's border",
+        "alignment": "variance of the mean image relative to that of all pixels: are objects in one place",
+        "gradient_energy": "root mean square brightness step between neighbouring pixels",
+        "gradient_kurtosis": "logarithm of the kurtosis of those steps: few sharp edges against noise",
+        "spectral_slope": "slope of log power on log spatial frequency",
+        "high_frequencies": "share of the power above half of the highest frequency along an axis",
+        "pca_1": "variance explained by the first principal component of images downsized to 8 x 8",
+        "pca_2": "by the first two",
+        "pca_5": "by the first five",
+        "pca_10": "by the first ten",
+        "pca_20": "by the first twenty",
+        "dimension": "logarithm of the participation ratio of that spectrum: an effective dimension",
+        "between_classes": "share of the variance that lies between classes, corrected for chance",
+        "fisher_best": "largest such share along one of the first twenty components",
+        "fisher_mean": "mean such share along them",
+        "class_gap": "median distance of a class mean to the nearest other, in within-class deviations (logarithm)",
+        "nn_gain": "cross-validated accuracy of 1-nearest-neighbour above that of the most frequent class",
+        "centroid_gain": "of the nearest class mean",
+        "ridge_gain": "of ridge regression on the classes",
+        "stump_gain": "of a single split",
+        "tree_gain": "of a tree of depth five",
+        "bayes_gain": "of Gaussian naive Bayes",
+        "edges_gain": "of ridge regression on pooled edge strengths and colours instead of components",
+        "centroid_to_nn": "accuracy of the nearest class mean less that of 1-nearest-neighbour",
+        "ridge_to_nn": "of ridge regression less that of 1-nearest-neighbour",
+        "tree_to_nn": "of the tree less that of 1-nearest-neighbour",
+        "bayes_to_nn": "of naive Bayes less that of 1-nearest-neighbour",
+        "edges_to_nn": "of ridge regression on edges less that of 1-nearest-neighbour",
+        "best_landmark": "highest of those accuracies",
+    }
+)
+"""Each feature in one line. A model file depends on their number, order and meaning."""
+
+FEATURES: tuple[str, ...] = tuple(ABOUT)
+
+Matrix = NDArray[np.float64]
+_SIDE = 8
+_COMPONENTS = 20
+_LEVELS = 8 / 255
+"""Brightness differences below this count as none."""
+_CLIP = 3.0
+
+
+def handcrafted(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np.random.Generator) -> Matrix:
+    """Compute the handcrafted meta-features of a labelled image dataset.
+
+    Takes about 0.25 s on a core. Always finite, also for one image, one class or constant images.
+
+    Args:
+        images: `n x s x s x c` uint8, c = 1 or 3, n ≥ 1.
+        labels: `n` class indices.
+        rng: chooses the images to look at, and the folds of the landmarks.
+
+    Returns: `len(FEATURES)` float64, in the order of `FEATURES`.
+
+    Raises:
+        DataError: images of another shape or kind, or none.
+        LabelError: labels that do not fit.
+    """
+    if images.ndim != 4 or images.shape[3] not in (1, 3) or images.dtype != np.uint8 or not images.size:
+        msg = f"handcrafted: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with history_store.images."
+        raise DataError(msg)
+    labels = check_labels(labels, len(images))
+    rows = rng.permutation(len(images))[:SUBSAMPLE]
+    keys = [image.tobytes() for image in images[rows]]
+    rows = rows[sorted(range(len(rows)), key=keys.__getitem__)]
+    pixels = np.asarray(images[rows], dtype=np.float64) / 255
+    classes = _by_first_appearance(labels[rows])
+    brightness = pixels.mean(3)
+    components, spectrum = _components(_downsized(pixels).reshape(len(pixels), -1))
+    found = {
+        **_counts(labels),
+        **_colour(pixels),
+        **_intensity(brightness),
+        **_texture(brightness),
+        **spectrum,
+        **_class_structure(components, classes),
+        **_landmarks(components, _edges(pixels, brightness), classes, rng),
+    }
+    return np.array([found[name] for name in FEATURES])
+
+
+def standardise(features: ArrayLike, rows: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> Matrix:
+    """Scale features to robust z-scores by the history alone, so that a query does not leak into the scale.
+
+    A feature that is constant over the history's rows becomes 0 everywhere: it has no say in distances.
+
+    Args:
+        features: `m x p`.
+        rows: those of the history, indices or mask.
+
+    Returns: `m x p`, clipped to ±3.
+
+    Raises:
+        UsageError: no row.
+    """
+    table = np.asarray(features, dtype=np.float64)
+    return scaled(table, *centre_and_scale(table[rows if len(rows) else slice(0)]))
+
+
+def centre_and_scale(features: Matrix) -> tuple[Matrix, Matrix]:
+    """Compute each feature's median and spread: 1.4826 times the median absolute deviation.
+
+    Where more than half of the values agree, the standard deviation stands in; 0 = constant.
+
+    Args:
+        features: `m x p`.
+
+    Returns: `p` medians, `p` spreads ≥ 0.
+
+    Raises:
+        UsageError: no row.
+    """
+    if features.ndim != 2 or not len(features):
+        msg = f"handcrafted features: expected `m x p` with m ≥ 1 to take the scale from, got shape {features.shape}. Give the history's rows."
+        raise UsageError(msg)
+    centre = np.median(features, axis=0)
+    spread = 1.4826 * np.median(np.abs(features - centre), axis=0)
+    deviation = features.std(axis=0)
+    tiny = 1e-9 * (1 + np.abs(centre))
+    return centre, np.where(spread > tiny, spread, np.where(deviation > tiny, deviation, 0.0))
+
+
+def scaled(features: Matrix, centre: Matrix, scale: Matrix) -> Matrix:
+    """Return (features - centre) / scale clipped to ±3; 0 where the scale is 0."""
+    result: Matrix = np.where(scale > 0, (features - centre) / np.where(scale > 0, scale, 1.0), 0.0).clip(-_CLIP, _CLIP)
+    return result
+
+
+def _by_first_appearance(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number the classes 0, 1, ... in the order in which they appear."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _counts(labels: NDArray[np.int64]) -> dict[str, float]:
+    shares = np.unique(labels, return_counts=True)[1] / len(labels)
+    k = len(shares)
+    return {
+        "log_n": np.log(len(labels)),
+        "log_classes": np.log(k),
+        "log_per_class": np.log(len(labels) / k),
+        "class_entropy": float(-(shares * np.log(shares)).sum() / np.log(k)) if k > 1 else 1.0,
+        "smallest_class": shares.min(),
+        "largest_class": shares.max(),
+    }
+
+
+def _colour(pixels: Matrix) -> dict[str, float]:
+    if pixels.shape[3] == 1:
+        pixels = np.broadcast_to(pixels, (*pixels.shape[:3], 3))
+    flat = pixels.reshape(-1, 3)
+    high, low = flat.max(1), flat.min(1)
+    saturation = np.divide(high - low, high, out=np.zeros(len(flat)), where=high > 0)
+    hue = flat @ np.exp(2j * np.pi * np.arange(3) / 3)
+    length = np.abs(hue)
+    unit = np.divide(hue, length, out=np.zeros_like(hue), where=length > 1e-9)
+    weight = saturation * (length > 1e-9)
+    return {
+        "grey": float((np.ptp(pixels, axis=3).max((1, 2)) == 0).mean()),
+        "saturation_mean": saturation.mean(),
+        "saturation_sd": saturation.std(),
+        "saturation_skew": _moment(saturation, 3),
+        "red_green": _correlation(flat[:, 0], flat[:, 1]),
+        "red_blue": _correlation(flat[:, 0], flat[:, 2]),
+        "green_blue": _correlation(flat[:, 1], flat[:, 2]),
+        "hue_spread": float(1 - np.abs((weight * unit).sum()) / weight.sum()) if weight.sum() > 0 else 0.0,
+    }
+
+
+def _intensity(brightness: Matrix) -> dict[str, float]:
+    n, side = len(brightness), brightness.shape[1]
+    means, sds = brightness.mean((1, 2)), brightness.std((1, 2))
+    edge = np.ones((side, side), dtype=bool)
+    edge[1:-1, 1:-1] = False
+    border = brightness[:, edge]
+    level = np.median(border, axis=1)[:, None, None]
+    variance = brightness.var()
+    return {
+        "pixel_mean": brightness.mean(),
+        "pixel_sd": brightness.std(),
+        "pixel_skew": _moment(brightness.ravel(), 3),
+        "pixel_kurtosis": _moment(brightness.ravel(), 4) - 3 if variance > 0 else 0.0,
+        "extreme_pixels": float(((brightness < _LEVELS) | (brightness > 1 - _LEVELS)).mean()),
+        "image_mean_sd": means.std(),
+        "image_sd_mean": sds.mean(),
+        "image_sd_sd": sds.std(),
+        "flat_border": float((border.std(1) < _LEVELS).mean()),
+        "background": float((np.abs(brightness - level) < _LEVELS).mean()),
+        "alignment": float(brightness.mean(0).var() / variance) if n > 1 and variance > 0 else 0.0,
+    }
+
+
+def _texture(brightness: Matrix) -> dict[str, float]:
+    side = brightness.shape[1]
+    steps = np.concatenate([np.diff(brightness, axis=axis).ravel() for axis in (1, 2)])
+    kurtosis = _moment(steps, 4) if len(steps) else 0.0
+    window = np.outer(np.hanning(side + 2)[1:-1], np.hanning(side + 2)[1:-1])
+    centred = brightness - brightness.mean((1, 2), keepdims=True)
+    power = (np.abs(np.fft.fft2(centred * window)) ** 2).mean(0)
+    frequency = np.abs(np.fft.fftfreq(side))
+    radius = np.hypot(frequency[:, None], frequency[None])
+    rings = np.arange(1, side // 2 + 1)
+    index = np.rint(radius * side).astype(int)
+    ring_power = np.array([power[index == ring].mean() for ring in rings])
+    known = ring_power > 1e-12
+    slope = float(np.polyfit(np.log(rings[known]), np.log(ring_power[known]), 1)[0]) if known.sum() > 1 else 0.0
+    total = power[index > 0].sum()
+    fast = power[np.maximum(frequency[:, None], frequency[None]) > 0.25].sum()
+    return {
+        "gradient_energy": float(np.sqrt(np.square(steps).mean())) if len(steps) else 0.0,
+        "gradient_kurtosis": float(np.log(kurtosis)) if kurtosis > 0 else 0.0,
+        "spectral_slope": slope,
+        "high_frequencies": float(fast / total) if total > 1e-12 else 0.0,
+    }
+
+
+def _components(flat: Matrix) -> tuple[Matrix, dict[str, float]]:
+    """Return the first twenty principal components `n x q` and what the whole spectrum says."""
+    u, singular, _ = np.linalg.svd(flat - flat.mean(0), full_matrices=False)
+    variance = np.where(singular > 1e-9 * len(flat), singular, 0.0) ** 2
+    total = variance.sum()
+    share = np.cumsum(variance) / total if total > 0 else np.ones(1)
+    spectrum = {f"pca_{k}": float(share[min(k, len(share)) - 1]) for k in (1, 2, 5, 10, _COMPONENTS)}
+    spectrum["dimension"] = float(np.log(total**2 / np.square(variance).sum())) if total > 0 else 0.0
+    return (u * np.sqrt(variance))[:, :_COMPONENTS], spectrum
+
+
+def _class_structure(points: Matrix, classes: NDArray[np.int64]) -> dict[str, float]:
+    counts = np.bincount(classes)
+    n, k = len(classes), len(counts)
+    means = np.stack([np.bincount(classes, column, minlength=k) / counts for column in points.T], axis=1)
+    total = np.square(points).sum(0)
+    within = np.square(points - means[classes]).sum(0)
+    if k < 2 or n <= k or total.sum() <= 0:
+        return dict.fromkeys(("between_classes", "fisher_best", "fisher_mean", "class_gap"), 0.0)
+
+    def between(inside: Matrix, all_: Matrix) -> Matrix:
+        """Compute ε²: 1 - the ratio of unbiased variances; 0 on average for labels that mean nothing."""
+        ratio = np.divide(inside, all_, out=np.ones_like(all_), where=all_ > 0)
+        return np.asarray(1 - ratio * (n - 1) / (n - k)).clip(-1, 1)
+
+    axes = between(within, total)
+    gaps = np.linalg.norm(means[:, None] - means[None], axis=2)
+    np.fill_diagonal(gaps, np.inf)
+    deviation = np.sqrt(within.sum() / (n - k)) + 1e-3 * np.sqrt(total.sum() / n)
+    return {
+        "between_classes": float(between(within.sum(keepdims=True), total.sum(keepdims=True))[0]),
+        "fisher_best": axes.max(),
+        "fisher_mean": axes.mean(),
+        "class_gap": float(np.log1p(np.median(gaps.min(1)) / deviation)),
+    }
+
+
+def _landmarks(points: Matrix, edges: Matrix, classes: NDArray[np.int64], rng: np.random.Generator) -> dict[str, float]:
+    accuracy = landmark_accuracies(points, edges, classes, rng=rng)
+    chance = np.bincount(classes).max() / len(classes)
+    result = {f"{name}_gain": value - chance for name, value in accuracy.items()}
+    others = ("centroid", "ridge", "tree", "bayes", "edges")
+    result |= {f"{name}_to_nn": accuracy[name] - accuracy["nn"] for name in others}
+    return result | {"best_landmark": max(accuracy.values())}
+
+
+def _edges(pixels: Matrix, brightness: Matrix) -> Matrix:
+    """Pool edge strength by direction and colour over a 4 x 4 grid: `n x (16 (4 + c))`."""
+    side = brightness.shape[1]
+    padded = np.pad(brightness, ((0, 0), (1, 1), (1, 1)), mode="edge")
+    across, down = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2], padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]
+    strength, angle = np.hypot(across, down), np.arctan2(down, across) % np.pi
+    sector = np.minimum((angle * 4 / np.pi).astype(int), 3)
+    maps = [strength * (sector == s) for s in range(4)] + list(np.moveaxis(pixels, 3, 0))
+    return _pooled(np.stack(maps, axis=3), min(4, side)).reshape(len(pixels), -1)
+
+
+def _downsized(pixels: Matrix) -> Matrix:
+    return _pooled(pixels, min(_SIDE, pixels.shape[1]))
+
+
+def _pooled(pixels: Matrix, side: int) -> Matrix:
+    """Average `n x s x s x c` over a grid of `side` x `side` cells."""
+    starts = np.arange(side) * pixels.shape[1] // side
+    sizes = np.diff(np.append(starts, pixels.shape[1]))
+    sums = np.add.reduceat(np.add.reduceat(pixels, starts, axis=1), starts, axis=2)
+    pooled: Matrix = sums / (sizes[:, None] * sizes[None])[None, :, :, None]
+    return pooled
+
+
+def _moment(values: Matrix, order: int) -> float:
+    """Return a standardised central moment; 0 where nothing varies."""
+    centred = values - values.mean()
+    deviation = np.sqrt(np.square(centred).mean())
+    return float((centred**order).mean() / deviation**order) if deviation > 1e-9 else 0.0
+
+
+def _correlation(a: Matrix, b: Matrix) -> float:
+    a, b = a - a.mean(), b - b.mean()
+    size = np.sqrt(np.square(a).sum() * np.square(b).sum())
+    return float((a * b).sum() / size) if size > 1e-12 else 1.0

@@ -1,0 +1,254 @@
+import hashlib
+
+import numpy as np
+import pytest
+
+from history_store.errors import DataError, LabelError, UsageError
+from metafeat.handcrafted import ABOUT, FEATURES, SUBSAMPLE, centre_and_scale, handcrafted, scaled, standardise
+
+
+def features(images, labels, seed=0):
+    vector = handcrafted(images, np.asarray(labels), rng=np.random.default_rng(seed))
+    assert vector.shape == (len(FEATURES),)
+    assert vector.dtype == np.float64
+    assert np.isfinite(vector).all(), [name for name, x in zip(FEATURES, vector, strict=True) if not np.isfinite(x)]
+    return dict(zip(FEATURES, vector, strict=True))
+
+
+def noise(n=60, side=16, channels=3, seed=1):
+    return np.random.default_rng(seed).integers(0, 256, (n, side, side, channels), dtype=np.uint8)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    return (bunch.images[:380, :, :, None] * 15).astype(np.uint8), bunch.target[:380].astype(np.int64)
+
+
+@pytest.fixture(scope="module")
+def of_digits(digits):
+    return features(*digits)
+
+
+class TestHandValues:
+    def test_counts(self):
+        found = features(noise(8), [0, 0, 0, 0, 0, 0, 3, 3])
+        assert found["log_n"] == pytest.approx(np.log(8))
+        assert found["log_classes"] == pytest.approx(np.log(2))
+        assert found["log_per_class"] == pytest.approx(np.log(4))
+        assert (found["smallest_class"], found["largest_class"]) == (0.25, 0.75)
+        assert found["class_entropy"] == pytest.approx(-(0.75 * np.log2(0.75) + 0.25 * np.log2(0.25)))
+
+    def test_a_checkerboard(self):
+        board = np.indices((8, 8)).sum(0) % 2 * 255
+        found = features(np.tile(board[None, :, :, None], (4, 1, 1, 1)).astype(np.uint8), [0, 1, 0, 1])
+        assert (found["pixel_mean"], found["pixel_sd"], found["pixel_kurtosis"]) == pytest.approx((0.5, 0.5, -2))
+        assert (found["image_mean_sd"], found["image_sd_mean"], found["image_sd_sd"]) == pytest.approx((0, 0.5, 0))
+        assert found["gradient_energy"] == pytest.approx(1)
+        assert found["extreme_pixels"] == 1
+        assert found["alignment"] == pytest.approx(1)
+        assert found["high_frequencies"] > 0.95
+
+    def test_one_colour(self):
+        images = np.zeros((3, 4, 4, 3), dtype=np.uint8)
+        images[..., 0] = 200
+        found = features(images, [0, 1, 0])
+        assert (found["saturation_mean"], found["saturation_sd"], found["grey"]) == (1, 0, 0)
+        assert found["hue_spread"] == pytest.approx(0, abs=1e-12)
+        assert (found["flat_border"], found["background"]) == (1, 1)
+
+    def test_opposite_hues_cancel_and_channels_anticorrelate(self):
+        images = np.zeros((2, 4, 4, 3), dtype=np.uint8)
+        images[0, ..., 0] = images[1, ..., 1] = images[1, ..., 2] = 200
+        found = features(images, [0, 1])
+        assert found["hue_spread"] == pytest.approx(1)
+        assert (found["red_green"], found["red_blue"], found["green_blue"]) == pytest.approx((-1, -1, 1))
+
+    def test_spectrum_of_components_against_numpy(self, digits, of_digits):
+        flat = digits[0].reshape(len(digits[0]), -1) / 255
+        variance = np.sort(np.linalg.eigvalsh(np.cov(flat.T)))[::-1]
+        for k in (1, 2, 5, 10, 20):
+            assert of_digits[f"pca_{k}"] == pytest.approx(variance[:k].sum() / variance.sum())
+        assert of_digits["dimension"] == pytest.approx(np.log(variance.sum() ** 2 / (variance**2).sum()))
+
+    def test_white_noise_has_a_flat_spectrum_and_smooth_images_a_steep_one(self):
+        from scipy.ndimage import gaussian_filter
+
+        rough = noise(40, 32, 1)
+        smooth = gaussian_filter(rough.astype(float), (0, 2, 2, 0))
+        smooth = (255 * (smooth - smooth.min()) / np.ptp(smooth)).astype(np.uint8)
+        labels = np.arange(40) % 2
+        a, b = features(rough, labels), features(smooth, labels)
+        assert abs(a["spectral_slope"]) < 0.15
+        assert b["spectral_slope"] < -2
+        assert b["gradient_energy"] < a["gradient_energy"] / 3
+
+    def test_between_class_share_of_two_flat_classes(self):
+        images = np.repeat(np.array([0, 255], dtype=np.uint8), 10)[:, None, None, None] * np.ones(
+            (1, 4, 4, 1), np.uint8
+        )
+        found = features(images, np.repeat([0, 1], 10))
+        for name in ("between_classes", "fisher_best", "best_landmark", "pca_1"):
+            assert found[name] == pytest.approx(1), name
+        for name in ("nn", "centroid", "ridge", "stump", "tree", "bayes", "edges"):
+            assert found[f"{name}_gain"] == pytest.approx(0.5), name
+        assert found["centroid_to_nn"] == found["edges_to_nn"] == 0
+
+
+class TestInvariances:
+    def test_numbering_of_classes_and_order_of_images_do_not_matter(self, digits, of_digits):
+        images, labels = digits
+        assert len(images) <= SUBSAMPLE
+        rng = np.random.default_rng(3)
+        renumbered = features(images, (rng.permutation(50) + 7)[labels])
+        assert renumbered == of_digits
+        order = rng.permutation(len(images))
+        assert features(images[order], labels[order]) == of_digits
+
+    def test_a_grey_image_may_have_one_channel_or_three(self, digits):
+        images, labels = digits
+        one, three = features(images, labels), features(np.repeat(images, 3, 3), labels)
+        for name in FEATURES:
+            assert one[name] == pytest.approx(three[name], abs=1e-6 if not name.endswith(("_gain", "_nn")) else 0.05)
+
+    def test_same_generator_same_features_and_the_input_is_left_alone(self, digits):
+        images, labels = digits[0].copy(), digits[1].copy()
+        assert features(images, labels, seed=4) == features(images, labels, seed=4)
+        np.testing.assert_array_equal(images, digits[0])
+        np.testing.assert_array_equal(labels, digits[1])
+
+    def test_only_the_counts_look_beyond_the_subsample(self):
+        images, labels = noise(SUBSAMPLE + 300, 4, 1), np.arange(SUBSAMPLE + 300) % 3
+        found = features(images, labels)
+        assert found["log_n"] == pytest.approx(np.log(SUBSAMPLE + 300))
+        assert found["pixel_mean"] == pytest.approx(images.mean() / 255, abs=0.01)
+
+
+DEGENERATE = {
+    "one image": (noise(1), [4]),
+    "two images": (noise(2), [0, 1]),
+    "two images of a class": (noise(2), [1, 1]),
+    "two equal images": (np.repeat(noise(1), 2, 0), [0, 1]),
+    "one image a class": (noise(30), range(30)),
+    "one class": (noise(30), [0] * 30),
+    "constant images": (np.full((20, 8, 8, 3), 128, np.uint8), np.arange(20) % 2),
+    "black": (np.zeros((20, 8, 8, 1), np.uint8), np.arange(20) % 4),
+    "one differs": (np.concatenate((np.zeros((19, 8, 8, 1), np.uint8), noise(1, 8, 1))), np.arange(20) % 4),
+    "one pixel": (noise(20, 1), np.arange(20) % 2),
+    "two pixels": (noise(20, 2, 1), np.arange(20) % 2),
+    "odd side": (noise(20, 13), np.arange(20) % 2),
+    "a rare class": (noise(40), [0] * 39 + [1]),
+    "huge class numbers": (noise(20), np.arange(20) % 2 * 10**12),
+}
+
+
+@pytest.mark.parametrize("case", DEGENERATE)
+def test_finite_whatever_comes(case):
+    features(*DEGENERATE[case])
+
+
+class TestContrasts:
+    def test_grey_against_colour(self):
+        colour = noise()
+        labels = np.arange(60) % 3
+        grey = np.repeat(colour[..., :1], 3, 3)
+        a, b = features(colour, labels), features(grey, labels)
+        assert (a["grey"], b["grey"]) == (0, 1)
+        assert a["saturation_mean"] > 0.4 > b["saturation_mean"] == 0
+        assert b["red_green"] == 1 > 0.1 > abs(a["red_green"])
+        assert a["hue_spread"] > 0.9 > b["hue_spread"]
+
+    def test_balanced_against_not(self):
+        images = noise()
+        a, b = features(images, np.arange(60) % 3), features(images, [0] * 50 + [1] * 8 + [2] * 2)
+        assert a["class_entropy"] == pytest.approx(1)
+        assert b["class_entropy"] < 0.7
+        assert a["largest_class"] < b["largest_class"]
+        assert a["smallest_class"] > b["smallest_class"]
+
+    def test_labels_that_mean_something_raise_landmarks_and_class_structure(self, digits, of_digits):
+        images, labels = digits
+        shuffled = features(images, np.random.default_rng(0).permutation(labels))
+        for name in ("nn", "centroid", "ridge", "bayes", "edges", "tree"):
+            assert of_digits[f"{name}_gain"] > 0.4, name
+            assert abs(shuffled[f"{name}_gain"]) < 0.1, name
+        for name in ("between_classes", "fisher_best", "fisher_mean", "class_gap", "stump_gain"):
+            assert of_digits[name] > shuffled[name] + 0.05, name
+        assert shuffled["between_classes"] == pytest.approx(0, abs=0.01)
+        same = [
+            name for name in FEATURES if name in ("log_n", "pca_5", "pixel_mean", "spectral_slope", "class_entropy")
+        ]
+        assert [of_digits[name] for name in same] == [shuffled[name] for name in same]
+
+    def test_one_nearest_neighbour_against_scikit_learn_on_pixels(self, digits, of_digits):
+        from sklearn.model_selection import cross_val_score
+        from sklearn.neighbors import KNeighborsClassifier
+
+        images, labels = digits
+        reference = cross_val_score(KNeighborsClassifier(1), images.reshape(len(images), -1), labels, cv=5).mean()
+        chance = np.bincount(labels).max() / len(labels)
+        assert of_digits["nn_gain"] + chance == pytest.approx(reference, abs=0.03)
+
+
+class TestStandardise:
+    def test_median_and_deviation_of_the_history_alone(self):
+        table = np.array([[1.0, 5, 7], [2, 5, 7], [3, 5, 7], [1000, 9, 7]])
+        result = standardise(table, [0, 1, 2])
+        np.testing.assert_allclose(result[:3, 0], np.array([-1, 0, 1]) / 1.4826)
+        assert result[3, 0] == 3
+        assert not result[:, 1:].any(), "constant over the history, so left out"
+        changed = table.copy()
+        changed[3] = -50
+        np.testing.assert_array_equal(standardise(changed, [0, 1, 2])[:3], result[:3])
+        np.testing.assert_array_equal(standardise(table, np.array([True, True, True, False])), result)
+
+    def test_mostly_equal_values_fall_back_to_the_standard_deviation(self):
+        centre, scale = centre_and_scale(np.array([[0.0], [0], [0], [1]]))
+        assert (centre[0], scale[0]) == (0, pytest.approx(np.sqrt(3) / 4))
+
+    def test_units_do_not_matter(self):
+        table = np.random.default_rng(0).normal(size=(30, 4))
+        rows = np.arange(20)
+        np.testing.assert_allclose(standardise(table * [1, 10, 0.1, 7] + [3, 1, 0, 5], rows), standardise(table, rows))
+
+    def test_normal_values_get_unit_spread(self):
+        table = np.random.default_rng(0).normal(3, 2, size=(20000, 1))
+        assert standardise(table, np.arange(20000)).std() == pytest.approx(1, abs=0.03)
+
+    def test_no_row_is_refused(self):
+        with pytest.raises(UsageError, match="expected `m x p` with m ≥ 1"):
+            standardise(np.ones((3, 2)), [])
+
+    def test_scaled_by_hand(self):
+        np.testing.assert_array_equal(
+            scaled(np.array([[5.0, 5.0]]), np.array([1.0, 1.0]), np.array([2.0, 0.0])), [[2, 0]]
+        )
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        "images",
+        [
+            np.zeros((0, 8, 8, 3), np.uint8),
+            np.zeros((2, 8, 8, 2), np.uint8),
+            np.zeros((2, 8, 8)),
+            np.zeros((2, 8, 8, 3)),
+        ],
+    )
+    def test_images_of_another_kind(self, images):
+        with pytest.raises(DataError, match="handcrafted: expected uint8 images n x s x s x c"):
+            handcrafted(images, np.zeros(len(images), dtype=np.int64), rng=np.random.default_rng(0))
+
+    def test_labels_that_do_not_fit(self):
+        with pytest.raises(LabelError, match="expected 2 integers"):
+            handcrafted(noise(2), np.zeros(3, dtype=np.int64), rng=np.random.default_rng(0))
+
+
+def test_every_feature_is_described_once_and_their_list_is_fixed():
+    assert len(set(ABOUT.values())) == len(FEATURES) == 52
+    digest = hashlib.sha256("\n".join(FEATURES).encode()).hexdigest()[:12]
+    assert digest == "f62a792b5581", (
+        "models with handcrafted features depend on this list: raise the model format's version"
+    )
