@@ -106,6 +106,14 @@ def handcrafted(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np
         msg = f"handcrafted: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with history_store.images."
         raise DataError(msg)
     labels = check_labels(labels, len(images))
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        found = _compute(images, labels, rng)
+    return np.array([found[name] for name in FEATURES])
+
+
+def _compute(images: NDArray[np.uint8], labels: NDArray[np.int64], rng: np.random.Generator) -> dict[str, float]:
     rows = rng.permutation(len(images))[:SUBSAMPLE]
     keys = [image.tobytes() for image in images[rows]]
     rows = rows[sorted(range(len(rows)), key=keys.__getitem__)]
@@ -113,7 +121,7 @@ def handcrafted(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np
     classes = _by_first_appearance(labels[rows])
     brightness = pixels.mean(3)
     components, spectrum = _components(_downsized(pixels).reshape(len(pixels), -1))
-    found = {
+    return {
         **_counts(labels),
         **_colour(pixels),
         **_intensity(brightness),
@@ -122,7 +130,6 @@ def handcrafted(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np
         **_class_structure(components, classes),
         **_landmarks(components, _edges(pixels, brightness), classes, rng),
     }
-    return np.array([found[name] for name in FEATURES])
 
 
 def standardise(features: ArrayLike, rows: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> Matrix:
