@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli import collect, evaluations, inspect, maintain, suggest, train
+from warmstart.cli import collect, evaluations, inspect, maintain, plot, suggest, train
 
 app = typer.Typer(
     name="warmstart",
@@ -17,6 +17,8 @@ app = typer.Typer(
 )
 history = typer.Typer(help="Make, fill, look at and repair a history.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(history, name="history")
+pictures = typer.Typer(help="Draw what a history and an evaluation say.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(pictures, name="plot")
 
 
 def example(*lines: str) -> str:
@@ -84,3 +86,9 @@ history.command("compact", epilog=example("warmstart history compact mine.h5 --d
     maintain.compact
 )
 history.command("upgrade", epilog=example("warmstart history upgrade old.h5"))(maintain.upgrade)
+
+pictures.command("map", epilog=example("warmstart plot map --dataset photos/ --out map.svg"))(plot.map_)
+pictures.command("ccov", epilog=example("warmstart plot ccov", "warmstart plot ccov mnist cifar10 --out ccov.svg"))(
+    plot.ccov
+)
+pictures.command("regret", epilog=example("warmstart plot regret evaluation.json --out regret.svg"))(plot.regret)

@@ -1,0 +1,78 @@
+"""Where errors gather along each hyperparameter: what `plot ccov` draws and `history show` says."""
+
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError
+from history_store.response import UndefinedCCoVWarning, ccov
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+CLEAR = 2.0
+"""Standard deviations of chance beyond which errors are said to gather somewhere."""
+
+_SLIGHT = 0.02
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Centres:
+    """Centres of errors (CCoV) of some datasets.
+
+    Attributes:
+        names: `m` datasets.
+        hyperparameters: `d`.
+        values: `m x d` CCoV in [0, 1]; NaN = not defined.
+        chance: `m x d` what CCoV is on average where errors have nothing to do with the hyperparameter.
+        noise_std: `m x d` its standard deviation there.
+    """
+
+    names: tuple[str, ...]
+    hyperparameters: tuple[str, ...]
+    values: NDArray[np.float64]
+    chance: NDArray[np.float64]
+    noise_std: NDArray[np.float64]
+
+    @property
+    def clear(self) -> NDArray[np.bool_]:
+        """Tell which centres lie beyond what chance explains: `m x d`."""
+        return np.asarray(np.abs(self.values - self.chance) > CLEAR * self.noise_std)  # NaN compares false
+
+
+def centres_of(history: "History", names: Sequence[str]) -> Centres:
+    """Compute the centres of errors of some datasets of a history.
+
+    Raises:
+        UsageError: a name that the history does not know.
+        DataError: a history without configurations.
+    """
+    from history_store.chance import ccov_by_chance
+
+    hyperparameters = tuple(entry["name"] for entry in json.loads(history.space_json)["hyperparameters"])
+    rows = [history.names.index(history.dataset(name).name) for name in names]
+    if not len(history.configs):
+        msg = f"{history.path}: expected evaluations to find the centre of, got a history without configurations. Collect or record some."
+        raise DataError(msg)
+    unit, errors = history.configs_unit, history.errors[rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedCCoVWarning)  # drawn as a gap, written as null
+        values = ccov(unit, errors)
+    return Centres(tuple(names), hyperparameters, values, *ccov_by_chance(unit, errors))
+
+
+def say_centre(value: float, chance: float, *, clear: bool) -> str:
+    """Say in words where errors gather along one hyperparameter."""
+    if not np.isfinite(value):
+        return "not defined: no errors, or a value that never changes"
+    if not clear:
+        return f"no clear side ({value - 0.5:+.2f})"
+    if abs(value - chance) < _SLIGHT:
+        return f"hardly matters ({value - 0.5:+.2f})"
+    end, better = ("high", "low") if value > chance else ("low", "high")
+    return f"errors gather at {end} values, so {better} ones do better ({value - 0.5:+.2f})"

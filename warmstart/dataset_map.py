@@ -1,0 +1,116 @@
+"""What `plot map` shows: the datasets of a history in a plane, a query among them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError
+from warmstart.api import distances_to, judge_query, own_name
+from warmstart.embedding import embed_source
+from warmstart.locations import history_path, model_path
+from warmstart.plots.map import DatasetMap, QueryPoint
+from warmstart.plots.plane import fit_plane
+from warmstart.query import open_query
+from warmstart.session import Memory, load_memory
+
+if TYPE_CHECKING:
+    from history_store.images import ImageSource
+
+THUMBNAILS = 4
+_NEAREST = 3
+
+
+def map_history(
+    dataset: str | None = None,
+    *,
+    history: str | None = None,
+    model: str | None = None,
+    skip_broken: bool = False,
+    download: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+    cache: bool = True,
+) -> tuple[DatasetMap, Memory, tuple[str, ...]]:
+    """Place the datasets of a history, and a query; arguments and refusals as in `warmstart.api.nearest`.
+
+    The plane is fitted to the history alone, so that a query does not move it.
+
+    Returns: the map, what it was made from, and what a person should hear.
+    """
+    memory = load_memory(history_path(history), model_path(model), device=device, threads=threads)
+    plane = fit_plane(memory.vectors)
+    query, notes = None, list(memory.notes)
+    if dataset is not None:
+        source, fingerprint = open_query(dataset, None, None, download=download)
+        rows = memory.rows_without((), own_name(source, memory))
+        vector, broken = embed_source(
+            source,
+            memory.model,
+            fingerprint=fingerprint,
+            seed=seed,
+            skip_broken=skip_broken,
+            cache=cache,
+            device=device,
+            threads=threads,
+        )
+        notes += [f"left out {picture.path}: {picture.reason}" for picture in broken]
+        distances = distances_to(vector, memory, rows)
+        confidence = judge_query(memory, rows, distances)
+        if not confidence.typical:
+            notes.append(confidence.note)
+        order = np.argsort(distances, kind="stable")[:_NEAREST].tolist()
+        nearest = [(memory.names[rows[i]], float(distances[i])) for i in order]
+        query = QueryPoint(_plain_name(dataset), plane.place(vector), nearest, _query_pictures(source))
+    found = DatasetMap(
+        names=memory.names,
+        groups=memory.groups,
+        positions=plane.place(memory.vectors),
+        lowest=np.nanmin(np.where(np.isnan(memory.errors), np.inf, memory.errors), axis=1, initial=np.inf),
+        share=plane.share,
+        title=f"{len(memory.names)} datasets of {len(set(memory.groups))} groups",
+        images=_history_pictures(memory.path),
+        query=query,
+    )
+    return found, memory, tuple(notes)
+
+
+def choose_pictures(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Choose up to four rows of as many classes as there are: the first of classes spread over all."""
+    classes, first = np.unique(labels[rows], return_index=True)
+    if len(classes) >= THUMBNAILS:
+        chosen = first[np.linspace(0, len(classes) - 1, THUMBNAILS).round().astype(np.int64)]
+    else:
+        chosen = np.unique(np.concatenate([first, np.arange(min(THUMBNAILS, len(rows)))]))[:THUMBNAILS]
+    return rows[np.sort(chosen)]
+
+
+def _history_pictures(path: Path) -> dict[str, NDArray[np.uint8]]:
+    """Read thumbnails of the datasets whose images are in the history; parts of another dataset would repeat it."""
+    from history_store.history import History
+
+    pictures = {}
+    with History.open(path) as history:
+        for info in history.datasets:
+            if info.parent is None and history.has_images(info.name):
+                stored = history.images(info.name)
+                rows = stored.rows("train")
+                if len(rows):
+                    pictures[info.name] = np.array(stored.array[choose_pictures(np.asarray(stored.labels), rows)])
+    return pictures
+
+
+def _query_pictures(source: "ImageSource") -> NDArray[np.uint8] | None:
+    """Decode thumbnails of the query; none where those chosen are broken."""
+    rows = np.asarray(source.splits.get("train", np.arange(len(source))))
+    try:
+        return source.read(choose_pictures(source.labels, rows), size=32).images
+    except DataError:
+        return None
+
+
+def _plain_name(dataset: str) -> str:
+    """Give a name for people: the last part of a path."""
+    return dataset.rpartition("::")[2] if "::" in dataset else Path(dataset).name or dataset

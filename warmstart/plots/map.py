@@ -1,0 +1,260 @@
+"""The map of a history: its datasets in the plane that shows most of their distances, the query among them."""
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from warmstart.plots.labels import place_labels
+from warmstart.plots.style import FAINT, GREY, INK, STAR, new_figure, save_figure, short, styled
+
+_GROUP_MARKERS = ("s", "^", "D", "v", "P", "X", "p", "<", ">", "h")
+_MARGINS = 160.0
+"""Height of what stands above and below the map, in points."""
+_TILE = 16.0
+"""Side of one thumbnail in points."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryPoint:
+    """The dataset that is asked about.
+
+    Attributes:
+        name: for people.
+        position: `2`.
+        nearest: names and true distances of the nearest datasets, nearest first.
+        images: `t x s x s x c` uint8, up to four; none where they are not at hand.
+    """
+
+    name: str
+    position: NDArray[np.float64]
+    nearest: Sequence[tuple[str, float]]
+    images: NDArray[np.uint8] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DatasetMap:
+    """What the map shows; rows are datasets.
+
+    Attributes:
+        names: `m`.
+        groups: `m` sibling groups.
+        positions: `m x 2`.
+        lowest: `m` lowest errors in [0, 1], NaN = unknown.
+        share: of the squared distances that the plane shows.
+        title: what history and model it shows.
+        images: up to four thumbnails `t x s x s x c` uint8 by dataset; datasets may be absent.
+        query: the dataset asked about.
+    """
+
+    names: Sequence[str]
+    groups: Sequence[str]
+    positions: NDArray[np.float64]
+    lowest: NDArray[np.float64]
+    share: float
+    title: str
+    images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
+    query: QueryPoint | None = None
+
+
+def draw_map(found: DatasetMap, path: Path) -> None:
+    """Draw the map into a PNG or SVG file.
+
+    Nearness says that the model expects the same configurations to do well; the colour is the lowest error recorded, so
+    that it can be seen how much of nearness is difficulty. Groups with several members have a marker and a line of their own.
+
+    Raises:
+        StorageError: it cannot be written there.
+    """
+    with styled():
+        figure, axes, placed, star = _canvas(found)
+        shades = _draw_points(axes, found, placed)
+        nearest = [] if found.query is None else [name for name, _ in found.query.nearest]
+        if star is not None:
+            for name in nearest:
+                here = placed[list(found.names).index(name)]
+                axes.plot(*zip(star, here, strict=True), color=STAR, linewidth=1.1, dashes=(4, 2), zorder=2)
+            axes.plot(*star, marker="*", markersize=17, color=STAR, markeredgecolor=INK, markeredgewidth=0.8, zorder=6)
+        _draw_labels(axes, found, placed, star, nearest)
+        _draw_key(figure, axes, found, shades)
+        save_figure(figure, path)
+
+
+def _canvas(found: DatasetMap) -> tuple[Any, Any, NDArray[np.float64], NDArray[np.float64] | None]:
+    """Make a figure whose axes count points, and place datasets and query on it."""
+    query = None if found.query is None else found.query.position
+    everything = found.positions if query is None else np.concatenate([found.positions, query[None]])
+    low, high = everything.min(axis=0), everything.max(axis=0)
+    extent = np.maximum(high - low, 1e-12)
+    crowd = len(found.names) * (2 if found.images else 1)
+    width = 620.0 + min(crowd * 2.2, 340.0)
+    inner_width, most = width - 150.0, width * 0.72 - _MARGINS
+    scale = min(inner_width / extent[0], most / extent[1])
+    height = max(extent[1] * scale + 40.0, min(most, 130.0 + 2.0 * crowd)) + _MARGINS
+    middle = np.array([width / 2, 92.0 + (height - _MARGINS) / 2])
+    figure = new_figure(width / 72, height / 72, constrained=False)
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, height))
+    axes.set_axis_off()
+    _draw_scale(axes, scale, width)
+    placed = middle + (found.positions - (low + high) / 2) * scale
+    return figure, axes, placed, None if query is None else middle + (query - (low + high) / 2) * scale
+
+
+def _draw_scale(axes: Any, scale: float, width: float) -> None:
+    """Draw a bar that says how long a distance is."""
+    about = 110.0 / scale
+    step = 10.0 ** math.floor(math.log10(about))
+    length = max(factor * step for factor in (1, 2, 5) if factor * step <= about)
+    right, y = width - 24.0, 66.0
+    axes.plot([right - length * scale, right], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
+    axes.text(right - length * scale - 6, y, f"distance {length:g}", ha="right", va="center", fontsize=8)
+
+
+def _draw_points(axes: Any, found: DatasetMap, placed: NDArray[np.float64]) -> Any:
+    """Draw a mark a dataset: colour = lowest error, marker and line = group."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import PowerNorm
+
+    known = found.lowest[np.isfinite(found.lowest)]
+    top = max(float(known.max()) if len(known) else 1.0, 1e-6)
+    shades = ScalarMappable(PowerNorm(0.5, 0.0, math.ceil(top * 10) / 10), "viridis")
+    markers = _markers(found.groups)
+    for group, count in Counter(found.groups).items():
+        rows = [row for row, other in enumerate(found.groups) if other == group]
+        if count > 1:
+            for first, second in _tree(placed[rows]):
+                ends = placed[[rows[first], rows[second]]].T
+                axes.plot(*ends, color=FAINT, linewidth=2.2, zorder=1, solid_capstyle="round")
+        for row in rows:
+            shade = shades.to_rgba(found.lowest[row]) if np.isfinite(found.lowest[row]) else "white"
+            axes.plot(
+                *placed[row],
+                marker=markers.get(group, "o"),
+                markersize=8.5 if group in markers else 8.0,
+                color=shade,
+                markeredgecolor=INK,
+                markeredgewidth=0.7,
+                zorder=4,
+            )
+    return shades
+
+
+def _draw_labels(
+    axes: Any,
+    found: DatasetMap,
+    placed: NDArray[np.float64],
+    star: NDArray[np.float64] | None,
+    nearest: Sequence[str],
+) -> None:
+    """Write the names, under a strip of pictures where there are any, where they hide nothing."""
+    names = [short(name) for name in found.names]
+    strips = [found.images.get(name) for name in found.names]
+    anchors = placed
+    if found.query is not None and star is not None:
+        names, strips = [*names, short(found.query.name, 40)], [*strips, found.query.images]
+        anchors = np.concatenate([placed, star[None]])
+    fonts = [
+        {"fontsize": 8.5, "fontweight": "bold", "color": STAR}
+        if row == len(found.names)
+        else {"fontsize": 7.0, "fontweight": "bold" if found.names[row] in nearest else "normal", "color": INK}
+        for row in range(len(names))
+    ]
+    texts = [
+        axes.text(0, 0, name, ha="center", va="center", zorder=5, **font)
+        for name, font in zip(names, fonts, strict=True)
+    ]
+    renderer = axes.figure.canvas.get_renderer()
+    sizes = []
+    for text, strip in zip(texts, strips, strict=True):
+        box = text.get_window_extent(renderer)
+        tiles = 0 if strip is None else len(strip)
+        sizes.append((max(box.width, tiles * _TILE), max(box.height, 9.0) + (_TILE if tiles else 0.0)))
+    width, height = axes.get_xlim()[1], axes.get_ylim()[1]
+    centres = place_labels(anchors, sizes, area=(8, 84, width - 8, height - 58))
+    for text, strip, centre, size, anchor in zip(texts, strips, centres, sizes, anchors, strict=True):
+        _draw_leader(axes, anchor, centre, size)
+        down = 0.0 if strip is None else _TILE / 2
+        text.set_position((centre[0], centre[1] - down))
+        if strip is not None:
+            _draw_strip(axes, strip, centre[0], centre[1] + size[1] / 2)
+
+
+def _draw_strip(axes: Any, strip: NDArray[np.uint8], middle: float, top: float) -> None:
+    """Draw pictures side by side, framed."""
+    row = np.concatenate(list(strip), axis=1)
+    left, wide = middle - len(strip) * _TILE / 2, len(strip) * _TILE
+    axes.imshow(
+        np.repeat(row, 3, axis=2) if row.shape[-1] == 1 else row,
+        extent=(left, left + wide, top - _TILE, top),
+        interpolation="nearest",
+        zorder=3,
+        aspect="auto",
+    )
+    for edge in range(len(strip) + 1):
+        axes.plot([left + edge * _TILE] * 2, [top - _TILE, top], color="white", linewidth=0.8, zorder=3.1)
+    frame = ([left, left + wide, left + wide, left, left], [top, top, top - _TILE, top - _TILE, top])
+    axes.plot(*frame, color=FAINT, linewidth=0.6, zorder=3.2)
+
+
+def _draw_leader(
+    axes: Any, anchor: NDArray[np.float64], centre: NDArray[np.float64], size: tuple[float, float]
+) -> None:
+    """Join a label that stands apart to what it names."""
+    edge = np.clip(anchor, centre - np.array(size) / 2, centre + np.array(size) / 2)
+    if np.linalg.norm(edge - anchor) > 9.0:
+        axes.plot(*zip(anchor, edge, strict=True), color=GREY, linewidth=0.45, zorder=2.5)
+
+
+def _draw_key(figure: Any, axes: Any, found: DatasetMap, shades: Any) -> None:
+    """Say above what is shown, and below what colours and markers mean."""
+    width, height = axes.get_xlim()[1], axes.get_ylim()[1]
+    axes.text(16, height - 20, found.title, fontsize=11, fontweight="bold", va="center")
+    said = f"Near: the model expects the same configurations to do well. The plane shows {found.share:.0%} of the squared distances."
+    axes.text(16, height - 36, said, fontsize=8, color=GREY, va="center")
+    if found.query is not None:
+        listed = ", ".join(f"{short(name)} {distance:.3g}" for name, distance in found.query.nearest)
+        axes.text(16, height - 50, f"★ nearest, by true distance: {listed}", fontsize=8, color=STAR, va="center")
+    bar = figure.add_axes(((width - 204) / width, 36 / height, 180 / width, 9 / height))
+    top = shades.norm.vmax
+    ticks = [tick for tick in (0.0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0) if tick <= top + 1e-9]
+    figure.colorbar(shades, cax=bar, orientation="horizontal", ticks=ticks, format="{x:g}")
+    bar.tick_params(labelsize=7.5, length=2, pad=2)
+    bar.set_title("lowest error recorded", fontsize=8, pad=3)
+    markers = _markers(found.groups)
+    x, y = 22.0, 60.0
+    for group, marker in markers.items():
+        label = axes.text(0, 0, short(group, 22), fontsize=8, va="center")
+        wide = label.get_window_extent(figure.canvas.get_renderer()).width + 30
+        if x + wide > width - 330:
+            x, y = 22.0, y - 15.0
+        axes.plot(x, y, marker=marker, markersize=6.5, color=FAINT, markeredgecolor=INK, markeredgewidth=0.7)
+        label.set_position((x + 9, y))
+        x += wide
+    rest = "pale lines join siblings" if markers else ""
+    if rest:
+        axes.text(18, y - 17, f"● a group of its own; {rest}", fontsize=8, color=GREY, va="center")
+
+
+def _markers(groups: Sequence[str]) -> dict[str, str]:
+    """Give the largest groups with several members a marker each."""
+    several = [(group, count) for group, count in Counter(groups).items() if count > 1]
+    several.sort(key=lambda pair: (-pair[1], pair[0]))
+    return {group: marker for (group, _), marker in zip(several, _GROUP_MARKERS, strict=False)}
+
+
+def _tree(points: NDArray[np.float64]) -> list[tuple[int, int]]:
+    """Join points by the shortest tree (Prim): pairs of rows."""
+    gaps = np.linalg.norm(points[:, None] - points[None], axis=2)
+    inside, edges = [0], []
+    while len(inside) < len(points):
+        outside = [row for row in range(len(points)) if row not in inside]
+        part = gaps[np.ix_(inside, outside)]
+        a, b = np.unravel_index(int(part.argmin()), part.shape)
+        edges.append((inside[int(a)], outside[int(b)]))
+        inside.append(outside[int(b)])
+    return edges

@@ -1,0 +1,40 @@
+"""The plane that shows most of the distances between points of many dimensions."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plane:
+    """The two directions in which points differ most.
+
+    For Euclidean distances its coordinates are those of classical multidimensional scaling.
+
+    Attributes:
+        origin: `d`, the mean of the points.
+        axes: `2 x d`, orthonormal; a row of zeros where the points span less than a plane.
+        share: of the summed squared distances between the points that the plane shows, in [0, 1].
+    """
+
+    origin: NDArray[np.float64]
+    axes: NDArray[np.float64]
+    share: float
+
+    def place(self, points: ArrayLike) -> NDArray[np.float64]:
+        """Project points `n x d`, those of the fit or others: `n x 2`."""
+        return (np.asarray(points, dtype=np.float64) - self.origin) @ self.axes.T
+
+
+def fit_plane(points: ArrayLike) -> Plane:
+    """Find the plane through points `m x d`, m ≥ 1; each axis points to where its largest loading is positive."""
+    wide = np.asarray(points, dtype=np.float64)
+    origin = wide.mean(axis=0)
+    _, scales, directions = np.linalg.svd(wide - origin, full_matrices=False)
+    axes = np.zeros((2, wide.shape[1]))
+    for row, (scale, direction) in enumerate(zip(scales[:2], directions[:2], strict=True)):
+        if scale > 1e-9 * scales[0]:
+            axes[row] = direction * np.sign(direction[np.abs(direction).argmax()])
+    total = float(np.sum(scales**2))
+    return Plane(origin, axes, float(np.sum(scales[:2] ** 2)) / total if total > 0 else 1.0)
