@@ -6,14 +6,15 @@ Both follow [Kim2017warmstart]: two datasets are alike when the same configurati
 
 import warnings
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from history_store.errors import DataError, UsageError
 
-TargetKind = Literal["mean_l1", "l1", "sqrt_l1"]
+TargetKind = Literal["mean_l1", "l1", "sqrt_l1", "normalised", "rank", "sqrt_normalised"]
+_KINDS: tuple[TargetKind, ...] = get_args(TargetKind)
 
 
 class UndefinedCCoVWarning(UserWarning):
@@ -47,6 +48,9 @@ def target_distance(
     `l1` is the paper's sum of |J_i - J_j| over the n configurations; `mean_l1` is that sum / n, whose scale does
     not depend on n; `sqrt_l1` is √l1. All three rank neighbours alike. No Euclidean embedding reproduces `l1`
     in general (the corners of the unit square leave an RMS residual of 0.239); `sqrt_l1` always has an exact one.
+    Those three call an easy and a hard dataset far apart even where the same configurations win. `normalised` is the
+    mean difference of `min_max_normalised` errors, which forgets the level and the spread of a dataset's errors, and
+    `sqrt_normalised` its root; `rank` is that of `unit_ranks`, which keeps their order alone.
     Pairs are compared over the configurations that both have: their mean difference stands for all n.
 
     Args:
@@ -54,14 +58,15 @@ def target_distance(
         kind: of the distance.
         names: `m` dataset names, for messages.
 
-    Returns: `m x m` float64, symmetric, zero diagonal; with complete data a metric, at most n (`l1`), 1 (`mean_l1`).
+    Returns: `m x m` float64, symmetric, zero diagonal; with complete data a metric between what is compared; at most
+        n (`l1`), √n (`sqrt_l1`), 1 (all others).
 
     Raises:
         UsageError: when the kind is unknown or the table is not two-dimensional.
         DataError: when a pair has fewer than n / 2 configurations in common.
     """
-    if kind not in ("mean_l1", "l1", "sqrt_l1"):
-        msg = f"target_distance: expected kind 'mean_l1', 'l1' or 'sqrt_l1', got {kind!r}. Use 'mean_l1'."
+    if kind not in _KINDS:
+        msg = f"target_distance: expected kind {', '.join(_KINDS)}, got {kind!r}. Use 'mean_l1'."
         raise UsageError(msg)
     table = _error_table(errors, "target_distance")
     m, n = table.shape
@@ -79,6 +84,10 @@ def target_distance(
             f"got {int(common[i, j])}. Measure more of them, or leave a dataset out."
         )
         raise DataError(msg)
+    if kind in ("normalised", "sqrt_normalised"):
+        table = min_max_normalised(table)
+    elif kind == "rank":
+        table = unit_ranks(table)
     filled = np.where(known, table, 0.0)
     distances = np.zeros((m, m))
     for i in range(m):
@@ -86,9 +95,46 @@ def target_distance(
         sums = np.sum(np.abs(filled[i] - filled[i + 1 :]) * both, axis=1)
         distances[i, i + 1 :] = sums / common[i, i + 1 :]
     distances += distances.T
-    if kind != "mean_l1":
+    if kind in ("l1", "sqrt_l1"):
         distances *= n
-    return np.sqrt(distances) if kind == "sqrt_l1" else distances
+    return np.sqrt(distances) if kind in ("sqrt_l1", "sqrt_normalised") else distances
+
+
+def min_max_normalised(errors: ArrayLike) -> NDArray[np.float64]:
+    """Scale each dataset's errors to [0, 1] by its own lowest and highest known one; a constant row becomes 0.
+
+    A positive affine map of a dataset's errors changes nothing.
+
+    Args:
+        errors: `m x n`; NaN = missing, stays so.
+
+    Returns: `m x n` float64.
+    """
+    table = _error_table(errors, "min_max_normalised")
+    low = np.fmin.reduce(table, axis=1, keepdims=True)
+    width = np.fmax.reduce(table, axis=1, keepdims=True) - low
+    scaled: NDArray[np.float64] = (table - low) / np.where(width > 0, width, 1.0)
+    return scaled
+
+
+def unit_ranks(errors: ArrayLike) -> NDArray[np.float64]:
+    """Replace each dataset's known errors by their ranks scaled to [0, 1], 0 = the lowest; ties share their mean rank.
+
+    A strictly increasing map of a dataset's errors changes nothing. A constant row, or one cell, becomes 0.5.
+
+    Args:
+        errors: `m x n`; NaN = missing, stays so.
+
+    Returns: `m x n` float64.
+    """
+    table = _error_table(errors, "unit_ranks")
+    ranks = np.full(table.shape, np.nan)
+    for row, given in zip(ranks, table, strict=True):
+        known = ~np.isnan(given)
+        _, inverse, counts = np.unique(given[known], return_inverse=True, return_counts=True)
+        middle = np.cumsum(counts) - (counts + 1) / 2
+        row[known] = middle[inverse] / (known.sum() - 1) if known.sum() > 1 else 0.5
+    return ranks
 
 
 def ccov(configs: ArrayLike, errors: ArrayLike) -> NDArray[np.float64]:

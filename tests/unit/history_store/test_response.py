@@ -2,20 +2,27 @@
 
 import itertools
 import warnings
+from typing import get_args
 
 import numpy as np
 import pytest
 from scipy.optimize import least_squares
 from scipy.spatial.distance import pdist, squareform
+from scipy.stats import rankdata
 
 from history_store.errors import DataError, UsageError
 from history_store.response import (
+    TargetKind,
     UndefinedCCoVWarning,
     ccov,
     fill_failed,
+    min_max_normalised,
     subtracted_ccov,
     target_distance,
+    unit_ranks,
 )
+
+KINDS = get_args(TargetKind)
 
 UNIT_SQUARE = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
 
@@ -35,7 +42,7 @@ class TestTargetDistance:
     def test_default_is_the_mean(self, table):
         np.testing.assert_array_equal(target_distance(table), target_distance(table, "mean_l1"))
 
-    @pytest.mark.parametrize("kind", ["l1", "mean_l1", "sqrt_l1"])
+    @pytest.mark.parametrize("kind", KINDS)
     @pytest.mark.parametrize("seed", range(5))
     def test_is_a_metric_on_complete_data(self, kind, seed):
         errors = np.random.default_rng(seed).random((8, 12))
@@ -43,7 +50,7 @@ class TestTargetDistance:
         np.testing.assert_array_equal(d, d.T)
         np.testing.assert_array_equal(np.diag(d), 0.0)
         assert np.all(d[:, None, :] <= d[:, :, None] + d[None, :, :] + 1e-12)
-        assert d.max() <= {"l1": 12, "mean_l1": 1, "sqrt_l1": np.sqrt(12)}[kind]
+        assert d.max() <= {"l1": 12, "sqrt_l1": np.sqrt(12)}.get(kind, 1)
 
     def test_largest_distance_is_n(self):
         assert target_distance([[0.0] * 9, [1.0] * 9], "l1")[0, 1] == 9.0
@@ -72,6 +79,53 @@ class TestTargetDistance:
         for i, j in itertools.product(range(6), repeat=2):
             assert d[i, j] == pytest.approx(np.nanmean(np.abs(errors[i] - errors[j])))
 
+    @pytest.mark.parametrize("kind", ["normalised", "rank"])
+    def test_scaling_uses_every_known_cell_of_a_dataset_whoever_it_is_compared_with(self, kind):
+        rng = np.random.default_rng(1)
+        errors = np.where(rng.random((6, 40)) < 0.2, np.nan, rng.random((6, 40)))
+        alone = np.full_like(errors, np.nan)
+        for row, given in zip(alone, errors, strict=True):
+            known = np.isfinite(given)
+            low, high = given[known].min(), given[known].max()
+            row[known] = (
+                (given[known] - low) / (high - low)
+                if kind == "normalised"
+                else (rankdata(given[known]) - 1) / (known.sum() - 1)
+            )
+        d = target_distance(errors, kind)
+        for i, j in itertools.product(range(6), repeat=2):
+            assert d[i, j] == pytest.approx(np.nanmean(np.abs(alone[i] - alone[j])))
+
+    def test_normalised_and_rank_by_hand(self):
+        errors = [[0.1, 0.2, 0.5], [0.9, 0.5, 0.7], [0.3, 0.3, 0.3], [0.2, 0.2, 0.4]]
+        d = target_distance(errors, "normalised")
+        assert d[0, 1] == pytest.approx((1 + 0.25 + 0.5) / 3)
+        assert d[0, 2] == pytest.approx((0 + 0.25 + 1) / 3), "constant errors are 0 everywhere"
+        r = target_distance(errors, "rank")
+        assert r[0, 1] == pytest.approx((1 + 0.5 + 0.5) / 3)
+        assert r[0, 3] == pytest.approx((0.25 + 0.25 + 0) / 3), "ties share their mean rank"
+        np.testing.assert_allclose(target_distance(errors, "sqrt_normalised"), np.sqrt(d))
+
+    @pytest.mark.parametrize("kind", ["normalised", "sqrt_normalised", "rank"])
+    def test_an_affine_map_of_one_datasets_errors_changes_nothing(self, table, kind):
+        table[1, 3] = np.nan
+        mapped = table.copy()
+        mapped[2] = 0.1 + 0.03 * table[2]
+        np.testing.assert_allclose(target_distance(mapped, kind), target_distance(table, kind), atol=1e-12)
+        assert not np.allclose(target_distance(mapped), target_distance(table))
+
+    def test_rank_sees_the_order_of_the_errors_alone(self, table):
+        table[0, :5] = table[0, 0]
+        mapped = table.copy()
+        mapped[0] = np.exp(3 * table[0])
+        np.testing.assert_array_equal(target_distance(mapped, "rank"), target_distance(table, "rank"))
+        assert not np.allclose(target_distance(mapped, "normalised"), target_distance(table, "normalised"))
+
+    def test_opposite_orders_are_as_far_apart_as_ranks_can_be(self):
+        n = 11
+        errors = np.stack((np.arange(n), np.arange(n)[::-1])) / n
+        assert target_distance(errors, "rank")[0, 1] == pytest.approx((n**2 - 1) / 2 / (n * (n - 1)))
+
     def test_half_in_common_is_enough_and_less_is_refused_by_name(self):
         nan = np.nan
         errors = np.array([[0.1, 0.2, 0.3, nan], [nan, 0.2, 0.3, 0.4], [0.5, 0.5, 0.5, 0.5]])
@@ -85,9 +139,10 @@ class TestTargetDistance:
     def test_one_dataset_is_at_distance_zero(self):
         np.testing.assert_array_equal(target_distance([[0.5, 0.4]]), [[0.0]])
 
-    def test_input_is_not_changed(self, table):
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_input_is_not_changed(self, table, kind):
         before = table.copy()
-        target_distance(table, "l1")
+        target_distance(table, kind)
         np.testing.assert_array_equal(table, before)
 
     @pytest.mark.parametrize(("kind", "floor", "tolerance"), [("l1", 0.239, 1e-3), ("sqrt_l1", 0.0, 1e-4)])
@@ -116,6 +171,29 @@ class TestTargetDistance:
     def test_refusals(self, errors, kind, error, message):
         with pytest.raises(error, match=message):
             target_distance(errors, kind)
+
+
+class TestScaledRows:
+    def test_min_max_by_hand(self):
+        nan = np.nan
+        table = [[0.2, nan, 0.4, 0.3], [0.5, 0.5, nan, 0.5], [nan, nan, nan, nan]]
+        np.testing.assert_allclose(min_max_normalised(table), [[0, nan, 1, 0.5], [0, 0, nan, 0], [nan] * 4])
+
+    def test_ranks_by_hand(self):
+        nan = np.nan
+        table = [[0.2, nan, 0.4, 0.2], [0.5, 0.5, nan, 0.5], [nan, 0.1, nan, nan]]
+        np.testing.assert_allclose(
+            unit_ranks(table), [[0.25, nan, 1, 0.25], [0.5, 0.5, nan, 0.5], [nan, 0.5, nan, nan]]
+        )
+
+    def test_ranks_equal_scipy(self, table):
+        np.testing.assert_allclose(unit_ranks(table.round(1)), (rankdata(table.round(1), axis=1) - 1) / 19)
+
+    @pytest.mark.parametrize("scale", [min_max_normalised, unit_ranks])
+    def test_both_stay_in_the_unit_interval_and_do_not_turn_the_order_round(self, table, scale):
+        result = scale(table)
+        assert (result.min(), result.max()) == (0, 1)
+        np.testing.assert_array_equal(np.argsort(result, axis=1), np.argsort(table, axis=1))
 
 
 class TestFillFailed:
