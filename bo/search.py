@@ -1,0 +1,123 @@
+"""Sequential Bayesian optimisation over a finite table of configurations."""
+
+import operator
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.acquisition import SCORES
+from bo.surrogates import SURROGATES, Surrogate
+from history_store.errors import DataError, UsageError
+
+RANDOM_STARTS = 2
+"""Rows drawn at random where no initial ones are given."""
+INACTIVE = 0.5
+"""Stands for the value of a hyperparameter that is inactive."""
+
+
+def search_table(
+    unit: ArrayLike,
+    errors: ArrayLike,
+    *,
+    initial: Sequence[int],
+    t: int,
+    rng: np.random.Generator,
+    surrogate: str = "gp",
+    acquisition: str = "ei",
+) -> list[int]:
+    """Run one search for the least error over the rows of a table, one evaluation after another.
+
+    The initial rows come first and in order, two random ones where there are none; then the row that promises most by the
+    surrogate, fitted to all errors seen so far. A failed run teaches the surrogate nothing and is not repeated; while fewer
+    than two runs have succeeded, rows are drawn at random. Errors of rows that are not evaluated are never looked at.
+
+    Args:
+        unit: `c x d` configurations in [0, 1], NaN = inactive hyperparameter.
+        errors: `c`, lower is better; NaN or infinite = the run fails.
+        initial: distinct rows to evaluate first; those beyond t are left out.
+        t: evaluations, in 0..c.
+        rng: the only source of randomness.
+        surrogate: a name in `bo.surrogates.SURROGATES`.
+        acquisition: a name in `bo.acquisition.SCORES`.
+
+    Returns: t distinct rows in order of evaluation.
+
+    Raises:
+        UsageError: when shapes, rows, t or a name do not fit.
+        DataError: when a configuration lies outside [0, 1].
+    """
+    points, targets = _checked_table(unit, errors)
+    rows = _checked_rows(initial, t, len(points))
+    if surrogate not in SURROGATES or acquisition not in SCORES:
+        msg = f"search_table: expected a surrogate among {', '.join(SURROGATES)} and an acquisition among {', '.join(SCORES)}, got {surrogate!r} and {acquisition!r}. Leave them out for the defaults."
+        raise UsageError(msg)
+    if not rows:
+        rows = rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
+    rows = rows[:t]
+    model, columns = SURROGATES[surrogate](), encode_inactive(points)
+    works = np.isfinite(targets)
+    while len(rows) < t:
+        rest = np.setdiff1d(np.arange(len(points)), rows)
+        seen = [row for row in rows if works[row]]
+        if len(seen) < RANDOM_STARTS:
+            rows.append(int(rng.choice(rest)))
+        else:
+            scores = _scores(
+                model.fit(columns[seen], targets[seen], rng=rng), columns[seen], columns[rest], acquisition
+            )
+            rows.append(int(rest[np.argmax(scores)]))
+    return rows
+
+
+def encode_inactive(unit: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replace NaN by 0.5 and append one 0/1 column for every pattern of activity among the columns with NaN.
+
+    Hyperparameters that are active together share their column: a second one would carry nothing.
+
+    Returns: `c x (d + p)` finite float64.
+    """
+    inactive = np.isnan(unit)
+    patterns = np.unique(inactive[:, inactive.any(axis=0)], axis=1)
+    return np.column_stack([np.where(inactive, INACTIVE, unit), patterns.astype(np.float64)])
+
+
+def _scores(
+    model: Surrogate, seen: NDArray[np.float64], rest: NDArray[np.float64], acquisition: str
+) -> NDArray[np.float64]:
+    """Score the rows that are left; the best error so far is the least posterior mean where the truth was seen."""
+    prediction = model.predict(np.concatenate([seen, rest]))
+    n = len(seen)
+    best = prediction.mean[:, :n].min(axis=1, keepdims=True)
+    score, integrate = SCORES[acquisition]
+    return integrate(score(prediction.mean[:, n:], prediction.var[:, n:], best))
+
+
+def _checked_table(unit: ArrayLike, errors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Read the table as float64."""
+    points, targets = np.asarray(unit, dtype=np.float64), np.asarray(errors, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] == 0 or targets.shape != points.shape[:1]:
+        msg = f"search_table: expected `c x d` configurations and `c` errors, got shapes {points.shape} and {targets.shape}. Give one error a configuration."
+        raise UsageError(msg)
+    bad = np.argwhere(~(np.isnan(points) | ((points >= 0.0) & (points <= 1.0))))
+    if len(bad):
+        row, column = bad[0]
+        msg = f"search_table: expected configurations in [0, 1] or NaN, got unit[{row}, {column}]={points[row, column]}. Scale every column."
+        raise DataError(msg)
+    return points, targets
+
+
+def _checked_rows(initial: Sequence[int], t: int, c: int) -> list[int]:
+    """Read the initial rows, and check how many evaluations are wanted."""
+    try:
+        count, rows = operator.index(t), [operator.index(row) for row in initial]
+    except TypeError as error:
+        msg = f"search_table: expected whole numbers for t and the initial rows, got t={t!r} and {initial!r}. Give rows of the table."
+        raise UsageError(msg) from error
+    if not 0 <= count <= c:
+        msg = f"search_table: expected t in 0..{c}, the rows of the table, got t={count}. Every row is evaluated at most once."
+        raise UsageError(msg)
+    if len(set(rows)) < len(rows) or not all(0 <= row < c for row in rows):
+        msg = f"search_table: expected distinct initial rows in 0..{c - 1}, got {rows}. Leave repeated ones out."
+        raise UsageError(msg)
+    return rows
