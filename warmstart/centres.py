@@ -42,7 +42,7 @@ class Centres:
     @property
     def clear(self) -> NDArray[np.bool_]:
         """Tell which centres lie beyond what chance explains: `m x d`."""
-        return np.asarray(np.abs(self.values - self.chance) > CLEAR * self.noise_std)  # NaN compares false
+        return np.asarray(np.abs(self.values - self.chance) > CLEAR * self.noise_std + 1e-9)  # NaN: no
 
 
 def centres_of(history: "History", names: Sequence[str]) -> Centres:
@@ -50,14 +50,14 @@ def centres_of(history: "History", names: Sequence[str]) -> Centres:
 
     Raises:
         UsageError: a name that the history does not know.
-        DataError: a history without configurations.
+        DataError: no dataset, or a history without configurations.
     """
     from history_store.chance import ccov_by_chance
 
     hyperparameters = tuple(entry["name"] for entry in json.loads(history.space_json)["hyperparameters"])
     rows = [history.names.index(history.dataset(name).name) for name in names]
-    if not len(history.configs):
-        msg = f"{history.path}: expected evaluations to find the centre of, got a history without configurations. Collect or record some."
+    if not rows or not len(history.configs):
+        msg = f"{history.path}: expected datasets and configurations, got {len(rows)} and {len(history.configs)}. Collect or record some."
         raise DataError(msg)
     unit, errors = history.configs_unit, history.errors[rows]
     with warnings.catch_warnings():
@@ -67,12 +67,15 @@ def centres_of(history: "History", names: Sequence[str]) -> Centres:
 
 
 def say_centre(value: float, chance: float, *, clear: bool) -> str:
-    """Say in words where errors gather along one hyperparameter."""
+    """Say in words where errors gather along one hyperparameter.
+
+    CCoV less its mean by chance is cov(θ̃, J) / mean J: where errors gather at high values, errors rise with the value on average.
+    """
     if not np.isfinite(value):
         return "not defined: no errors, or a value that never changes"
     if not clear:
-        return f"no clear side ({value - 0.5:+.2f})"
+        return "no clear side: chance explains it"
     if abs(value - chance) < _SLIGHT:
-        return f"hardly matters ({value - 0.5:+.2f})"
+        return "hardly any difference"
     end, better = ("high", "low") if value > chance else ("low", "high")
-    return f"errors gather at {end} values, so {better} ones do better ({value - 0.5:+.2f})"
+    return f"errors gather at {end} values; {better} ones do better on average"

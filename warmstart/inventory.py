@@ -1,14 +1,17 @@
 """What a history holds, as rows for people and documents for programs."""
 
 import math
-import warnings
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from history_store.space import natural
+
 if TYPE_CHECKING:
     from history_store.history import History
+
+_BEST, _NEAREST = 3, 5
 
 
 def dataset_rows(history: "History") -> list[dict[str, Any]]:
@@ -31,10 +34,7 @@ def dataset_rows(history: "History") -> list[dict[str, Any]]:
 
 def summary(history: "History") -> dict[str, Any]:
     """Describe a history as a whole."""
-    import json
-
     errors = history.errors
-    space = json.loads(history.space_json)
     return {
         "history": str(history.path),
         "id": history.id,
@@ -45,51 +45,111 @@ def summary(history: "History") -> dict[str, Any]:
         "n_evaluations": history.n_evaluations,
         "cells_measured": round(float(np.isfinite(errors).mean()), 4) if errors.size else 0.0,
         "stored_size": history.stored_size,
-        "hyperparameters": [entry["name"] for entry in space["hyperparameters"]],
+        "hyperparameters": _hyperparameters(history),
     }
 
 
-def describe(history: "History", name: str) -> dict[str, Any]:
-    """Describe one dataset: its record, how its runs ended, its best configuration, its centre of errors (CCoV).
+def describe(history: "History", name: str, *, model_hash: str | None = None) -> dict[str, Any]:
+    """Describe one dataset: its record, its runs and their errors, what did best, where errors gather, what it resembles.
+
+    Args:
+        history: that holds it.
+        name: of the dataset.
+        model_hash: of the model whose stored embeddings say what it resembles.
 
     Raises:
         UsageError: a name that the history does not know.
     """
     info = history.dataset(name)
     row = history.names.index(name)
-    errors = history.errors[row]
+    errors, configs = history.errors[row], history.configs
     runs = history.evaluations(name)
     durations = [run.duration for run in runs if not math.isnan(run.duration)]
-    best = None if np.isnan(errors).all() else int(np.nanargmin(errors))
     fields = {key: getattr(info, key) for key in info.__slots__ if key not in ("extra", "class_counts")}
+    best = [
+        {"error": float(errors[column]), "config": dict(configs[column]), "natural": natural(configs[column])}
+        for column in np.argsort(errors, kind="stable")[:_BEST].tolist()
+        if np.isfinite(errors[column])
+    ]
+    values, words = _centres(history, name)
     return {
         **fields,
         "class_counts": list(info.class_counts),
         "extra": dict(info.extra),
+        "images": history.has_images(name),
+        "siblings": [
+            other
+            for other, group in zip(history.names, history.groups, strict=True)
+            if group == info.group and other != name
+        ],
         "n_evaluations": len(runs),
         "statuses": dict(Counter(run.status.value for run in runs)),
         "seconds": round(sum(durations), 3),
+        "errors": _distribution(errors),
         "best_error": _best(errors),
-        "best_config": None if best is None else dict(history.configs[best]),
-        "ccov": _ccov(history, row),
+        "best_config": best[0]["config"] if best else None,
+        "best_configs": best,
+        "ccov": values,
+        "ccov_in_words": words,
+        "nearest": _nearest(history, name, model_hash),
     }
 
 
-def _ccov(history: "History", row: int) -> dict[str, float | None]:
-    """Give CCoV by hyperparameter; None where it is not defined."""
+def _distribution(errors: np.ndarray[Any, Any]) -> dict[str, float | int] | None:
+    """Give how the errors of a dataset are spread over the configurations; None where there are none."""
+    known = errors[np.isfinite(errors)]
+    if not len(known):
+        return None
+    places = dict(
+        zip(
+            ("lowest", "quarter", "median", "three_quarters", "highest"),
+            np.quantile(known, (0, 0.25, 0.5, 0.75, 1)),
+            strict=True,
+        )
+    )
+    return {
+        "configs": len(known),
+        "missing": len(errors) - len(known),
+        **{place: round(float(value), 6) for place, value in places.items()},
+    }
+
+
+def _centres(history: "History", name: str) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Give CCoV by hyperparameter (None where it is not defined), and what it says in words."""
+    from warmstart.centres import centres_of, say_centre
+
+    if not len(history.configs) or np.isnan(history.errors[history.names.index(name)]).all():
+        return dict.fromkeys(_hyperparameters(history)), {}
+    found = centres_of(history, [name])
+    values = {
+        key: round(float(value), 4) if np.isfinite(value) else None
+        for key, value in zip(found.hyperparameters, found.values[0], strict=True)
+    }
+    rows = zip(found.hyperparameters, found.values[0], found.chance[0], found.clear[0], strict=True)
+    return values, {
+        key: say_centre(float(value), float(chance), clear=bool(clear)) for key, value, chance, clear in rows
+    }
+
+
+def _nearest(history: "History", name: str, model_hash: str | None) -> list[dict[str, Any]]:
+    """List the datasets whose embeddings lie nearest, siblings among them; none where the model's are not stored."""
+    vectors = history.embeddings(model_hash) if model_hash is not None else {}
+    if name not in vectors:
+        return []
+    groups = dict(zip(history.names, history.groups, strict=True))
+    far = {
+        other: float(np.linalg.norm(vector.astype(np.float64) - vectors[name]))
+        for other, vector in vectors.items()
+        if other != name
+    }
+    order = sorted(far, key=lambda other: (far[other], other))[:_NEAREST]
+    return [{"name": other, "distance": far[other], "sibling": groups[other] == groups[name]} for other in order]
+
+
+def _hyperparameters(history: "History") -> list[str]:
     import json
 
-    from history_store.response import UndefinedCCoVWarning, ccov
-
-    names = [entry["name"] for entry in json.loads(history.space_json)["hyperparameters"]]
-    if not len(history.configs) or np.isnan(history.errors[row]).all():
-        return dict.fromkeys(names)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UndefinedCCoVWarning)  # shown as None
-        values = ccov(history.configs_unit, history.errors[row : row + 1])[0]
-    return {
-        name: None if math.isnan(value) else round(float(value), 4) for name, value in zip(names, values, strict=True)
-    }
+    return [entry["name"] for entry in json.loads(history.space_json)["hyperparameters"]]
 
 
 def _best(errors: np.ndarray[Any, Any]) -> float | None:

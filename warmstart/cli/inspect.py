@@ -1,6 +1,6 @@
 """`history list | show`: what a history holds."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,11 +9,12 @@ from warmstart.cli.options import (
     FormatOption,
     HistoryArgument,
     HistoryOption,
+    ModelOption,
     QuietOption,
     SeedOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell
+from warmstart.cli.shell import Shell, print_table, write
 
 
 def list_(
@@ -45,15 +46,17 @@ def show(
     ] = None,
     *,
     history: HistoryOption = None,
+    model: ModelOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Show a history, or one dataset of it: record, runs, best configuration, centre of errors (CCoV)."""
+    """Show a history, or one dataset of it: record, runs, what did best, where errors gather (CCoV), what it resembles."""
     from history_store.history import History
     from warmstart.inventory import describe, summary
     from warmstart.locations import history_path
+    from warmstart.model_file import stored_hash
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     if name is not None and history is None and "::" in name:
@@ -61,13 +64,53 @@ def show(
     elif name is not None and history is None and name.endswith((".h5", ".hdf5")):
         history, name = name, None
     with History.open(history_path(history)) as opened:
-        found = summary(opened) if name is None else describe(opened, name)
-    rows = [{"field": key, "value": _plain(value)} for key, value in found.items() if value not in ("", None, {}, [])]
+        known = None if name is None else stored_hash(opened.model_hashes, model)
+        found = summary(opened) if name is None else describe(opened, name, model_hash=known)
+    apart = (
+        ()
+        if format is not Format.TABLE
+        else ("best_configs", "best_config", "ccov", "ccov_in_words", "nearest", "errors")
+    )
+    shown = {
+        key: value
+        for key, value in found.items()
+        if value not in ("", None, {}, []) and (name is None or key not in apart)
+    }
+    rows = [{"field": key, "value": _plain(value)} for key, value in shown.items()]
     shell.result({"schema_version": 1, **found}, rows)
+    if name is not None and format is Format.TABLE:
+        _print_parts(found)
+
+
+def _print_parts(found: dict[str, Any]) -> None:
+    """Write what has a table of its own: errors, best configurations, where errors gather, what it resembles."""
+    if found["errors"]:
+        write("")
+        print_table([found["errors"]], title="Errors over the configurations")
+    if found["best_configs"]:
+        rows = []
+        for best in found["best_configs"]:
+            plain = {key.removeprefix("log10_"): value for key, value in best["config"].items()}
+            rows.append({"error": best["error"], **plain, **best["natural"]})
+        write("")
+        print_table(rows, title="Best configurations")
+    if found["ccov_in_words"]:
+        said = [
+            {"hyperparameter": key, "CCoV": found["ccov"][key], "in words": text}
+            for key, text in found["ccov_in_words"].items()
+        ]
+        write("")
+        print_table(said, title="Where errors gather")
+    if found["nearest"]:
+        rows = [{**near, "sibling": "yes" if near["sibling"] else "no"} for near in found["nearest"]]
+        write("")
+        print_table(rows, title="It resembles, by the model's distance")
 
 
 def _plain(value: object) -> object:
     """Write nested values on one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, dict):
         return ", ".join(f"{key} {_plain(inner)}" for key, inner in value.items())
     if isinstance(value, list):

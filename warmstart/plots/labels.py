@@ -53,7 +53,7 @@ def place_labels(
     return centres
 
 
-def spread(wanted: ArrayLike, gap: float) -> NDArray[np.float64]:
+def spread(wanted: ArrayLike, gap: float, *, low: float = -np.inf, high: float = np.inf) -> NDArray[np.float64]:
     """Move numbers apart until no two are nearer than `gap`, in their order and with the least sum of squared moves.
 
     Pools of labels that touch move as one (isotonic regression of `wanted` less the gaps).
@@ -61,6 +61,8 @@ def spread(wanted: ArrayLike, gap: float) -> NDArray[np.float64]:
     Args:
         wanted: `n` places.
         gap: least difference.
+        low: least place; kept where `n` places fit between the two.
+        high: greatest place.
 
     Returns: `n` places, in the order of `wanted`.
     """
@@ -76,7 +78,8 @@ def spread(wanted: ArrayLike, gap: float) -> NDArray[np.float64]:
             before[1] += count
     flat = np.concatenate([np.full(int(count), mean) for mean, count in pools]) if pools else values
     placed = np.empty_like(values)
-    placed[order] = flat + gap * np.arange(len(values))
+    ranks = gap * np.arange(len(values))
+    placed[order] = np.maximum(np.minimum(flat + ranks, high - ranks[::-1]), low + ranks)
     return placed
 
 

@@ -191,7 +191,7 @@ def _draw_strip(axes: Any, strip: NDArray[np.uint8], middle: float, top: float) 
     axes.imshow(
         np.repeat(row, 3, axis=2) if row.shape[-1] == 1 else row,
         extent=(left, left + wide, top - _TILE, top),
-        interpolation="nearest",
+        interpolation="none",
         zorder=3,
         aspect="auto",
     )

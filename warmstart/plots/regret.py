@@ -133,7 +133,9 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
     axes.set_xlim(0.7, float(report["horizon"]) + 0.3)
     axes.set_xticks(sorted({*report["times"], int(report["horizon"])}))
     axes.set_xlabel("evaluations of the target network")
-    axes.set_ylabel("mean normalised regret")
+    axes.set_ylabel(
+        "mean normalised regret" + (f" ({_FLOOR:g} and less at the bottom)" if means.min() < _FLOOR and is_log else "")
+    )
     axes.set_title(_about(report), loc="left", fontsize=9.5)
     axes.grid(axis="y", color="#ececec", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -148,8 +150,7 @@ def _name_ends(
     figure.canvas.draw()  # lays out, so that places in points are known
     heights = np.array([axes.transData.transform(end)[1] for end in ends])
     bottom, top = axes.bbox.y0, axes.bbox.y1
-    placed = spread(np.clip(heights, bottom, top), 12.5)
-    placed += max(bottom - placed.min(), 0.0) - max(placed.max() + max(bottom - placed.min(), 0.0) - top, 0.0)
+    placed = spread(heights, 12.5, low=bottom, high=top)
     for (name, look), end, height in zip(looks, ends, placed, strict=True):
         axes.annotate(
             short(name, 30),
@@ -196,7 +197,7 @@ def _forest(differences: Sequence[Mapping[str, Any]], report: Report) -> Any:
         axes.set_yticks(list(rows.values()), labels)
         axes.set_ylim(-0.6, len(pairs) - 0.4)
         axes.locator_params(axis="x", nbins=4)
-        axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="y", length=0, pad=9)
         axes.tick_params(axis="x", labelsize=7.5)
         axes.spines["left"].set_visible(False)
     subject = firsts[0] if len(firsts) == 1 else "the first"
@@ -242,7 +243,7 @@ def _draw_difference(axes: Any, one: Mapping[str, Any], row: int) -> None:
     border = left if is_left else right
     axes.plot(border, row, "<" if is_left else ">", color=colour, markerfacecolor=face, markersize=6, clip_on=False)
     axes.annotate(
-        f"{mean:.2g}",
+        f"{mean:.2g}".replace("-", "−"),
         (border, row),
         xytext=(6 if is_left else -6, 0),
         textcoords="offset points",

@@ -46,6 +46,7 @@ _RC = {
     "axes.unicode_minus": True,
     "figure.dpi": 72.0,  # a pixel of the layout is a point
     "hatch.linewidth": 0.6,
+    "image.composite_image": False,  # thumbnails keep their own pixels in an SVG
     "lines.linewidth": 1.6,
     "lines.markersize": 4.5,
     "savefig.dpi": 160.0,
@@ -100,10 +101,14 @@ def check_target(path: Path) -> None:
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Draw in the house style, whatever the user's own matplotlib settings are."""
+    """Draw in the house style, whatever the user's own matplotlib settings are.
+
+    Characters that the font lacks are boxes in a PNG, and text like any other in an SVG: nothing to warn of at every letter.
+    """
     import matplotlib as mpl
 
-    with mpl.rc_context():
+    with mpl.rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
         mpl.rcdefaults()
         mpl.rcParams.update(_RC)
         yield
@@ -122,17 +127,13 @@ def new_figure(width: float, height: float, *, constrained: bool = True) -> Any:
 def save_figure(figure: Any, path: Path) -> None:
     """Write a figure whole or not at all, as its ending says; the same figure gives the same bytes.
 
-    Characters that the font lacks are boxes in a PNG, and text like any other in an SVG.
-
     Raises:
         StorageError: it cannot be written there.
     """
     kind = path.suffix.lower().removeprefix(".")
     metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}}[kind]
     buffer = BytesIO()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from", UserWarning)
-        figure.savefig(buffer, format=kind, metadata=metadata, facecolor="white")
+    figure.savefig(buffer, format=kind, metadata=metadata, facecolor="white")
     replace_file(path, buffer.getvalue(), durable=False)
 
 
