@@ -64,14 +64,17 @@ def map_history(
         order = np.argsort(distances, kind="stable")[:_NEAREST].tolist()
         nearest = [(memory.names[rows[i]], float(distances[i])) for i in order]
         query = QueryPoint(_plain_name(dataset), plane.place(vector), nearest, _query_pictures(source))
+    lowest = np.min(np.where(np.isnan(memory.errors), np.inf, memory.errors), axis=1, initial=np.inf)
+    parts, pictures = _parts_and_pictures(memory.path)
     found = DatasetMap(
         names=memory.names,
         groups=memory.groups,
         positions=plane.place(memory.vectors),
-        lowest=np.nanmin(np.where(np.isnan(memory.errors), np.inf, memory.errors), axis=1, initial=np.inf),
+        lowest=np.where(np.isfinite(lowest), lowest, np.nan),
         share=plane.share,
-        title=f"{len(memory.names)} datasets of {len(set(memory.groups))} groups",
-        images=_history_pictures(memory.path),
+        title=f"{memory.path.name}: {len(memory.names)} datasets of {len(set(memory.groups))} groups",
+        parts=parts,
+        images=pictures,
         query=query,
     )
     return found, memory, tuple(notes)
@@ -87,19 +90,20 @@ def choose_pictures(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArr
     return rows[np.sort(chosen)]
 
 
-def _history_pictures(path: Path) -> dict[str, NDArray[np.uint8]]:
-    """Read thumbnails of the datasets whose images are in the history; parts of another dataset would repeat it."""
+def _parts_and_pictures(path: Path) -> tuple[frozenset[str], dict[str, NDArray[np.uint8]]]:
+    """Name the datasets that are parts of others, and read thumbnails of the rest where their images are in the history."""
     from history_store.history import History
 
     pictures = {}
     with History.open(path) as history:
-        for info in history.datasets:
-            if info.parent is None and history.has_images(info.name):
-                stored = history.images(info.name)
+        parts = frozenset(info.name for info in history.datasets if info.parent in history.names)
+        for name in history.names:
+            if name not in parts and history.has_images(name):
+                stored = history.images(name)
                 rows = stored.rows("train")
                 if len(rows):
-                    pictures[info.name] = np.array(stored.array[choose_pictures(np.asarray(stored.labels), rows)])
-    return pictures
+                    pictures[name] = np.array(stored.array[choose_pictures(np.asarray(stored.labels), rows)])
+    return parts, pictures
 
 
 def _query_pictures(source: "ImageSource") -> NDArray[np.uint8] | None:

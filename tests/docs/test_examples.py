@@ -98,7 +98,7 @@ def test_the_command_page_names_every_command_and_option():
             if hasattr(command, "commands"):
                 check(command, (*path, name))
                 continue
-            assert re.search(rf"(`|## |history ){name}\b", page), f"{path} {name} is not in docs/cli.md"
+            assert re.search(rf"(`|## |history |plot ){name}\b", page), f"{path} {name} is not in docs/cli.md"
             for param in command.params:
                 assert any(
                     f"`{option}" in page or f"/`{option}" in page for option in param.opts if option.startswith("-")

@@ -85,7 +85,9 @@ def _dots(found: Centres) -> Any:
     for column, axes in enumerate(panels):
         values, clear = found.values[order, column] - 0.5, found.clear[order, column]
         middle, std = found.chance[order, column] - 0.5, found.noise_std[order, column]
-        axes.barh(rows, 2 * CLEAR * std, 1.0, middle - CLEAR * std, color="#ececec", linewidth=0)
+        edges = np.repeat(rows, 2) + np.tile([0.5, -0.5], count)
+        low, high = (np.repeat(middle + side * CLEAR * std, 2) for side in (-1, 1))
+        axes.fill_betweenx(edges, low, high, color="#ececec", linewidth=0)
         axes.axvline(0, color=GREY, linewidth=0.6)
         for side, colour, marker in ((values <= middle, LOW, "<"), (values > middle, HIGH, ">")):
             for filled in (True, False):
@@ -104,7 +106,7 @@ def _dots(found: Centres) -> Any:
         axes.set_xticks([-reach, 0, reach], [f"−{reach:g}", "0", f"+{reach:g}"], fontsize=7.5)
         axes.set_ylim(-0.7, count - 0.3)
         axes.set_yticks(rows, [short(found.names[row]) for row in order], fontsize=7)
-        axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="y", left=False)
         axes.spines["left"].set_visible(False)
         axes.hlines(rows[::5], -reach, reach, color=FAINT, linewidth=0.4, zorder=0)
     sides = "CCoV − 0.5:    ◁ errors gather at low values    |    errors gather at high values ▷"

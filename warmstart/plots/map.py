@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class DatasetMap:
         lowest: `m` lowest errors in [0, 1], NaN = unknown.
         share: of the squared distances that the plane shows.
         title: what history and model it shows.
+        parts: those that are a part of another dataset here; small, and without a name.
         images: up to four thumbnails `t x s x s x c` uint8 by dataset; datasets may be absent.
         query: the dataset asked about.
     """
@@ -58,6 +59,7 @@ class DatasetMap:
     lowest: NDArray[np.float64]
     share: float
     title: str
+    parts: Collection[str] = ()
     images: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
     query: QueryPoint | None = None
 
@@ -91,7 +93,7 @@ def _canvas(found: DatasetMap) -> tuple[Any, Any, NDArray[np.float64], NDArray[n
     everything = found.positions if query is None else np.concatenate([found.positions, query[None]])
     low, high = everything.min(axis=0), everything.max(axis=0)
     extent = np.maximum(high - low, 1e-12)
-    crowd = len(found.names) * (2 if found.images else 1)
+    crowd = (len(found.names) - len(found.parts)) * (2 if found.images else 1)
     width = 620.0 + min(crowd * 2.2, 340.0)
     inner_width, most = width - 150.0, width * 0.72 - _MARGINS
     scale = min(inner_width / extent[0], most / extent[1])
@@ -123,7 +125,7 @@ def _draw_points(axes: Any, found: DatasetMap, placed: NDArray[np.float64]) -> A
     known = found.lowest[np.isfinite(found.lowest)]
     top = max(float(known.max()) if len(known) else 1.0, 1e-6)
     shades = ScalarMappable(PowerNorm(0.5, 0.0, math.ceil(top * 10) / 10), "viridis")
-    markers = _markers(found.groups)
+    markers = _markers(found)
     for group, count in Counter(found.groups).items():
         rows = [row for row, other in enumerate(found.groups) if other == group]
         if count > 1:
@@ -135,7 +137,7 @@ def _draw_points(axes: Any, found: DatasetMap, placed: NDArray[np.float64]) -> A
             axes.plot(
                 *placed[row],
                 marker=markers.get(group, "o"),
-                markersize=8.5 if group in markers else 8.0,
+                markersize=5.0 if found.names[row] in found.parts else 8.5,
                 color=shade,
                 markeredgecolor=INK,
                 markeredgewidth=0.7,
@@ -152,18 +154,16 @@ def _draw_labels(
     nearest: Sequence[str],
 ) -> None:
     """Write the names, under a strip of pictures where there are any, where they hide nothing."""
-    names = [short(name) for name in found.names]
-    strips = [found.images.get(name) for name in found.names]
-    anchors = placed
+    rows = [row for row, name in enumerate(found.names) if name not in found.parts or name in nearest]
+    labels = [(short(found.names[row]), found.images.get(found.names[row]), placed[row]) for row in rows]
+    fonts = [{"fontsize": 7.0, "fontweight": "bold" if found.names[row] in nearest else "normal"} for row in rows]
+    lines: list[NDArray[np.float64]] = []
     if found.query is not None and star is not None:
-        names, strips = [*names, short(found.query.name, 40)], [*strips, found.query.images]
-        anchors = np.concatenate([placed, star[None]])
-    fonts = [
-        {"fontsize": 8.5, "fontweight": "bold", "color": STAR}
-        if row == len(found.names)
-        else {"fontsize": 7.0, "fontweight": "bold" if found.names[row] in nearest else "normal", "color": INK}
-        for row in range(len(names))
-    ]
+        labels.append((short(found.query.name, 40), found.query.images, star))
+        fonts.append({"fontsize": 8.5, "fontweight": "bold", "color": STAR})
+        ends = placed[[list(found.names).index(name) for name in nearest]]
+        lines = [star + (end - star) * step for end in ends for step in np.linspace(0.1, 0.9, 15)]
+    names, strips, anchors = zip(*labels, strict=True)
     texts = [
         axes.text(0, 0, name, ha="center", va="center", zorder=5, **font)
         for name, font in zip(names, fonts, strict=True)
@@ -175,7 +175,8 @@ def _draw_labels(
         tiles = 0 if strip is None else len(strip)
         sizes.append((max(box.width, tiles * _TILE), max(box.height, 9.0) + (_TILE if tiles else 0.0)))
     width, height = axes.get_xlim()[1], axes.get_ylim()[1]
-    centres = place_labels(anchors, sizes, area=(8, 84, width - 8, height - 58))
+    area = (8.0, 84.0, width - 8, height - 58)
+    centres = place_labels(anchors, sizes, area=area, marks=[*np.delete(placed, rows, axis=0), *lines])
     for text, strip, centre, size, anchor in zip(texts, strips, centres, sizes, anchors, strict=True):
         _draw_leader(axes, anchor, centre, size)
         down = 0.0 if strip is None else _TILE / 2
@@ -218,15 +219,17 @@ def _draw_key(figure: Any, axes: Any, found: DatasetMap, shades: Any) -> None:
     axes.text(16, height - 36, said, fontsize=8, color=GREY, va="center")
     if found.query is not None:
         listed = ", ".join(f"{short(name)} {distance:.3g}" for name, distance in found.query.nearest)
-        axes.text(16, height - 50, f"★ nearest, by true distance: {listed}", fontsize=8, color=STAR, va="center")
+        axes.text(
+            16, height - 50, f"★ nearest, measured in all dimensions: {listed}", fontsize=8, color=STAR, va="center"
+        )
     bar = figure.add_axes(((width - 204) / width, 36 / height, 180 / width, 9 / height))
     top = shades.norm.vmax
     ticks = [tick for tick in (0.0, 0.01, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0) if tick <= top + 1e-9]
     figure.colorbar(shades, cax=bar, orientation="horizontal", ticks=ticks, format="{x:g}")
     bar.tick_params(labelsize=7.5, length=2, pad=2)
     bar.set_title("lowest error recorded", fontsize=8, pad=3)
-    markers = _markers(found.groups)
     x, y = 22.0, 60.0
+    markers = _markers(found)
     for group, marker in markers.items():
         label = axes.text(0, 0, short(group, 22), fontsize=8, va="center")
         wide = label.get_window_extent(figure.canvas.get_renderer()).width + 30
@@ -235,14 +238,19 @@ def _draw_key(figure: Any, axes: Any, found: DatasetMap, shades: Any) -> None:
         axes.plot(x, y, marker=marker, markersize=6.5, color=FAINT, markeredgecolor=INK, markeredgewidth=0.7)
         label.set_position((x + 9, y))
         x += wide
-    rest = "pale lines join siblings" if markers else ""
-    if rest:
-        axes.text(18, y - 17, f"● a group of its own; {rest}", fontsize=8, color=GREY, va="center")
+    notes = [
+        "● other groups" if markers else "",
+        "pale lines join siblings" if len(set(found.groups)) < len(found.groups) else "",
+        "small: part of a dataset" if found.parts else "",
+        "white: no error known" if np.isnan(found.lowest).any() else "",
+    ]
+    axes.text(18, y - 17, "; ".join(filter(None, notes)), fontsize=8, color=GREY, va="center")
 
 
-def _markers(groups: Sequence[str]) -> dict[str, str]:
-    """Give the largest groups with several members a marker each."""
-    several = [(group, count) for group, count in Counter(groups).items() if count > 1]
+def _markers(found: DatasetMap) -> dict[str, str]:
+    """Give the largest groups with several whole datasets a marker each."""
+    whole = [group for name, group in zip(found.names, found.groups, strict=True) if name not in found.parts]
+    several = [(group, count) for group, count in Counter(whole).items() if count > 1]
     several.sort(key=lambda pair: (-pair[1], pair[0]))
     return {group: marker for (group, _), marker in zip(several, _GROUP_MARKERS, strict=False)}
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -34,8 +35,8 @@ def a_map(names, *, seed=0, pictures=False, query=False, groups=None):
         np.where(np.arange(len(names)) == 1, np.nan, rng.random(len(names))),
         0.9,
         "a title",
-        images if pictures else {},
-        asked if query else None,
+        images=images if pictures else {},
+        query=asked if query else None,
     )
 
 
@@ -68,6 +69,18 @@ def test_the_map_of_datasets_that_are_all_alike(tmp_path):
     draw_map(
         DatasetMap(same.names, same.groups, np.zeros((3, 2)), np.full(3, np.nan), 1.0, "alike"), tmp_path / "a.png"
     )
+
+
+def test_parts_of_datasets_are_drawn_without_their_names(tmp_path):
+    whole = a_map([f"set{i}" for i in range(12)], query=True)
+    names = [f"set{i}" for i in range(6)] + [f"part{i}" for i in range(6)]
+    found = replace(whole, names=names, parts=frozenset(names[6:]), groups=[f"group {i % 6}" for i in range(12)])
+    draw_map(replace(found, query=replace(found.query, nearest=[("part3", 0.1), ("set1", 0.2)])), tmp_path / "a.svg")
+    text = text_of(tmp_path / "a.svg")
+    assert all(name in text for name in names[:6])
+    assert re.findall(r"part\d", text) == ["part3", "part3"]  # among the nearest it is named: on the map and above it
+    assert "group 0" not in text  # one whole dataset is no group of several
+    assert "small: part of a dataset" in text
 
 
 def test_more_sibling_groups_than_markers(tmp_path):
