@@ -2,7 +2,7 @@
 
 Which one: `adf` averages and is exact to re-use over draws; `adf-mix` sees which feature goes with which
 class, since it mixes them before the average; `adf-sum` also sees the sample's size and serves comparison
-only; `bilstm` is the paper's recurrent reader, order-dependent, averaged over shuffles.
+only; `attention` mixes likewise and learns which images count; `bilstm` is the paper's recurrent reader, order-dependent, averaged over shuffles.
 """
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from metafeat.spec import Extractor
 
 MIXED = 128
+HEADS = 4
 
 
 class SumEncoder(nn.Module):
@@ -62,10 +63,36 @@ class BiLSTMEncoder(nn.Module):
         return torch.cat((last[0], last[1]), 1)
 
 
-def make_encoder(extractor: Extractor, n_features: int, width: int) -> SumEncoder | MixEncoder | BiLSTMEncoder:
+class AttentionEncoder(nn.Module):
+    """Mix features and label of each image by FC128 + ReLU, then average with learned weights [Ilse2018attention] Eq. 9.
+
+    Each of four heads weighs the images by softmax over w·(tanh(V h) ⊙ σ(U h)): the order of the images and doubling the
+    sample do not matter.
+    """
+
+    def __init__(self, n_features: int, width: int) -> None:
+        super().__init__()
+        self.mix = nn.Linear(n_features + width, MIXED)
+        self.value, self.gate = nn.Linear(MIXED, MIXED), nn.Linear(MIXED, MIXED)
+        self.score = nn.Linear(MIXED, HEADS, bias=False)
+        self.n_outputs = HEADS * MIXED
+
+    def forward(self, features: Tensor, codes: Tensor) -> Tensor:
+        """Return `b x 512` from `b x tau x p` features and `b x tau x w` codes."""
+        mixed = torch.relu(self.mix(torch.cat((features, codes), 2)))
+        scores = self.score(torch.tanh(self.value(mixed)) * torch.sigmoid(self.gate(mixed)))
+        return torch.einsum("bth,btm->bhm", scores.softmax(1), mixed).flatten(1)
+
+
+Encoder = SumEncoder | MixEncoder | BiLSTMEncoder | AttentionEncoder
+
+
+def make_encoder(extractor: Extractor, n_features: int, width: int) -> Encoder:
     """Build the set encoder of that name (`ModelSpec` checks the name)."""
     if extractor == "bilstm":
         return BiLSTMEncoder(n_features, width)
     if extractor == "adf-mix":
         return MixEncoder(n_features, width)
+    if extractor == "attention":
+        return AttentionEncoder(n_features, width)
     return SumEncoder(n_features, width, mean=extractor == "adf")

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
 from metafeat.files import replace_file
+from metafeat.handcrafted import sample_features
 from metafeat.labels import check_labels, label_codes
-from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec, space_digest
+from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec, check_version, space_digest
 from metafeat.wing import Wing, check_images
 
 DRAWS = 10
@@ -61,7 +62,7 @@ class MetaFeatureModel:
             raise MissingPathError(msg)
         header, tensors = _read(path)
         try:
-            spec = ModelSpec.from_dict(header["spec"])
+            spec = ModelSpec.from_dict(header["spec"], version=header["version"])
             wing = Wing(spec)
             wing.load_state_dict(tensors)
         except (KeyError, TypeError, RuntimeError, UsageError) as error:
@@ -117,7 +118,8 @@ class MetaFeatureModel:
     ) -> NDArray[np.float32]:
         """Embed a dataset: the mean of its points over several random draws of tau images.
 
-        The convolutions see each given image once, so the cost is one forward pass over them.
+        The convolutions see each given image once, so the cost is one forward pass over them. Handcrafted features, where
+        the model asks for them, are computed once from the given images, or a random sample of them.
 
         Args:
             images: `n x s x s x c` uint8, c = 1 or 3; a few hundred suffice.
@@ -142,7 +144,12 @@ class MetaFeatureModel:
         codes = np.stack([label_codes(labels[sample], self.spec.label_code) for sample in samples])
         with torch.inference_mode():
             features = self.wing.features(images, labels)
-            points = self.wing.encode(features[torch.from_numpy(samples)], torch.from_numpy(codes).to(features.device))
+            known = sample_features(images, labels, rng=rng)[None] if self.spec.handcrafted else None
+            points = self.wing.encode(
+                features[torch.from_numpy(samples)],
+                torch.from_numpy(codes).to(features.device),
+                None if known is None else self.wing.standardised(known).expand(draws, -1),
+            )
         return points.double().mean(0).float().cpu().numpy()
 
 
@@ -159,7 +166,7 @@ def random_wing(spec: ModelSpec, *, seed: int) -> Wing:
 
 
 def _hash(spec: ModelSpec, weights: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(json.dumps(spec.to_dict(), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(spec.identity(), sort_keys=True).encode())
     for name in sorted(weights):
         digest.update(name.encode())
         digest.update(weights[name].detach().cpu().contiguous().numpy().tobytes())
@@ -179,8 +186,5 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     except OSError as error:
         msg = f"{path}: expected a readable model file, got: {error}. Check its permissions."
         raise ModelError(msg) from error
-    version = header.get("version") if isinstance(header, dict) and header.get("format") == FORMAT else None
-    if version != VERSION:
-        msg = f"{path}: expected format {FORMAT!r} version {VERSION}, got version {version}. Upgrade warmstart or train the model anew."
-        raise ModelError(msg)
+    check_version(header if isinstance(header, dict) else {}, path)
     return header, tensors

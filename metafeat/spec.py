@@ -7,18 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from history_store.errors import UsageError
+from history_store.errors import ModelError, UsageError
 from history_store.response import TargetKind
 from metafeat.labels import LABEL_CODES, LabelCode
 
 FORMAT = "warmstart-model"
-VERSION = 1
+VERSION = 2
 METADATA_KEY = "warmstart"
 """The one metadata key of a model file, which holds the JSON header."""
 
-Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm"]
+Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm", "attention"]
+Backbone = Literal["paper", "residual"]
 EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
+BACKBONES: tuple[Backbone, ...] = get_args(Backbone)
 TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)
+_SINCE_VERSION_2 = {"backbone": "paper", "handcrafted": False}
+"""Fields that version 1 did not have, and what its models were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class ModelSpec:
         image_size: side of the images in pixels.
         tau: images in one draw.
         target: distance between datasets that the embedding's distance imitates.
+        backbone: the convolutions, see `metafeat.deep`.
+        handcrafted: tell the after-layers the handcrafted features too, see `metafeat.handcrafted`.
     """
 
     extractor: Extractor = "adf"
@@ -40,12 +46,15 @@ class ModelSpec:
     image_size: int = 32
     tau: int = 200
     target: TargetKind = "mean_l1"
+    backbone: Backbone = "paper"
+    handcrafted: bool = False
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
             ("extractor", self.extractor, EXTRACTORS),
             ("label_code", self.label_code, LABEL_CODES),
             ("target", self.target, TARGETS),
+            ("backbone", self.backbone, BACKBONES),
         ):
             if value not in allowed:
                 msg = f"{name}: expected one of {', '.join(allowed)}, got {value!r}. Choose one of them."
@@ -64,18 +73,43 @@ class ModelSpec:
         """Return the fields as JSON types."""
         return dataclasses.asdict(self)
 
+    def identity(self) -> dict[str, Any]:
+        """Return what a model's hash covers: a field of a later version counts where it is not what models were before."""
+        return {
+            name: value
+            for name, value in self.to_dict().items()
+            if name not in _SINCE_VERSION_2 or value != _SINCE_VERSION_2[name]
+        }
+
     @classmethod
-    def from_dict(cls, fields: Mapping[str, Any]) -> "ModelSpec":
+    def from_dict(cls, fields: Mapping[str, Any], *, version: int = VERSION) -> "ModelSpec":
         """Build from what `to_dict` gave.
+
+        Args:
+            fields: of a model file.
+            version: of the file's format.
 
         Raises:
             UsageError: a field is missing, unknown or out of range.
         """
         names = {field.name for field in dataclasses.fields(cls)}
-        if set(fields) != names:
-            msg = f"model spec: expected the fields {sorted(names)}, got {sorted(fields)}. Use a model of this version."
+        expected = names - set(_SINCE_VERSION_2) if version == 1 else names
+        if set(fields) != expected:
+            msg = f"model spec: expected the fields {sorted(expected)}, got {sorted(fields)}. Use a model of this version."
             raise UsageError(msg)
         return cls(**fields)
+
+
+def check_version(header: Mapping[str, Any], where: object) -> None:
+    """Check that a model file's header is of a format that this release reads: versions 1 and 2.
+
+    Raises:
+        ModelError: it is not.
+    """
+    version = header.get("version") if header.get("format") == FORMAT else None
+    if version not in (1, VERSION):
+        msg = f"{where}: expected format {FORMAT!r} version 1 or {VERSION}, got version {version}. Upgrade warmstart or train the model anew."
+        raise ModelError(msg)
 
 
 def space_digest(space_json: str) -> str:

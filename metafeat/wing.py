@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from history_store.errors import DataError, ModelMismatchError
-from metafeat.deep import DeepFeatures
+from metafeat.deep import make_deep_features
 from metafeat.encoders import make_encoder
+from metafeat.handcrafted import FEATURES, scaled
 from metafeat.labels import C_MAX, code_width
 from metafeat.spec import ModelSpec
 
@@ -22,16 +23,23 @@ class Wing(nn.Module):
     """Deep features of each image, a set encoder over the sample, after-layers 256-256-256 [Kim2017warmstart].
 
     Both wings of the Siamese pair are this one module. `features` and `encode` are separate so that the
-    convolutions, which cost nearly everything, see each image once however many draws re-use it.
+    convolutions, which cost nearly everything, see each image once however many draws re-use it. Handcrafted features, if
+    any, enter the after-layers beside the encoder's output, standardised by constants that are kept with the weights.
     """
+
+    handcrafted_centre: Tensor
+    handcrafted_scale: Tensor
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.deep = DeepFeatures(spec.channels, spec.image_size)
+        self.deep = make_deep_features(spec.backbone, spec.channels, spec.image_size)
         self.encoder = make_encoder(spec.extractor, self.deep.n_features, code_width(spec.label_code))
+        if spec.handcrafted:
+            self.register_buffer("handcrafted_centre", torch.zeros(len(FEATURES), dtype=torch.float64))
+            self.register_buffer("handcrafted_scale", torch.ones(len(FEATURES), dtype=torch.float64))
         self.after = nn.Sequential(
-            nn.Linear(self.encoder.n_outputs, EMBEDDING),
+            nn.Linear(self.encoder.n_outputs + len(FEATURES) * spec.handcrafted, EMBEDDING),
             nn.ReLU(),
             nn.Linear(EMBEDDING, EMBEDDING),
             nn.ReLU(),
@@ -47,10 +55,23 @@ class Wing(nn.Module):
             chunks.append(self.deep(self._pixels(images[part], labels[part]).to(device)))
         return torch.cat(chunks)
 
-    def encode(self, features: Tensor, codes: Tensor) -> Tensor:
-        """Return `b x 256` points from `b x tau x p` features and `b x tau x w` label codes."""
+    def encode(self, features: Tensor, codes: Tensor, handcrafted: Tensor | None = None) -> Tensor:
+        """Return `b x 256` points from `b x tau x p` features, `b x tau x w` label codes and what `standardised` gave."""
         with torch.autocast(features.device.type, enabled=False):
-            return cast("Tensor", self.after(self.encoder(features.float(), codes)))
+            pooled = self.encoder(features.float(), codes)
+            if handcrafted is not None:
+                pooled = torch.cat((pooled, handcrafted), 1)
+            return cast("Tensor", self.after(pooled))
+
+    def standardised(self, features: NDArray[np.float64]) -> Tensor:
+        """Return `b x q` handcrafted features float32 in this model's units, on its device."""
+        centre, scale = (buffer.cpu().numpy() for buffer in (self.handcrafted_centre, self.handcrafted_scale))
+        return torch.from_numpy(scaled(features, centre, scale)).float().to(self.handcrafted_centre.device)
+
+    def set_units(self, centre: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
+        """Set the constants that `standardised` uses, see `metafeat.handcrafted.centre_and_scale`."""
+        self.handcrafted_centre.copy_(torch.from_numpy(centre))
+        self.handcrafted_scale.copy_(torch.from_numpy(scale))
 
     def _pixels(self, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Tensor:
         pixels = torch.from_numpy(np.ascontiguousarray(images)).float().div_(255)

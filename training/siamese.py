@@ -20,11 +20,13 @@ from torch import Tensor
 
 from history_store.errors import DataError, UsageError
 from history_store.response import fill_failed, target_distance
+from metafeat.handcrafted import centre_and_scale
 from metafeat.labels import check_labels, label_codes
-from metafeat.model import MetaFeatureModel, draw, random_wing
+from metafeat.model import MetaFeatureModel, random_wing
 from metafeat.spec import space_digest
 from metafeat.wing import Wing, check_images
 from training.curves import Curves, Validation
+from training.labelled_images import LabelledImages
 from training.siamese_checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from training.siamese_settings import SiameseSettings, preset
 
@@ -33,28 +35,6 @@ if TYPE_CHECKING:
 
 _VALIDATION_IMAGES = 200
 STREAMS = {"step": 0, "validation": 1, "held_out": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledImages:
-    """The images that a dataset lends to training.
-
-    Attributes:
-        images: `n x s x s x c` uint8, may be a memory map.
-        labels: `n` class indices.
-        rows: positions to draw from; None = all.
-    """
-
-    images: NDArray[np.uint8]
-    labels: NDArray[np.int64]
-    rows: NDArray[np.int64] | None = None
-
-    def sample(self, rng: np.random.Generator, tau: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """Draw tau images and labels, with replacement only where there are fewer."""
-        n = len(self.images) if self.rows is None else len(self.rows)
-        chosen = draw(rng, n, tau)
-        chosen = chosen if self.rows is None else self.rows[chosen]
-        return self.images[chosen], self.labels[chosen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +138,11 @@ class SiameseRun:
         self.device = torch.device(device)
         self.autocast = uses_bfloat16(settings, self.device)
         self.wing = random_wing(settings.spec, seed=seed).to(self.device)
+        self.features: Tensor | None = None
+        if settings.spec.handcrafted:
+            handcrafted = np.stack([entry.handcrafted_samples() for entry in self.sets])
+            self.wing.set_units(*centre_and_scale(np.concatenate(handcrafted[self.training])))
+            self.features = self.wing.standardised(handcrafted)
         self.optimiser = torch.optim.AdamW(
             self.wing.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
@@ -176,7 +161,11 @@ class SiameseRun:
         """Do one update."""
         rng = np.random.default_rng([self.seed, STREAMS["step"], self.step])
         wings, pairs = self.plan(rng)
-        points = self.embed_wings([self.sets[i].sample(rng, self.settings.spec.tau) for i in wings])
+        samples = [self.sets[i].sample(rng, self.settings.spec.tau) for i in wings]
+        features = None
+        if self.features is not None:
+            features = self.features[wings, rng.integers(self.features.shape[1], size=len(wings))]
+        points = self.embed_wings(samples, features)
         wanted = torch.tensor(self.target[wings[pairs[:, 0]], wings[pairs[:, 1]]], dtype=torch.float32)
         loss = pair_loss(points, torch.from_numpy(pairs), wanted, kind=self.settings.loss)
         for group in self.optimiser.param_groups:
@@ -191,12 +180,14 @@ class SiameseRun:
         self.curves.loss.append(value)
         self.step += 1
 
-    def embed_wings(self, samples: Sequence[tuple[NDArray[np.uint8], NDArray[np.int64]]]) -> Tensor:
-        """Return `k x 256` points of k samples, each embedded once."""
+    def embed_wings(
+        self, samples: Sequence[tuple[NDArray[np.uint8], NDArray[np.int64]]], handcrafted: Tensor | None = None
+    ) -> Tensor:
+        """Return `k x 256` points of k samples, each embedded once, and their standardised `k x p` handcrafted features."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
             features = torch.stack([self.wing.features(images, labels) for images, labels in samples])
         codes = np.stack([label_codes(labels, self.settings.spec.label_code) for _, labels in samples])
-        return self.wing.encode(features, torch.from_numpy(codes).to(self.device))
+        return self.wing.encode(features, torch.from_numpy(codes).to(self.device), handcrafted)
 
     def validate(self) -> None:
         """Measure the held-out datasets against the training ones; note the weights if they are the best so far."""
@@ -204,8 +195,13 @@ class SiameseRun:
             return
         rng = np.random.default_rng([self.seed, STREAMS["validation"]])
         with torch.inference_mode():
-            points = [self.embed_wings([s.sample(rng, _VALIDATION_IMAGES)])[0].cpu().numpy() for s in self.sets]
-        result = compare(np.stack(points), self.target, self.held_out, self.training, step=self.step)
+            points = [
+                self.embed_wings(
+                    [s.sample(rng, _VALIDATION_IMAGES)], None if self.features is None else self.features[i, :1]
+                )
+                for i, s in enumerate(self.sets)
+            ]
+        result = compare(torch.cat(points).cpu().numpy(), self.target, self.held_out, self.training, step=self.step)
         self.curves.validations.append(result)
         if self.settings.keep == "best" and (self.best is None or result.spearman > self.best[0]):
             self.best = (result.spearman, {k: v.detach().clone() for k, v in self.wing.state_dict().items()})

@@ -15,6 +15,9 @@ def train_model(
     *,
     extractor: str | None = None,
     preset_name: str = "modern",
+    target: str | None = None,
+    backbone: str | None = None,
+    handcrafted: bool = False,
     steps: int | None = None,
     hold_out_groups: Sequence[str] = (),
     budget: str | None = None,
@@ -31,6 +34,9 @@ def train_model(
         out: the model file; ``OUT.curves.json``, with matplotlib ``OUT.curves.png``, and, while unfinished, ``OUT.checkpoint`` lie beside it.
         extractor: set encoder; None = the preset's.
         preset_name: ``modern`` or ``paper``.
+        target: distance that embeddings shall imitate; None = the preset's.
+        backbone: convolutions; None = the preset's.
+        handcrafted: append the handcrafted features.
         steps: updates; None = the preset's.
         hold_out_groups: sibling groups to validate on; none = drawn by the seed.
         budget: stop after so long, e.g. ``30m``.
@@ -66,6 +72,9 @@ def train_model(
         raise UsageError(msg)
     where = resolve_device(device)
     settings = preset(preset_name, extractor=extractor)  # type: ignore[arg-type]  # checked by the function itself
+    chosen: dict[str, Any] = {"target": target, "backbone": backbone, "handcrafted": handcrafted or None}
+    spec = dataclasses.replace(settings.spec, **{name: value for name, value in chosen.items() if value is not None})
+    settings = dataclasses.replace(settings, spec=spec)
     if steps is not None:
         settings = dataclasses.replace(settings, steps=steps)
     limit = None if budget is None else parse_time(budget)

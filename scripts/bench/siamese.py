@@ -21,7 +21,8 @@ from torch import Tensor, nn
 from metafeat.labels import label_codes
 from metafeat.model import random_wing
 from metafeat.spec import ModelSpec
-from training.siamese import STREAMS, LabelledImages, SiameseRun, pair_loss
+from training.labelled_images import LabelledImages
+from training.siamese import STREAMS, SiameseRun, pair_loss
 from training.siamese_settings import SiameseSettings
 
 

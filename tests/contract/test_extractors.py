@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from metafeat.handcrafted import FEATURES
 from metafeat.labels import LABEL_CODES, label_codes
 from metafeat.model import MetaFeatureModel, random_wing
 from metafeat.spec import EXTRACTORS, ModelSpec
@@ -26,10 +27,16 @@ class ExtractorContract:
     def wing(self):
         return random_wing(self.spec, seed=1).eval()
 
+    def known(self, wing, n=1):
+        """Handcrafted features as the wing is told them, the same for each sample, where the model asks for them."""
+        if not self.spec.handcrafted:
+            return ()
+        return (wing.standardised(np.random.default_rng(9).normal(size=(1, len(FEATURES)))).repeat(n, 1),)
+
     def point(self, wing, images, labels):
         codes = torch.from_numpy(label_codes(labels, self.spec.label_code))
         with torch.inference_mode():
-            return wing.encode(wing.features(images, labels)[None], codes[None])[0]
+            return wing.encode(wing.features(images, labels)[None], codes[None], *self.known(wing))[0]
 
     def test_a_point_is_finite_and_has_256_numbers_whatever_tau(self, wing, sample):
         for tau in (1, 7, 24):
@@ -53,7 +60,7 @@ class ExtractorContract:
         codes = np.stack([label_codes(labels[p], self.spec.label_code) for p in parts])
         with torch.inference_mode():
             features = torch.stack([wing.features(images[p], labels[p]) for p in parts])
-            batch = wing.encode(features, torch.from_numpy(codes))
+            batch = wing.encode(features, torch.from_numpy(codes), *self.known(wing, 2))
         for row, part in zip(batch, parts, strict=True):
             assert torch.allclose(row, self.point(wing, images[part], labels[part]), atol=1e-6)
 
@@ -61,7 +68,7 @@ class ExtractorContract:
         images, labels = sample
         codes = torch.from_numpy(label_codes(labels, self.spec.label_code))
         wing.requires_grad_(requires_grad=True)
-        wing.encode(wing.features(images, labels)[None], codes[None]).square().sum().backward()
+        wing.encode(wing.features(images, labels)[None], codes[None], *self.known(wing)).square().sum().backward()
         for name, parameter in wing.named_parameters():
             assert parameter.grad is not None, name
             assert torch.isfinite(parameter.grad).all(), name
@@ -70,7 +77,8 @@ class ExtractorContract:
         images, labels = sample
         codes = torch.from_numpy(label_codes(labels, self.spec.label_code))
         wing.requires_grad_(requires_grad=True)
-        points = wing.encode(wing.features(images, labels).expand(2, -1, -1), codes.expand(2, -1, -1))
+        features = wing.features(images, labels).expand(2, -1, -1)
+        points = wing.encode(features, codes.expand(2, -1, -1), *self.known(wing, 2))
         for kind in ("absolute", "squared"):
             loss = pair_loss(points, torch.tensor([[0, 1]]), torch.tensor([0.3]), kind=kind)
             loss.backward(retain_graph=True)
@@ -94,14 +102,21 @@ class ExtractorContract:
         assert a.tobytes() == b.tobytes()
 
 
-def _case(extractor, code, plane):
-    spec = ModelSpec(extractor=extractor, label_code=code, label_plane=plane, image_size=16, tau=20)
-    name = f"Test_{extractor}_{code}{'_plane' if plane else ''}".replace("-", "_")
-    return name, type(name, (ExtractorContract,), {"spec": spec, "order_free": extractor != "bilstm"})
+def _case(**fields):
+    spec = ModelSpec(image_size=16, tau=20, **fields)
+    name = "Test_" + "_".join(str(value) for value in fields.values()).replace("-", "_")
+    return name, type(name, (ExtractorContract,), {"spec": spec, "order_free": spec.extractor != "bilstm"})
 
 
-for _name, _class in itertools.starmap(
-    _case, [*itertools.product(EXTRACTORS, LABEL_CODES, (False,)), ("adf", "rank", True), ("bilstm", "none", True)]
-):
+_CASES = [
+    *({"extractor": extractor, "label_code": code} for extractor, code in itertools.product(EXTRACTORS, LABEL_CODES)),
+    {"extractor": "adf", "label_code": "rank", "label_plane": True},
+    {"extractor": "bilstm", "label_code": "none", "label_plane": True},
+    *({"extractor": extractor, "backbone": "residual"} for extractor in EXTRACTORS),
+    *({"extractor": extractor, "handcrafted": True} for extractor in EXTRACTORS),
+    {"extractor": "attention", "label_plane": True, "backbone": "residual", "handcrafted": True},
+]
+for _fields in _CASES:
+    _name, _class = _case(**_fields)
     globals()[_name] = _class
 del _name, _class

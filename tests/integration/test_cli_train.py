@@ -5,6 +5,10 @@ import shutil
 
 import pytest
 
+from metafeat.spec import BACKBONES, EXTRACTORS, TARGETS
+from warmstart.cli.train import BackboneName, ExtractorName, TargetName
+from warmstart.model_file import read_header
+
 pytestmark = pytest.mark.timeout(60)
 
 
@@ -13,8 +17,16 @@ def copy(tiny, tmp_path):
     return shutil.copy(tiny.history, tmp_path / "copy.h5")
 
 
-@pytest.mark.parametrize("extractor", ["adf", "bilstm"])
-def test_train_makes_a_model_that_suggest_uses(cli, copy, tmp_path, photos, extractor):
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--extractor", "adf"),
+        ("--extractor", "bilstm", "--target", "normalised"),
+        ("--extractor", "attention", "--backbone", "residual", "--handcrafted", "--target", "rank"),
+    ],
+    ids=" ".join,
+)
+def test_train_makes_a_model_that_suggest_uses(cli, copy, tmp_path, photos, more):
     out = tmp_path / "own.safetensors"
     call = [
         "train",
@@ -22,8 +34,7 @@ def test_train_makes_a_model_that_suggest_uses(cli, copy, tmp_path, photos, extr
         copy,
         "--out",
         out,
-        "--extractor",
-        extractor,
+        *more,
         "--steps",
         3,
         "--hold-out-group",
@@ -38,9 +49,18 @@ def test_train_makes_a_model_that_suggest_uses(cli, copy, tmp_path, photos, extr
     assert len(json.loads((tmp_path / "own.safetensors.curves.json").read_text())["loss"]) == 3
     assert (tmp_path / "own.safetensors.curves.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "own.safetensors.checkpoint").exists()
+    spec = read_header(out).spec
+    assert (spec.extractor, spec.handcrafted) == (more[1], "--handcrafted" in more)
+    assert spec.target == (more[more.index("--target") + 1] if "--target" in more else "mean_l1")
+    assert spec.backbone == ("residual" if "--backbone" in more else "paper")
     answered = cli("suggest", "--dataset", photos, "--history", copy, "--model", out, "--format", "json")
     assert answered.code == 0, answered.err
     assert answered.err == "" or "Far" in answered.err  # the embeddings were stored by the training
+
+
+def test_the_options_offer_every_choice_there_is():
+    for names, allowed in ((ExtractorName, EXTRACTORS), (TargetName, TARGETS), (BackboneName, BACKBONES)):
+        assert {name.value for name in names} == set(allowed)
 
 
 def test_same_seed_same_model(cli, copy, tmp_path):
@@ -84,6 +104,8 @@ def test_a_stopped_run_is_resumed(cli, copy, tmp_path):
     [
         (["--hold-out-group", "group9"], 2, "--hold-out-group: expected groups"),
         (["--extractor", "cnn"], 2, "'--extractor'"),
+        (["--target", "l2"], 2, "'--target'"),
+        (["--backbone", "resnet"], 2, "'--backbone'"),
         (["--steps", 0], 2, "'--steps'"),
         (["--budget", "soon"], 2, "expected a length of time above 0, got 'soon'"),
     ],

@@ -6,7 +6,8 @@ import pytest
 from history_store.response import target_distance
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import ModelSpec
-from training.siamese import LabelledImages, compare, train_siamese
+from training.labelled_images import LabelledImages
+from training.siamese import compare, train_siamese
 from training.siamese_settings import SiameseSettings
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

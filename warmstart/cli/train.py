@@ -23,6 +23,25 @@ class ExtractorName(StrEnum):
     ADF_SUM = "adf-sum"
     ADF_MIX = "adf-mix"
     BILSTM = "bilstm"
+    ATTENTION = "attention"
+
+
+class TargetName(StrEnum):
+    """The distances to imitate; see docs/meta-features.md."""
+
+    MEAN_L1 = "mean_l1"
+    L1 = "l1"
+    SQRT_L1 = "sqrt_l1"
+    NORMALISED = "normalised"
+    SQRT_NORMALISED = "sqrt_normalised"
+    RANK = "rank"
+
+
+class BackboneName(StrEnum):
+    """The convolutions; see docs/meta-features.md."""
+
+    PAPER = "paper"
+    RESIDUAL = "residual"
 
 
 class Preset(StrEnum):
@@ -40,6 +59,16 @@ def train(
         ExtractorName | None, typer.Option("--extractor", help="Set encoder; the preset's own when left out.")
     ] = None,
     preset: Annotated[Preset, typer.Option("--preset", help="modern (ours) or paper (as published).")] = Preset.MODERN,
+    target: Annotated[
+        TargetName | None,
+        typer.Option("--target", help="Distance of datasets to imitate; the preset's own when left out."),
+    ] = None,
+    backbone: Annotated[
+        BackboneName | None, typer.Option("--backbone", help="Convolutions; the preset's own when left out.")
+    ] = None,
+    handcrafted: Annotated[
+        bool, typer.Option("--handcrafted", help="Tell the network handcrafted features too; 1 s a dataset more.")
+    ] = False,
     steps: Annotated[
         int | None, typer.Option("--steps", min=1, help="Updates; the preset's own when left out.")
     ] = None,
@@ -75,6 +104,9 @@ def train(
             Path(out),
             extractor=None if extractor is None else extractor.value,
             preset_name=preset.value,
+            target=None if target is None else target.value,
+            backbone=None if backbone is None else backbone.value,
+            handcrafted=handcrafted,
             steps=steps,
             hold_out_groups=hold_out_group or (),
             budget=budget,

@@ -1,7 +1,8 @@
+import pytest
 import torch
 from torch.nn import functional
 
-from metafeat.deep import DeepFeatures
+from metafeat.deep import DeepFeatures, ResidualBlock, ResidualFeatures
 
 
 def test_features_equal_conv_relu_pool_written_out():
@@ -24,3 +25,40 @@ def test_filters_are_32_64_32_and_features_512_at_32_pixels():
 def test_odd_sides_are_floored():
     deep = DeepFeatures(4, 29)
     assert deep(torch.rand(2, 4, 29, 29)).shape == (2, deep.n_features) == (2, 32 * 9)
+
+
+def test_a_residual_block_by_its_formula():
+    torch.manual_seed(0)
+    block = ResidualBlock(32)
+    x = torch.randn(2, 32, 6, 6)
+    y = x
+    for conv in block.convs:
+        grouped = y.unflatten(1, (2, 16))
+        mean, var = grouped.mean((2, 3, 4), keepdim=True), grouped.var((2, 3, 4), keepdim=True, unbiased=False)
+        y = functional.conv2d(
+            torch.relu(((grouped - mean) / (var + 1e-5).sqrt()).flatten(1, 2)), conv.weight, padding=1
+        )
+    assert torch.allclose(block(x), x + y, atol=1e-5)
+
+
+def test_a_block_without_its_last_convolution_is_the_identity():
+    block = ResidualBlock(64)
+    torch.nn.init.zeros_(block.convs[1].weight)
+    x = torch.randn(2, 64, 5, 5)
+    assert torch.equal(block(x), x)
+
+
+@pytest.mark.parametrize("side", [8, 13, 32])
+def test_residual_features_are_256_of_each_image_alone(side):
+    torch.manual_seed(0)
+    deep = ResidualFeatures(3)
+    images = torch.rand(6, 3, side, side)
+    features = deep(images)
+    assert features.shape == (6, deep.n_features) == (6, 256)
+    assert (features[:, 128:] >= features[:, :128]).all(), "the maximum is no less than the mean"
+    assert torch.allclose(torch.cat([deep(image[None]) for image in images]), features, atol=1e-5)
+
+
+def test_residual_features_are_nine_convolutions_deep():
+    convs = [m for m in ResidualFeatures(4).modules() if isinstance(m, torch.nn.Conv2d)]
+    assert [c.out_channels for c in convs] == [32, 64, 128, 32, 32, 64, 64, 128, 128]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from metafeat.encoders import BiLSTMEncoder, MixEncoder, SumEncoder
+from metafeat.encoders import MIXED, AttentionEncoder, BiLSTMEncoder, MixEncoder, SumEncoder
 
 
 @pytest.fixture
@@ -67,3 +67,47 @@ def test_bilstm_depends_on_order_and_averaging_over_shuffles_makes_it_vary_less(
     averages = singles.reshape(8, 8, -1).mean(1)
     assert singles.std(0).mean() > 0
     assert averages.std(0).mean() < 0.6 * singles.std(0).mean()
+
+
+@pytest.fixture
+def attention():
+    torch.manual_seed(3)
+    return AttentionEncoder(512, 1)
+
+
+@torch.no_grad()
+def test_attention_equals_the_formula_written_out(attention, features, codes):
+    pooled = attention(features, codes)
+    assert pooled.shape == (2, 4 * MIXED)
+    for b in range(2):
+        h = torch.relu(torch.cat((features[b], codes[b]), 1) @ attention.mix.weight.T + attention.mix.bias)
+        value = torch.tanh(h @ attention.value.weight.T + attention.value.bias)
+        gate = 1 / (1 + torch.exp(-(h @ attention.gate.weight.T + attention.gate.bias)))
+        for head in range(4):
+            weights = torch.exp((value * gate) @ attention.score.weight[head])
+            expected = (weights[:, None] * h).sum(0) / weights.sum()
+            assert torch.allclose(pooled[b, head * MIXED : (head + 1) * MIXED], expected, atol=1e-5)
+
+
+@torch.no_grad()
+def test_attention_without_scores_is_the_mean_of_the_mix(attention, features, codes):
+    mix = MixEncoder(512, 1)
+    mix.mix = attention.mix
+    attention.score.weight.zero_()
+    assert torch.allclose(attention(features, codes), mix(features, codes).repeat(1, 4), atol=1e-6)
+
+
+@torch.no_grad()
+def test_attention_with_huge_scores_picks_one_image_a_head_and_stays_finite(attention, features, codes):
+    attention.score.weight *= 1e6
+    mixed = torch.relu(attention.mix(torch.cat((features, codes), 2)))
+    for head in attention(features, codes).unflatten(1, (4, MIXED))[0]:
+        assert (head - mixed[0]).abs().amax(1).min() < 1e-6
+
+
+@torch.no_grad()
+def test_attention_does_not_see_order_nor_a_doubled_sample(attention, features, codes):
+    order = torch.randperm(30, generator=torch.Generator().manual_seed(2))
+    assert torch.allclose(attention(features[:, order], codes[:, order]), attention(features, codes), atol=1e-6)
+    twice = features.repeat(1, 2, 1), codes.repeat(1, 2, 1)
+    assert torch.allclose(attention(*twice), attention(features, codes), atol=1e-6)

@@ -1,4 +1,7 @@
+import dataclasses
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -14,8 +17,9 @@ from history_store.errors import (
     StorageError,
     UsageError,
 )
+from metafeat.handcrafted import FEATURES, handcrafted
 from metafeat.labels import label_codes
-from metafeat.model import MetaFeatureModel, draw
+from metafeat.model import MetaFeatureModel, draw, random_wing
 from metafeat.spec import ModelSpec, space_digest
 
 SPEC = ModelSpec(image_size=16, tau=20)
@@ -44,7 +48,7 @@ def path(model, tmp_path):
     return path
 
 
-@pytest.mark.parametrize("extractor", ["adf", "adf-mix", "bilstm"])
+@pytest.mark.parametrize("extractor", ["adf", "adf-mix", "bilstm", "attention"])
 def test_embedding_is_the_mean_over_draws_embedded_one_by_one(extractor, images, labels):
     model = MetaFeatureModel.random(ModelSpec(extractor=extractor, image_size=16, tau=20), seed=2)
     rng = np.random.default_rng(7)
@@ -98,6 +102,63 @@ def test_label_plane_feeds_a_fourth_channel(images, labels):
     assert not np.array_equal(a, b)
 
 
+class TestHandcrafted:
+    @pytest.fixture
+    def informed(self):
+        wing = random_wing(dataclasses.replace(SPEC, handcrafted=True), seed=1)
+        rng = np.random.default_rng(8)
+        wing.set_units(rng.random(len(FEATURES)), rng.random(len(FEATURES)) + 0.5)
+        return MetaFeatureModel(wing)
+
+    def test_features_of_the_images_enter_the_after_layers_in_the_models_units(self, informed, images, labels):
+        rng = np.random.default_rng(7)
+        samples = [draw(rng, 50, 20) for _ in range(3)]
+        centre, scale = informed.wing.handcrafted_centre.numpy(), informed.wing.handcrafted_scale.numpy()
+        known = ((handcrafted(images, labels, rng=_after_permutation(rng, 50)) - centre) / scale).clip(-3, 3)
+        points = []
+        for chosen in samples:
+            codes = torch.from_numpy(label_codes(labels[chosen], "rank"))[None]
+            with torch.inference_mode():
+                pooled = informed.wing.encoder(informed.wing.features(images[chosen], labels[chosen])[None], codes)
+                points.append(informed.wing.after(torch.cat((pooled, torch.from_numpy(known).float()[None]), 1))[0])
+        got = informed.embed(images, labels, rng=np.random.default_rng(7), draws=3)
+        assert got == pytest.approx(torch.stack(points).mean(0).numpy(), abs=1e-5)
+
+    def test_constants_travel_with_the_file_and_count_in_the_hash(self, informed, images, labels, tmp_path):
+        informed.save(tmp_path / "m.safetensors")
+        again = MetaFeatureModel.load(tmp_path / "m.safetensors")
+        a, b = (m.embed(images, labels, rng=np.random.default_rng(7)) for m in (informed, again))
+        assert a.tobytes() == b.tobytes()
+        assert informed.hash == again.hash != MetaFeatureModel.random(informed.spec, seed=1).hash
+
+    def test_a_feature_without_spread_has_no_say(self, informed, images, labels):
+        informed.wing.set_units(np.zeros(len(FEATURES)), np.zeros(len(FEATURES)))
+        a = informed.embed(images, labels, rng=np.random.default_rng(7))
+        column = informed.wing.encoder.n_outputs
+        informed.wing.after[0].weight[:, column:] += 1
+        assert informed.embed(images, labels, rng=np.random.default_rng(7)).tobytes() == a.tobytes()
+
+    def test_scikit_learn_is_imported_only_by_models_that_ask(self):
+        code = """
+import sys
+import numpy as np
+from metafeat.model import MetaFeatureModel
+from metafeat.spec import ModelSpec
+for asked in (False, True):
+    model = MetaFeatureModel.random(ModelSpec(image_size=8, tau=4, handcrafted=asked))
+    model.embed(np.zeros((4, 8, 8, 3), np.uint8), np.array([0, 1, 0, 1]), rng=np.random.default_rng(0))
+    print({"sklearn", "scipy", "threadpoolctl"} & set(sys.modules) != set())
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["False", "True"]
+
+
+def _after_permutation(rng, n):
+    """Advance the generator as the choice of the images does, which a complete sample does not show."""
+    rng.permutation(n)
+    return rng
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -125,6 +186,8 @@ def test_hash_follows_weights_and_spec(model):
     assert len(model.hash) == 16
     assert model.hash != MetaFeatureModel.random(SPEC, seed=2).hash
     assert model.hash != MetaFeatureModel.random(ModelSpec(image_size=16, tau=21), seed=1).hash
+    for change in ({"backbone": "residual"}, {"handcrafted": True}, {"target": "rank"}):
+        assert model.hash != MetaFeatureModel.random(dataclasses.replace(SPEC, **change), seed=1).hash
 
 
 def test_header_comes_back(path, model):
@@ -160,13 +223,13 @@ def test_other_safetensors_files_are_no_model(path):
 
 def _rewrite(path, **changes):
     model = MetaFeatureModel.load(path)
-    header = {"format": "warmstart-model", "version": 1, "spec": SPEC.to_dict(), "hash": model.hash} | changes
+    header = {"format": "warmstart-model", "version": 2, "spec": SPEC.to_dict(), "hash": model.hash} | changes
     save_file(load_file(path), path, metadata={"warmstart": json.dumps(header)})
 
 
 def test_newer_version(path):
-    _rewrite(path, version=2)
-    with pytest.raises(ModelError, match=r"version 1, got version 2\. Upgrade warmstart"):
+    _rewrite(path, version=3)
+    with pytest.raises(ModelError, match=r"version 1 or 2, got version 3\. Upgrade warmstart"):
         MetaFeatureModel.load(path)
 
 
@@ -238,6 +301,8 @@ def test_a_failed_save_leaves_the_old_file(model, path, monkeypatch):
         ({"label_code": "x"}, "label_code"),
         ({"tau": 0}, "tau"),
         ({"image_size": 4}, "image_size"),
+        ({"backbone": "resnet"}, "backbone"),
+        ({"target": "l3"}, "target"),
     ],
 )
 def test_specs_out_of_range(fields, message):

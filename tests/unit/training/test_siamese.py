@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from history_store.errors import DataError, LabelError, ModelError, ModelMismatchError, UsageError
+from metafeat.handcrafted import FEATURES
 from metafeat.spec import ModelSpec
+from training.labelled_images import LabelledImages
 from training.siamese import (
-    LabelledImages,
     SiameseRun,
     choose_held_out,
     compare,
@@ -55,11 +56,23 @@ def test_same_seed_same_model_bit_for_bit_and_another_seed_another():
     assert train_siamese(data, target, settings=SMALL, seed=5).model.hash != a.model.hash
 
 
-@pytest.mark.parametrize("extractor", ["adf", "bilstm"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"extractor": "adf"},
+        {"extractor": "bilstm"},
+        {"extractor": "attention", "backbone": "residual"},
+        {"extractor": "adf-mix", "handcrafted": True},
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("sampling", ["pairs", "all_pairs"])
-def test_resumed_run_equals_the_uninterrupted_one_bit_for_bit(tmp_path, extractor, sampling):
+def test_resumed_run_equals_the_uninterrupted_one_bit_for_bit(tmp_path, change, sampling):
     data, target = toy()
-    settings = dataclasses.replace(SMALL, spec=dataclasses.replace(SPEC, extractor=extractor), sampling=sampling)
+    if change.get("handcrafted"):
+        features = np.random.default_rng(3).normal(size=(6, 2, len(FEATURES)))
+        data = {n: dataclasses.replace(d, handcrafted=f) for (n, d), f in zip(data.items(), features, strict=True)}
+    settings = dataclasses.replace(SMALL, spec=dataclasses.replace(SPEC, **change), sampling=sampling)
     whole = train_siamese(data, target, settings=settings, held_out=["d1", "d4"])
 
     class KilledError(Exception):
@@ -124,6 +137,47 @@ def test_best_weights_are_those_of_the_best_validation():
     assert run.quality.spearman == max(scores)
     last = train_siamese(data, target, settings=dataclasses.replace(SMALL, keep="last"), held_out=["d1", "d4"])
     assert last.quality == last.curves.validations[-1]
+
+
+class TestHandcrafted:
+    settings = dataclasses.replace(SMALL, spec=dataclasses.replace(SPEC, handcrafted=True), keep="last")
+
+    def test_units_come_from_the_training_datasets_alone(self):
+        data, target = toy()
+        features = np.random.default_rng(3).normal(size=(6, 2, len(FEATURES)))
+        given = {n: dataclasses.replace(d, handcrafted=f) for (n, d), f in zip(data.items(), features, strict=True)}
+        a = train_siamese(given, target, settings=self.settings, held_out=["d2"])
+        wing = a.model.wing
+        rows = np.concatenate(features[[0, 1, 3, 4, 5]])
+        np.testing.assert_allclose(wing.handcrafted_centre.numpy(), np.median(rows, axis=0))
+        given["d2"] = dataclasses.replace(given["d2"], handcrafted=features[2] * 50)
+        assert weights(train_siamese(given, target, settings=self.settings, held_out=["d2"])) == weights(a)
+
+    def test_features_given_beforehand_are_those_that_would_be_computed(self):
+        data, target = toy(3)
+        shared = {name: entry.with_handcrafted() for name, entry in data.items()}
+        assert shared["d1"].handcrafted.shape == (4, len(FEATURES))
+        assert shared["d1"].with_handcrafted().handcrafted is shared["d1"].handcrafted
+        runs = [train_siamese(d, target, settings=self.settings) for d in (data, shared)]
+        assert weights(runs[0]) == weights(runs[1])
+
+    def test_only_the_rows_that_are_lent_are_looked_at(self):
+        rng = np.random.default_rng(0)
+        images, labels = rng.integers(0, 256, (60, 8, 8, 1), dtype=np.uint8), np.arange(60) % 3
+        part = LabelledImages(images, labels, np.arange(40)).handcrafted_samples()
+        images[40:] = 0
+        np.testing.assert_array_equal(LabelledImages(images, labels, np.arange(40)).handcrafted_samples(), part)
+
+    def test_the_network_follows_features_where_images_say_nothing(self):
+        rng = np.random.default_rng(0)
+        traits = np.linspace(-1, 1, 8)
+        noise = LabelledImages(rng.integers(0, 256, (40, 8, 8, 3), dtype=np.uint8), np.arange(40) % 2)
+        features = rng.normal(size=(8, 2, len(FEATURES))) * 0.1 + traits[:, None, None]
+        data = {f"d{i}": dataclasses.replace(noise, handcrafted=f) for i, f in enumerate(features)}
+        settings = dataclasses.replace(self.settings, steps=60)
+        trained = train_siamese(data, np.abs(traits[:, None] - traits[None]) / 2, settings=settings, held_out=["d2"])
+        assert trained.quality.spearman > 0.9
+        assert np.mean(trained.curves.loss[-5:]) < 0.1 * trained.curves.loss[0]
 
 
 def test_held_out_datasets_are_never_trained_on():

@@ -11,7 +11,8 @@ from history_store.records import DatasetInfo, Evaluation
 from history_store.response import target_distance
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import ModelSpec
-from training.siamese import LabelledImages, train_from_history, train_siamese
+from training.labelled_images import LabelledImages
+from training.siamese import train_from_history, train_siamese
 from training.siamese_settings import SiameseSettings
 
 SETTINGS = SiameseSettings(

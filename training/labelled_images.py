@@ -1,0 +1,50 @@
+"""The images that a dataset lends to the training of a meta-feature model."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metafeat.handcrafted import SUBSAMPLE, sample_features
+from metafeat.model import draw
+
+HANDCRAFTED_SAMPLES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledImages:
+    """The images that a dataset lends to training.
+
+    Attributes:
+        images: `n x s x s x c` uint8, may be a memory map.
+        labels: `n` class indices.
+        rows: positions to draw from; None = all.
+        handcrafted: `k x p` handcrafted features of k samples; None = computed when a model asks for them.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    rows: NDArray[np.int64] | None = None
+    handcrafted: NDArray[np.float64] | None = None
+
+    def sample(self, rng: np.random.Generator, tau: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+        """Draw tau images and labels, with replacement only where there are fewer."""
+        n = len(self.images) if self.rows is None else len(self.rows)
+        chosen = draw(rng, n, tau)
+        chosen = chosen if self.rows is None else self.rows[chosen]
+        return self.images[chosen], self.labels[chosen]
+
+    def handcrafted_samples(self) -> NDArray[np.float64]:
+        """Return `k x p` handcrafted features: those given, else of four samples, as a model embeds a query; 1 s."""
+        if self.handcrafted is not None:
+            return self.handcrafted
+        n = len(self.images) if self.rows is None else len(self.rows)
+        rngs = [np.random.default_rng(number) for number in range(HANDCRAFTED_SAMPLES)]
+        samples = [self.sample(rng, min(n, SUBSAMPLE)) for rng in rngs]
+        return np.stack(
+            [sample_features(images, labels, rng=rng) for (images, labels), rng in zip(samples, rngs, strict=True)]
+        )
+
+    def with_handcrafted(self) -> "LabelledImages":
+        """Return the same with its handcrafted features, so that several runs share them."""
+        return replace(self, handcrafted=self.handcrafted_samples())
