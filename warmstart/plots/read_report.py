@@ -1,12 +1,15 @@
 """The report that `warmstart evaluate` wrote, read back."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from history_store.errors import DataError, MissingPathError
 
+PARTS = ("mean", "low", "high")
 _VERSION = 1
+_HEAD = ("protocol", "n_datasets", "n_groups", "n_configs", "times", "horizon")
 
 
 def read_report(path: Path) -> dict[str, Any]:
@@ -31,3 +34,20 @@ def read_report(path: Path) -> dict[str, Any]:
         msg = f"{path}: expected a report with schema_version {_VERSION}, got {found.get('schema_version')!r}. Evaluate again, or upgrade warmstart."
         raise DataError(msg)
     return found
+
+
+def check_report(report: Mapping[str, Any]) -> None:
+    """Check that a report has all that is drawn.
+
+    Raises:
+        DataError: it has not; the message names what is lacking.
+    """
+    lacking = [key for key in _HEAD if key not in report]
+    for name, rival in report.get("rivals", {}).items():
+        curve = rival.get("curve", {})
+        lacking += [f"rivals/{name}/curve/{part}" for part in PARTS if not isinstance(curve.get(part), list)]
+    for number, one in enumerate(report.get("differences", ())):
+        lacking += [f"differences/{number}/{key}" for key in ("first", "second", "measure", *PARTS) if key not in one]
+    if lacking or not report.get("rivals"):
+        msg = f"plot regret: expected a report of `warmstart evaluate --out FILE.json`, got one without {(lacking or ['rivals'])[0]}. Evaluate again with this version."
+        raise DataError(msg)

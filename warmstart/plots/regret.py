@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from history_store.errors import DataError, UsageError
 from warmstart.plots.labels import spread
 from warmstart.plots.panels import draw_panels
+from warmstart.plots.read_report import PARTS, check_report
 from warmstart.plots.style import HIGH, INK, LOW, Series, new_figure, save_figure, series, short, styled
 
 MOST = 8
@@ -50,21 +51,18 @@ def draw_regret(
         DataError: no such report.
         StorageError: a file cannot be written.
     """
+    check_report(report)
     files: list[Path] = []
-    try:
-        with styled():
-            figure = _curves(report, rivals or telling_rivals(report))
-            _keep(files, figure, folder / f"{stem}{suffix}")
-            differences = _chosen_differences(report, times)
-            if differences:
-                _keep(files, _forest(differences, report), folder / f"{stem}-differences{suffix}")
-            for name, by_acquisition in report.get("figures", {}).items():
-                for acquisition, curves in by_acquisition.items():
-                    figure = draw_panels(curves, title=f"acquisition {acquisition.upper()}")
-                    _keep(files, figure, folder / f"{stem}-{name}-{acquisition}{suffix}")
-    except (KeyError, TypeError, AttributeError, IndexError) as error:
-        msg = f"plot regret: expected a report of `warmstart evaluate --format json`, got one without {error}. Evaluate again with this version."
-        raise DataError(msg) from error
+    with styled():
+        figure = _curves(report, rivals or telling_rivals(report))
+        _keep(files, figure, folder / f"{stem}{suffix}")
+        differences = _chosen_differences(report, times)
+        if differences:
+            _keep(files, _forest(differences, report), folder / f"{stem}-differences{suffix}")
+        for name, by_acquisition in report.get("figures", {}).items():
+            for acquisition, curves in by_acquisition.items():
+                figure = draw_panels(curves, title=f"acquisition {acquisition.upper()}")
+                _keep(files, figure, folder / f"{stem}-{name}-{acquisition}{suffix}")
     return files
 
 
@@ -74,13 +72,14 @@ def telling_rivals(report: Report) -> list[str]:
     Those whose paired differences are reported come first.
     """
     compared = [difference["first"] for difference in report.get("differences", ())]
-    ranked = sorted(report["rivals"], key=lambda name: float(np.nanmean(report["rivals"][name]["curve"]["mean"])))
+    levels = {name: float(_floats(rival["curve"]["mean"]).mean()) for name, rival in report["rivals"].items()}
+    ranked = sorted((name for name, level in levels.items() if np.isfinite(level)), key=levels.__getitem__)
     kinds: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     for name in ranked:
         kinds.setdefault(report["rivals"][name].get("kind", "baseline"), []).append(name)
     rounds = range(max((len(names) for names in kinds.values()), default=0))
     in_turn = [names[turn] for turn in rounds for names in kinds.values() if turn < len(names)]
-    chosen = [name for name in dict.fromkeys([*compared, *in_turn]) if name in report["rivals"]][:MOST]
+    chosen = [name for name in dict.fromkeys([*compared, *in_turn]) if name in ranked][:MOST]
     return [name for name in ranked if name in chosen]
 
 
@@ -96,10 +95,11 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
     if unknown:
         msg = f"--rival: expected rivals of the report ({', '.join(report['rivals'])}), got {', '.join(unknown)}. Name some of those."
         raise UsageError(msg)
-    curves = {
-        name: {part: _floats(report["rivals"][name]["curve"][part]) for part in ("mean", "low", "high")}
-        for name in names
-    }
+    every = {name: {part: _floats(report["rivals"][name]["curve"][part]) for part in PARTS} for name in names}
+    curves = {name: curve for name, curve in every.items() if np.isfinite(curve["mean"]).all()}
+    if not curves:
+        msg = "plot regret: expected a curve that is defined everywhere, got none. Choose other rivals, or evaluate again."
+        raise DataError(msg)
     means = np.concatenate([curve["mean"] for curve in curves.values()])
     is_log = bool(means.max() > 20 * max(float(means.min()), _FLOOR))
     floor = max(float(means.min()) / 2, _FLOOR) if is_log else -np.inf
@@ -110,7 +110,8 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
         look, x = series(number), np.arange(1, len(curve["mean"]) + 1)
         shown = {part: np.maximum(values, floor) for part, values in curve.items()}
         axes.fill_between(x, shown["low"], shown["high"], color=look.colour, alpha=0.13, linewidth=0)
-        axes.plot(x, shown["mean"], color=look.colour, linestyle=look.dash, zorder=3)
+        width = 2.4 if name == report.get("ours") else 1.6
+        axes.plot(x, shown["mean"], color=look.colour, linestyle=look.dash, linewidth=width, zorder=3)
         marks = [place for place in report["times"] if place <= len(x)]
         axes.plot(
             marks,
@@ -165,9 +166,13 @@ def _name_ends(
         )
 
 
-def _chosen_differences(report: Report, times: Sequence[int]) -> list[Mapping[str, Any]]:
-    """Keep the differences of the times asked for; those that are no regret at a time are always kept."""
-    found = list(report.get("differences", ()))
+def _chosen_differences(report: Report, times: Sequence[int]) -> list[dict[str, Any]]:
+    """Keep the differences that are defined, at the times asked for; at all where none is."""
+    found = [
+        {**one, **{part: np.nan if one[part] is None else float(one[part]) for part in PARTS}}
+        for one in report.get("differences", ())
+        if one["mean"] is not None
+    ]
     if not times:
         return found
     kept = [one for one in found if one["measure"] in {f"regret@{time}" for time in times}]
@@ -215,24 +220,24 @@ def _hardest_first(differences: Sequence[Mapping[str, Any]]) -> list[tuple[str, 
     means: dict[tuple[str, str], list[float]] = {}
     for one in differences:
         if one["measure"].startswith("regret") or (one["first"], one["second"]) not in means:
-            means.setdefault((one["first"], one["second"]), []).append(float(one["mean"]))
+            means.setdefault((one["first"], one["second"]), []).append(one["mean"])
     order = list(dict.fromkeys(first for first, _ in means))
     return sorted(means, key=lambda pair: (order.index(pair[0]), -float(np.mean(means[pair]))))
 
 
 def _limits(differences: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
     """Give the ends of an axis on which the close differences can be read, whatever the far ones are."""
-    far = np.array([max(abs(float(one["low"])), abs(float(one["high"]))) for one in differences])
+    ends = np.array([[one["low"], one["mean"], one["high"]] for one in differences])
+    far = np.nanmax(np.abs(ends), axis=1)
     limit = min(2.5 * float(np.median(far)), float(far.max()))
-    low = max(min(0.0, *(float(one["low"]) for one in differences)), -limit)
-    high = min(max(0.0, *(float(one["high"]) for one in differences)), limit)
+    low, high = max(min(0.0, float(np.nanmin(ends))), -limit), min(max(0.0, float(np.nanmax(ends))), limit)
     margin = 0.1 * max(high - low, 1e-9)
     return low - margin, high + margin
 
 
 def _draw_difference(axes: Any, one: Mapping[str, Any], row: int) -> None:
     """Draw one difference with its interval, or its number at the border where it lies beyond."""
-    mean, (left, right) = float(one["mean"]), axes.get_xlim()
+    mean, (left, right) = one["mean"], axes.get_xlim()
     colour, marker = (LOW, "o") if mean <= 0 else (HIGH, "s")
     face = colour if one.get("two_standard_errors") else "white"
     if left < mean < right:

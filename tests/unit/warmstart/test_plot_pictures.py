@@ -215,6 +215,19 @@ def test_curves_that_reach_zero_and_a_report_of_one_rival(tmp_path):
     draw_regret(report, tmp_path)
 
 
+def test_what_is_not_defined_is_left_out(tmp_path):
+    report = a_report(figures=False)
+    for one, part in zip(report["differences"], ("mean", "low", "high"), strict=False):
+        one[part] = None
+    report["rivals"]["any"]["curve"]["mean"][3] = None
+    report["rivals"]["random"]["curve"]["low"] = report["rivals"]["random"]["curve"]["high"] = [None] * 20
+    curves, _ = draw_regret(report, tmp_path, suffix=".svg")
+    assert "any" not in text_of(curves)
+    assert "random" in text_of(curves)
+    with pytest.raises(DataError, match="expected a curve that is defined everywhere, got none"):
+        draw_regret(report, tmp_path, rivals=["any"])
+
+
 def test_eight_telling_rivals_of_every_kind_in_order_of_their_regret():
     names = {f"{kind}{i}": kind for i in range(9) for kind in ("baseline", "strategy")} | KINDS
     chosen = telling_rivals(a_report(names))
@@ -254,5 +267,12 @@ def test_what_is_no_report_is_refused(tmp_path):
     assert read_report(path) == a_report()
     broken = a_report()
     del broken["rivals"]["any"]["curve"]
-    with pytest.raises(DataError, match=r"plot regret: expected a report .* without 'curve'"):
+    with pytest.raises(DataError, match=r"plot regret: expected a report .* without rivals/any/curve/mean"):
+        draw_regret(broken, tmp_path)
+    for key in ("horizon", "rivals"):
+        with pytest.raises(DataError, match=f"without {key}"):
+            draw_regret({name: value for name, value in a_report().items() if name != key}, tmp_path)
+    broken = a_report()
+    del broken["differences"][1]["low"]
+    with pytest.raises(DataError, match="without differences/1/low"):
         draw_regret(broken, tmp_path)
