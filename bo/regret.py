@@ -64,6 +64,30 @@ def random_curve(errors: ArrayLike, t: int) -> NDArray[np.float64]:
     return curve
 
 
+def expected_evaluations(errors: ArrayLike, t: int, *, goal: float) -> float:
+    """Compute how many different configurations drawn at random it takes to reach a regret: exactly, without drawing.
+
+    Σ_s P(s draws have missed it), s = 0..t, with P = C(c - b, s) / C(c, s) where b configurations reach it.
+
+    Args:
+        errors: `c` of the dataset, NaN = missing, which counts as the worst error.
+        t: draws at most, in 1..c; t + 1 stands for "not reached".
+        goal: normalised regret.
+
+    Raises:
+        UsageError: when errors are not one row, or t is not in 1..c.
+        DataError: when the dataset has no error at all.
+    """
+    regrets = _row_regrets(errors)
+    c, reach = regrets.size, int(np.count_nonzero(regrets <= goal))
+    if not 1 <= t <= c:
+        msg = f"expected_evaluations: expected draws in 1..{c}, got t={t}. Draw each configuration at most once."
+        raise UsageError(msg)
+    drawn = np.arange(t)
+    missed = np.cumprod(np.maximum(c - reach - drawn, 0) / (c - drawn))
+    return float(1.0 + missed.sum())
+
+
 def _row_regrets(errors: ArrayLike) -> NDArray[np.float64]:
     """Scale the errors of one dataset to regrets in [0, 1]; a missing cell has the worst known error's."""
     row = np.asarray(errors, dtype=np.float64)
@@ -87,6 +111,7 @@ class Interval:
         low: lower end; `high` the upper one; NaN where there is one unit only.
         level: of confidence, in (0, 1).
         n: independent units: groups where groups were given, else pairs.
+        standard_error: of the mean; NaN where there is one unit only.
     """
 
     mean: float
@@ -94,6 +119,7 @@ class Interval:
     high: float
     level: float
     n: int
+    standard_error: float = np.nan
 
     @property
     def is_below_zero(self) -> bool:
@@ -152,11 +178,49 @@ def paired_interval(
     if rng is not None and method == "bootstrap":
         means = units[rng.integers(units.size, size=(resamples, units.size))].mean(axis=1)
         low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
-        return Interval(mean, float(low), float(high), level, int(units.size))
+        return Interval(mean, float(low), float(high), level, int(units.size), float(means.std(ddof=1)))
+    return _t_interval(mean, float(units.std(ddof=1) / np.sqrt(units.size)), int(units.size), level)
+
+
+def clustered_interval(values: ArrayLike, *, groups: Sequence[Hashable], level: float = 0.95) -> Interval:
+    """Estimate the mean of values over datasets, with a confidence interval that takes siblings for one piece of evidence.
+
+    Every dataset weighs alike in the mean, unlike in `paired_interval`, where every group does; the standard error is
+    that of a ratio of group sums to group sizes: √(G / (G - 1) · Σ_g (Σ_i∈g (x_i - mean))²) / n.
+
+    Args:
+        values: `n`, NaN is left out; differences of two methods, say.
+        groups: `n` labels.
+        level: of confidence.
+
+    Returns: all NaN where no value is left.
+
+    Raises:
+        UsageError: when lengths do not fit.
+    """
+    given = np.asarray(values, dtype=np.float64)
+    if given.shape != (len(groups),):
+        msg = f"clustered_interval: expected one value a dataset ({len(groups)}), got shape {given.shape}. Give one group a value."
+        raise UsageError(msg)
+    known = ~np.isnan(given)
+    if not known.any():
+        return Interval(np.nan, np.nan, np.nan, level, 0)
+    mean = float(given[known].mean())
+    labels = [label for label, has in zip(groups, known.tolist(), strict=True) if has]
+    places = {label: place for place, label in enumerate(dict.fromkeys(labels))}
+    g = len(places)
+    if g == 1:
+        return Interval(mean, np.nan, np.nan, level, 1)
+    sums = np.bincount([places[label] for label in labels], weights=given[known] - mean)
+    return _t_interval(mean, float(np.sqrt(g / (g - 1) * np.sum(sums**2)) / known.sum()), g, level)
+
+
+def _t_interval(mean: float, standard_error: float, n: int, level: float) -> Interval:
+    """Give Student's interval of a mean over n units."""
     from scipy.special import stdtrit
 
-    half = float(stdtrit(units.size - 1, (1 + level) / 2)) * float(units.std(ddof=1)) / np.sqrt(units.size)
-    return Interval(mean, float(mean - half), float(mean + half), level, int(units.size))
+    half = float(stdtrit(n - 1, (1 + level) / 2)) * standard_error
+    return Interval(mean, mean - half, mean + half, level, n, standard_error)
 
 
 def _unit_means(differences: NDArray[np.float64], labels: Sequence[Hashable]) -> NDArray[np.float64]:

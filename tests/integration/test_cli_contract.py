@@ -52,7 +52,9 @@ def test_the_commands_are_those_of_the_contract():
         "compact",
         "upgrade",
     ]
-    assert {("suggest",), ("neighbours",), ("train",), *(("history", name) for name in history)} <= set(COMMANDS)
+    assert {("suggest",), ("neighbours",), ("train",), ("evaluate",), *(("history", name) for name in history)} <= set(
+        COMMANDS
+    )
     assert {name for group, *name in COMMANDS if group == "plot" for name in name} == {"map", "ccov", "regret"}
 
 

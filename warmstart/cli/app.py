@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli import collect, evaluations, inspect, maintain, plot, suggest, train
+from warmstart.cli import collect, evaluate, evaluations, inspect, maintain, plot, suggest, train
 
 app = typer.Typer(
     name="warmstart",
@@ -57,7 +57,12 @@ app.command("neighbours", epilog=example("warmstart neighbours --dataset photos/
 app.command("train", epilog=example("warmstart train --history mine.h5 --extractor adf --out mine.safetensors"))(
     train.train
 )
-
+app.command(
+    "evaluate",
+    epilog=example(
+        "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank --format json",
+    ),
+)(evaluate.evaluate)
 history.command("create", epilog=example("warmstart history create mine.h5 --space compact --configs 64"))(
     maintain.create
 )

@@ -1,0 +1,134 @@
+"""Distances between datasets as each fold knows them, and how well they follow the true ones.
+
+A metric is a function of the fold, since what it is made of may not have seen the datasets held out: the model is another
+one, and features are scaled by the datasets that answer.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from history_store.errors import DataError
+from training.protocol import Fold
+
+Matrix = NDArray[np.float64]
+Metric = Callable[[Fold], Matrix]
+"""Gives `m x m` distances with a fold held out; of them the rows of its queries are used."""
+RECALL_OF = 5
+
+
+def given_metric(matrix: Matrix) -> Metric:
+    """Make a metric of `m x m` distances that hold whoever is left out."""
+
+    def metric(fold: Fold) -> Matrix:  # noqa: ARG001  the same for all
+        return matrix
+
+    return metric
+
+
+def feature_metric(features: ArrayLike) -> Metric:
+    """Make the Euclidean distance of features that are z-scored by the datasets that answer; unknown ones count as average.
+
+    Args:
+        features: `m x p`, NaN = unknown.
+    """
+    table = np.asarray(features, dtype=np.float64)
+
+    def metric(fold: Fold) -> Matrix:
+        known = np.where(np.isnan(table[fold.history]).all(axis=0), 0.0, table[fold.history])
+        centre, spread = np.nanmean(known, axis=0), np.nanstd(known, axis=0)
+        kept = spread > 1e-12 * (1 + np.abs(centre))
+        return euclidean(np.nan_to_num((table[:, kept] - centre[kept]) / spread[kept]))
+
+    return metric
+
+
+def embedding_metric(embeddings: Sequence[ArrayLike], parts: NDArray[np.int64]) -> Metric:
+    """Make the Euclidean distance of embeddings by the model that never saw the fold's queries.
+
+    Args:
+        embeddings: by part, `m x p` of all datasets by the model trained without it.
+        parts: `m` numbers of parts, see `training.protocol.deal`.
+    """
+    matrices = [euclidean(vectors) for vectors in embeddings]
+
+    def metric(fold: Fold) -> Matrix:
+        (part,) = set(parts[fold.queries].tolist())
+        return matrices[part]
+
+    return metric
+
+
+def euclidean(vectors: ArrayLike) -> Matrix:
+    """Compute distances, `m x m` of `m x p`.
+
+    Raises:
+        DataError: when vectors are not `m x p` finite numbers.
+    """
+    points = np.asarray(vectors, dtype=np.float64)
+    if points.ndim != 2 or not np.isfinite(points).all():
+        msg = f"embeddings: expected one row of finite numbers a dataset, got shape {points.shape}. Embed the datasets again."
+        raise DataError(msg)
+    matrix: Matrix = np.array([np.linalg.norm(points - point, axis=1) for point in points])
+    return matrix
+
+
+def query_distances(metric: Metric, every: Sequence[Fold], *, name: str = "distances") -> Matrix:
+    """Compute what each dataset sees when it asks.
+
+    Args:
+        metric: of the distances.
+        every: folds that together hold every dataset out once.
+        name: for messages.
+
+    Returns: `m x m`, row i with dataset i held out, so not symmetric; NaN to what does not answer.
+
+    Raises:
+        DataError: a distance that is no finite number ≥ 0.
+    """
+    m = sum(len(fold.queries) for fold in every)
+    found = np.full((m, m), np.nan)
+    for fold in every:
+        block = metric(fold)[np.ix_(fold.queries, fold.history)]
+        if not np.all(np.isfinite(block) & (block >= 0)):
+            msg = f"{name}: expected distances of 0 or more between held-out datasets and all others, got NaN, infinite or negative ones. Leave such datasets out."
+            raise DataError(msg)
+        found[np.ix_(fold.queries, fold.history)] = block
+    return found
+
+
+def rank_correlations(distances: Matrix, true: Matrix) -> Matrix:
+    """Correlate each dataset's distances with its true ones by rank (Spearman).
+
+    Args:
+        distances: `m x m` of `query_distances`; NaN is left out.
+        true: `m x m`.
+
+    Returns: `m` in [-1, 1]; NaN where fewer than three are left or all are equally far.
+    """
+    from scipy.stats import spearmanr
+
+    found = np.full(len(distances), np.nan)
+    for row, (given, wanted) in enumerate(zip(distances, true, strict=True)):
+        asked = ~np.isnan(given)
+        a, b = given[asked], wanted[asked]
+        if len(a) >= 3 and np.ptp(a) > 0 and np.ptp(b) > 0:
+            found[row] = spearmanr(a, b).statistic
+    return found
+
+
+def neighbour_recalls(distances: Matrix, true: Matrix, k: int = RECALL_OF) -> Matrix:
+    """Compute the share of each dataset's k truly nearest that are among its k nearest; ties go by row.
+
+    Arguments as in `rank_correlations`.
+
+    Returns: `m` in [0, 1]; NaN where no more than k answer.
+    """
+    found = np.full(len(distances), np.nan)
+    for row, (given, wanted) in enumerate(zip(distances, true, strict=True)):
+        asked = ~np.isnan(given)
+        if asked.sum() > k:
+            first, second = (np.argsort(values[asked], kind="stable")[:k] for values in (given, wanted))
+            found[row] = len(np.intersect1d(first, second)) / k
+    return found

@@ -1,0 +1,220 @@
+"""Replaying a table: every rival is asked for every held-out dataset, and its choices are looked up.
+
+A dataset's answers depend on the table, the seed and the rival's name alone: neither on the other rivals, nor on which
+datasets are asked, nor on the number of workers.
+"""
+
+import math
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.regret import expected_evaluations, random_curve, regret_curve
+from history_store.errors import AllTrialsFailedError, UsageError
+from training.executor import LocalExecutor
+from training.metrics import Metric, given_metric, query_distances
+from training.protocol import Fold, Protocol, folds
+from training.rivals import TRUE_NORMALISED, Case, Rival
+from training.table import ErrorTable
+
+Matrix = NDArray[np.float64]
+GOAL = 0.05
+"""The regret to reach."""
+CHEAP = 10
+"""A random design without a search is drawn so many times as often as a search is repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One held-out dataset.
+
+    Attributes:
+        row: of the dataset in the table.
+        case: what the rivals may know.
+        errors: `c` of its own, looked up and told to searches.
+    """
+
+    row: int
+    case: Case
+    errors: Matrix
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What the rivals' choices were worth on one dataset.
+
+    Attributes:
+        row: of the dataset in the table.
+        curves: by rival, `repeats x horizon` normalised regret; of `random` its expectation.
+        evaluations: by rival, mean number of evaluations to regret ≤ 0.05; horizon + 1 where it is not reached.
+    """
+
+    row: int
+    curves: Mapping[str, Matrix]
+    evaluations: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an evaluation.
+
+    Attributes:
+        table: what was replayed.
+        protocol: who was held out.
+        horizon: evaluations a dataset; `repeats` of what is random; `seed` of all of it.
+        rivals: by name.
+        played: in the order of the table's datasets, those asked.
+        distances: by metric, `m x m` as `training.metrics.query_distances` gives them.
+    """
+
+    table: ErrorTable
+    protocol: Protocol
+    horizon: int
+    repeats: int
+    seed: int
+    rivals: Mapping[str, Rival]
+    played: tuple[Played, ...]
+    distances: Mapping[str, Matrix]
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Plays every rival on a task; what a worker is given once.
+
+    Attributes:
+        rivals: by name.
+        horizon: evaluations; `repeats` of searches; `seed` of all of it.
+        surrogate: of the searches.
+    """
+
+    rivals: Mapping[str, Rival]
+    horizon: int
+    repeats: int
+    seed: int
+    surrogate: str
+
+    def __call__(self, task: Task) -> Played:
+        """Play every rival on one BLAS thread."""
+        from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+        curves: dict[str, Matrix] = {}
+        evaluations: dict[str, float] = {}
+        with threadpool_limits(1):
+            for name, rival in self.rivals.items():
+                if rival.design is None:
+                    curves[name] = random_curve(task.errors, self.horizon)[None]
+                    evaluations[name] = expected_evaluations(task.errors, self.horizon, goal=GOAL)
+                    continue
+                curves[name] = np.array([regret_curve(task.errors, rows) for rows in self._play(name, rival, task)])
+                evaluations[name] = float(np.mean(np.sum(curves[name] > GOAL, axis=1) + 1))
+        return Played(task.row, curves, evaluations)
+
+    def _play(self, name: str, rival: Rival, task: Task) -> Iterator[Sequence[int]]:
+        """Give the rows of each repeat, in order of evaluation."""
+        assert rival.design is not None  # noqa: S101  not asked for chance itself
+        searches = rival.search_after is not None
+        n = self.repeats if searches else self.repeats * CHEAP if rival.is_random else 1
+        for repeat in range(n):
+            rng = np.random.default_rng([self.seed, zlib.crc32(name.encode()), task.row, repeat])
+            count = self.horizon if rival.search_after is None else min(rival.search_after, self.horizon)
+            rows = rival.design(task.case, count, rng)
+            if searches:
+                from bo.search import search_table
+
+                assert task.case.unit is not None  # noqa: S101  `make_rivals` leaves searches out without
+                rows = search_table(
+                    task.case.unit,
+                    task.errors,
+                    initial=rows,
+                    t=self.horizon,
+                    rng=rng,
+                    surrogate=self.surrogate,
+                    acquisition=rival.acquisition,
+                )
+            yield rows
+
+
+def evaluate(
+    table: ErrorTable,
+    rivals: Mapping[str, Rival],
+    *,
+    protocol: Protocol,
+    metrics: Mapping[str, Metric],
+    horizon: int = 20,
+    repeats: int = 5,
+    seed: int = 0,
+    only: Sequence[str] = (),
+    workers: int = 1,
+    surrogate: str = "gp",
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Outcome:
+    """Hold every dataset out by the protocol and play every rival on it.
+
+    Args:
+        table: of errors.
+        rivals: by name, see `training.rivals.make_rivals`.
+        protocol: who is held out.
+        metrics: by the names that the rivals use; the oracles' is added.
+        horizon: evaluations a dataset; at most all configurations.
+        repeats: of searches; random designs are drawn ten times as often.
+        seed: of everything random.
+        only: datasets to ask; none = all. All others answer all the same.
+        workers: processes.
+        surrogate: of the searches, a name that `bo.search.search_table` knows.
+        progress: called with (datasets done, datasets, name of the last).
+
+    Raises:
+        UsageError: an unknown name, or numbers out of range.
+        DataError: nothing is left to answer, or a distance is no number.
+        AllTrialsFailedError: workers died.
+    """
+    unknown = [name for name in only if name not in table.datasets]
+    if unknown:
+        msg = (
+            f"--only: expected datasets of {table.name}, got {', '.join(unknown)}. It has {', '.join(table.datasets)}."
+        )
+        raise UsageError(msg)
+    for name, value in (("--horizon", horizon), ("--repeats", repeats), ("--workers", workers)):
+        if value < 1:
+            msg = f"{name}: expected at least 1, got {value}. Leave it out for the default."
+            raise UsageError(msg)
+    every = folds(protocol, table.datasets, table.groups)
+    true = table.true_distances(normalised=True)
+    seen = {
+        name: query_distances(metric, every, name=name)
+        for name, metric in {**metrics, TRUE_NORMALISED: given_metric(true)}.items()
+    }
+    tasks = list(_tasks(table, every, seen, only))
+    replay = Replay(rivals, min(horizon, table.errors.shape[1]), repeats, seed, surrogate)
+    played = []
+    for done in _run(replay, tasks, workers):
+        played.append(done)
+        if progress is not None:
+            progress(len(played), len(tasks), table.datasets[done.row])
+    ordered = tuple(sorted(played, key=lambda one: one.row))
+    given = {name: seen[name] for name in metrics}
+    return Outcome(table, protocol, replay.horizon, repeats, seed, rivals, ordered, given)
+
+
+def _tasks(table: ErrorTable, every: Sequence[Fold], seen: Mapping[str, Matrix], only: Sequence[str]) -> Iterator[Task]:
+    """Give each dataset that is asked what it may know."""
+    for fold in every:
+        for row in fold.queries.tolist():
+            if not only or table.datasets[row] in only:
+                distances = {name: matrix[row, fold.history] for name, matrix in seen.items()}
+                yield Task(row, Case(table.errors[fold.history], distances, table.unit), table.errors[row])
+
+
+def _run(replay: Replay, tasks: Sequence[Task], workers: int) -> Iterator[Played]:
+    """Play here, or in processes of their own; in any order."""
+    if workers == 1 or len(tasks) == 1:
+        yield from map(replay, tasks)
+        return
+    for done in LocalExecutor(min(workers, len(tasks)), limit_s=math.inf).run(replay, tasks):
+        if done.result is None:
+            msg = f"evaluate: expected an answer for every dataset, got none for row {done.task.row}: {done.note}. Use --workers 1 to see why."
+            raise AllTrialsFailedError(msg)
+        yield done.result

@@ -1,0 +1,221 @@
+"""What an evaluation says, in JSON types: means over datasets, intervals over groups, paired differences."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.regret import Interval, clustered_interval
+from history_store.errors import UsageError
+from training.metrics import RECALL_OF, neighbour_recalls, rank_correlations
+from training.protocol import held_together
+from training.replay import Outcome
+
+Matrix = NDArray[np.float64]
+TIMES = (1, 3, 5, 10, 20)
+EVALUATIONS = "evaluations_to_0.05"
+HURT_AT = (3, 10)
+"""Numbers of evaluations after which ours may be worse than the portfolio."""
+
+
+def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Summarise an outcome.
+
+    Means are over the datasets asked. Siblings are no independent evidence: 95 % intervals take each group (under
+    `in-source` each dataset) for one.
+
+    Args:
+        outcome: of `training.replay.evaluate`.
+        ours: the rival that differences are taken of, where it was played.
+        figures: further curves to put in.
+
+    Raises:
+        UsageError: a rival that was not played.
+    """
+    if ours not in outcome.rivals:
+        msg = f"--ours: expected a rival that is played ({', '.join(outcome.rivals)}), got {ours!r}. Name one of those."
+        raise UsageError(msg)
+    table, rows = outcome.table, [one.row for one in outcome.played]
+    units = held_together(outcome.protocol, table.datasets, table.groups)
+    asked = [units[row] for row in rows]
+    times = [t for t in TIMES if t <= outcome.horizon]
+    curves = {name: np.array([one.curves[name].mean(axis=0) for one in outcome.played]) for name in outcome.rivals}
+    evaluations = {name: np.array([one.evaluations[name] for one in outcome.played]) for name in outcome.rivals}
+    report: dict[str, Any] = {
+        "schema_version": 1,
+        "protocol": outcome.protocol,
+        "table": table.name,
+        "n_datasets": len(rows),
+        "n_groups": len({table.groups[row] for row in rows}),
+        "n_configs": table.errors.shape[1],
+        "times": times,
+        "horizon": outcome.horizon,
+        "repeats": outcome.repeats,
+        "seed": outcome.seed,
+        "ours": ours,
+        "datasets": [table.datasets[row] for row in rows],
+        "groups": [table.groups[row] for row in rows],
+        "rivals": {
+            name: {
+                "about": rival.about,
+                "kind": rival.kind,
+                "regret": {str(t): interval(curves[name][:, t - 1], asked) for t in times},
+                "curve": _curve(curves[name], asked),
+                EVALUATIONS: interval(evaluations[name], asked) | {"median": float(np.median(evaluations[name]))},
+                "per_dataset": curves[name].tolist(),
+                f"{EVALUATIONS}_per_dataset": evaluations[name].tolist(),
+            }
+            for name, rival in outcome.rivals.items()
+        },
+        "differences": [
+            _difference(ours, name, measure, values[ours] - values[name], asked)
+            for measure, values in {
+                **{f"regret@{t}": {name: curve[:, t - 1] for name, curve in curves.items()} for t in times},
+                EVALUATIONS: evaluations,
+            }.items()
+            for name in outcome.rivals
+            if name != ours
+        ],
+        "distances": _distances(outcome, rows, asked),
+        "hurt": _hurt(outcome, curves, ours),
+    }
+    return report | ({} if figures is None else {"figures": dict(figures)})
+
+
+def make_figures(outcome: Outcome) -> dict[str, Any]:
+    """Give the curves of the paper's figures: by acquisition, start and dataset, best error so far with its 95 % interval over repeats.
+
+    Args:
+        outcome: of rivals named "ACQUISITION/START".
+    """
+    figures: dict[str, Any] = {}
+    for name in outcome.rivals:
+        acquisition, _, start = name.partition("/")
+        by_dataset = figures.setdefault(acquisition, {}).setdefault(start, {})
+        for one in outcome.played:
+            errors = outcome.table.errors[one.row]
+            low, width = np.nanmin(errors), np.ptp(errors[~np.isnan(errors)])
+            by_dataset[outcome.table.datasets[one.row]] = _curve(low + width * one.curves[name])
+    return {"paper": figures}
+
+
+def summary_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give one flat row a rival: mean regret at each time, less ours where that is beyond two standard errors, evaluations."""
+    rows = []
+    for name, rival in report["rivals"].items():
+        row: dict[str, Any] = {"rival": name, "kind": rival["kind"]}
+        row |= {f"regret@{t}": found["mean"] for t, found in rival["regret"].items()}
+        row[EVALUATIONS] = rival[EVALUATIONS]["mean"]
+        for one in report["differences"]:
+            if one["second"] == name and one["measure"] in ("regret@3", "regret@10"):
+                row[f"ours-{one['measure']}"] = _signed(one)
+        rows.append(row)
+    return rows
+
+
+def full_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give one flat row a rival with every mean and interval, for CSV."""
+    rows = []
+    for name, rival in report["rivals"].items():
+        row: dict[str, Any] = {
+            "table": report["table"],
+            "protocol": report["protocol"],
+            "rival": name,
+            "kind": rival["kind"],
+        }
+        measures = {**{f"regret@{t}": found for t, found in rival["regret"].items()}, EVALUATIONS: rival[EVALUATIONS]}
+        for measure, found in measures.items():
+            row |= {f"{measure} {key}": found[key] for key in ("mean", "low", "high")}
+            pair = [d for d in report["differences"] if (d["second"], d["measure"]) == (name, measure)]
+            row |= {
+                f"{measure} ours less {key}": one[key]
+                for one in pair
+                for key in ("mean", "low", "high", "two_standard_errors")
+            }
+        rows.append(row)
+    return rows
+
+
+def distance_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give one flat row a metric: how well it follows the true distances."""
+    keys = ("spearman", f"recall@{RECALL_OF}", "spearman_normalised", f"recall@{RECALL_OF}_normalised")
+    return [
+        {"distance": name, **{key: found[key]["mean"] for key in keys}} for name, found in report["distances"].items()
+    ]
+
+
+def interval(values: ArrayLike, groups: Sequence[str]) -> dict[str, float | None]:
+    """Give a mean with its 95 % interval over groups, None for what is not defined."""
+    return _plain(clustered_interval(values, groups=groups))
+
+
+def _plain(found: Interval) -> dict[str, float | None]:
+    return {key: _number(getattr(found, key)) for key in ("mean", "low", "high")}
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def _curve(curves: Matrix, groups: Sequence[str] | None = None) -> dict[str, list[float]]:
+    """Give the mean of `n x horizon` curves and its interval; of a single one, the curve itself."""
+    labels = groups or [str(row) for row in range(len(curves))]
+    found = [clustered_interval(column, groups=labels) for column in curves.T]
+    return {
+        "mean": [one.mean for one in found],
+        "low": [one.low if np.isfinite(one.low) else one.mean for one in found],
+        "high": [one.high if np.isfinite(one.high) else one.mean for one in found],
+    }
+
+
+def _difference(first: str, second: str, measure: str, values: Matrix, groups: Sequence[str]) -> dict[str, Any]:
+    found = clustered_interval(values, groups=groups)
+    beyond = bool(np.isfinite(found.standard_error) and abs(found.mean) > 2 * found.standard_error)
+    return {"first": first, "second": second, "measure": measure, **_plain(found), "two_standard_errors": beyond}
+
+
+def _distances(outcome: Outcome, rows: Sequence[int], groups: Sequence[str]) -> dict[str, Any]:
+    """Compare every metric with the true distances, raw and of normalised errors."""
+    found: dict[str, Any] = {}
+    true = {
+        "": outcome.table.true_distances(normalised=False),
+        "_normalised": outcome.table.true_distances(normalised=True),
+    }
+    for name, matrix in outcome.distances.items():
+        found[name] = {}
+        for suffix, wanted in true.items():
+            correlations, recalls = rank_correlations(matrix, wanted)[rows], neighbour_recalls(matrix, wanted)[rows]
+            found[name] |= {
+                f"spearman{suffix}": interval(correlations, groups),
+                f"recall@{RECALL_OF}{suffix}": interval(recalls, groups),
+                f"spearman{suffix}_per_dataset": [_number(value) for value in correlations],
+            }
+    return found
+
+
+def _hurt(outcome: Outcome, curves: Mapping[str, Matrix], ours: str) -> list[dict[str, Any]]:
+    """List the datasets on which ours leaves more than the portfolio, the worst first at each time."""
+    if "portfolio" not in curves or ours == "portfolio":
+        return []
+    found = []
+    for time in (t for t in HURT_AT if t <= outcome.horizon):
+        a, b = curves[ours][:, time - 1], curves["portfolio"][:, time - 1]
+        for place in np.argsort(b - a, kind="stable").tolist():
+            if a[place] > b[place] + 1e-9:
+                name = outcome.table.datasets[outcome.played[place].row]
+                found.append(
+                    {
+                        "dataset": name,
+                        "ours": float(a[place]),
+                        "best_rival": "portfolio",
+                        "regret": float(b[place]),
+                        "time": time,
+                    }
+                )
+    return found
+
+
+def _signed(difference: Mapping[str, Any]) -> str:
+    """Write a difference, with a star where it is beyond two standard errors."""
+    return f"{difference['mean']:+.3f}{'*' if difference['two_standard_errors'] else ''}"

@@ -1,0 +1,214 @@
+"""The rivals of an evaluation: everything that may choose the configurations of a dataset it has never seen.
+
+A rival's designs are chosen from a `Case`, which holds nothing that the held-out dataset or its siblings measured; the
+oracles' distances alone are made of its errors. Only a search, which pays for each error, then looks at them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.baselines import BASELINES
+from bo.designs import WITH_DISTANCES, initial_designs
+from bo.strategies import STRATEGIES
+from history_store.errors import UsageError
+
+Kind = Literal["baseline", "strategy", "search", "oracle", "control"]
+TRUE_NORMALISED = "true normalised"
+"""The distances of the oracles."""
+PLAIN_STRATEGIES = ("nearest", "portfolio", "average-rank")
+"""Those that others have published; every further one in `bo.strategies.STRATEGIES` is ours."""
+WARM_STARTS = (3, 10)
+"""Designs after which a search goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is known when a held-out dataset asks.
+
+    Attributes:
+        errors: `m x c` of those that answer, NaN = missing.
+        distances: from the query to them, `m` each, by the metric's name.
+        unit: `c x d` configurations in [0, 1], NaN = inactive; None = not told.
+    """
+
+    errors: NDArray[np.float64]
+    distances: Mapping[str, NDArray[np.float64]]
+    unit: NDArray[np.float64] | None
+
+
+Design = Callable[[Case, int, np.random.Generator], Sequence[int]]
+"""Gives so many different rows, first to evaluate first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """One way to choose configurations.
+
+    Attributes:
+        about: one sentence.
+        kind: what it is in the comparison.
+        design: chooses rows without looking at the query's errors; None = at random, computed exactly.
+        search_after: designs after which Bayesian optimisation goes on; None = designs alone.
+        acquisition: of the search.
+        is_random: the design depends on the generator.
+        metric: name of the distances that it asks for.
+    """
+
+    about: str
+    kind: Kind
+    design: Design | None
+    search_after: int | None = None
+    acquisition: str = "ei"
+    is_random: bool = False
+    metric: str | None = None
+
+
+def make_rivals(metrics: Sequence[str], ours_by: str | None, *, has_unit: bool) -> dict[str, Rival]:
+    """Name every rival that can run.
+
+    Args:
+        metrics: names of the distances at hand.
+        ours_by: the one of them that our strategies use; None = no distances at all.
+        has_unit: configurations are known, so that a search can model them.
+
+    Returns: in the order of reports; a rival that needs what is not there is left out.
+    """
+    own = [name for name in STRATEGIES if name not in PLAIN_STRATEGIES]
+    found = {"random": Rival("configurations at random, exact expectation", "baseline", None)}
+    if has_unit:
+        found |= {name: _spread(name) for name in ("uniform", "latin", "halton")}
+        found["cold-gp"] = Rival("Gaussian process with EI after two random configurations", "search", no_designs, 0)
+    found["portfolio"] = _strategy("greedy portfolio of all datasets", "baseline", "portfolio")
+    found["average-rank"] = _strategy("lowest average rank over all datasets", "baseline", "average-rank")
+    for metric in metrics:
+        kind: Kind = "strategy" if metric == ours_by else "baseline"
+        about = f"best configuration of each of the nearest datasets by the distance '{metric}'"
+        found[nearest_by(metric)] = _strategy(about, kind, "nearest", metric)
+    found["arbitrary"] = Rival(
+        "best configuration of each of a few datasets at random: what any neighbours are worth",
+        "control",
+        arbitrary_neighbours,
+        is_random=True,
+    )
+    if ours_by is not None:
+        found |= {
+            name: _strategy(f"our strategy '{name}' by the distance '{ours_by}'", "strategy", name, ours_by)
+            for name in own
+        }
+    found["oracle-nearest"] = _strategy(
+        "nearest datasets by the true distance of normalised errors", "oracle", "nearest", TRUE_NORMALISED
+    )
+    for name in own:
+        about = f"our strategy '{name}' under the true distance of normalised errors"
+        found[f"oracle-{name}"] = _strategy(about, "oracle", name, TRUE_NORMALISED)
+    if has_unit:
+        found["portfolio-10+gp"] = then_search(found["portfolio"], 10)
+        if ours_by is not None:
+            found[f"{nearest_by(ours_by)}-3+gp"] = then_search(found[nearest_by(ours_by)], 3)
+            found |= {f"{name}-{k}+gp": then_search(found[name], k) for name in own for k in WARM_STARTS}
+    return found
+
+
+def choose_rivals(rivals: Mapping[str, Rival], names: Sequence[str]) -> dict[str, Rival]:
+    """Keep the named rivals, all where none is named; order as given.
+
+    Raises:
+        UsageError: a name that is not among them.
+    """
+    unknown = [name for name in names if name not in rivals]
+    if unknown:
+        msg = f"--rivals: expected names among {', '.join(rivals)}, got {', '.join(unknown)}. Leave it out for all of them."
+        raise UsageError(msg)
+    return {name: rival for name, rival in rivals.items() if not names or name in names}
+
+
+def our_rival(ours_by: str | None) -> str:
+    """Name the rival that is asked where nobody names a strategy: what differences are taken of."""
+    if ours_by is None:
+        return "portfolio"
+    return nearest_by(ours_by) if WITH_DISTANCES == "nearest" else WITH_DISTANCES
+
+
+def make_paper_rivals(metrics: Mapping[str, str]) -> dict[tuple[str, str], Rival]:
+    """Name the runs of the figures of [Kim2017warmstart]: three configurations from each start, then a search.
+
+    Args:
+        metrics: label in the figure to name of the distance.
+
+    Returns: (acquisition, start) to rival.
+    """
+    starts = {name: _spread(name) for name in ("uniform", "latin", "halton")} | {
+        f"nearest 3 by {label}": _strategy(f"nearest by '{metric}'", "search", "nearest", metric)
+        for label, metric in metrics.items()
+    }
+    return {
+        (acquisition, label): then_search(start, 3, acquisition=acquisition)
+        for acquisition in ("ei", "lcb")
+        for label, start in starts.items()
+    }
+
+
+def nearest_by(metric: str) -> str:
+    """Name the rival that asks the nearest datasets by a metric."""
+    return f"nearest-{metric.replace(' ', '-')}"
+
+
+def then_search(start: Rival, k: int, *, acquisition: str = "ei") -> Rival:
+    """Let Bayesian optimisation go on after k designs."""
+    about = f"{start.about}; after {k} of them a Gaussian process with {acquisition.upper()}"
+    return replace(start, about=about, kind="search", search_after=k, acquisition=acquisition)
+
+
+def no_designs(case: Case, t: int, rng: np.random.Generator) -> list[int]:  # noqa: ARG001  the signature of all
+    """Leave the first rows to the search."""
+    return []
+
+
+def ask_strategy(case: Case, t: int, rng: np.random.Generator, *, strategy: str, metric: str | None) -> list[int]:  # noqa: ARG001
+    """Ask a strategy for its first t rows."""
+    return initial_designs(case.errors, None if metric is None else case.distances[metric], t, strategy=strategy)
+
+
+def arbitrary_neighbours(case: Case, t: int, rng: np.random.Generator) -> list[int]:
+    """Ask `nearest` with the datasets in random order."""
+    return initial_designs(case.errors, rng.permutation(len(case.errors)), t, strategy="nearest")
+
+
+def snapped_points(case: Case, t: int, rng: np.random.Generator, *, baseline: str) -> list[int]:
+    """Draw t points of a baseline design and take for each the nearest row that is not taken yet."""
+    assert case.unit is not None  # noqa: S101  `make_rivals` leaves these rivals out without
+    return snap(BASELINES[baseline](t, case.unit.shape[1], rng), case.unit)
+
+
+def snap(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
+    """Take for each point, in order, the nearest row that is not taken yet; ties go to the lower row.
+
+    Distances are root mean squares over the hyperparameters that are active in the row.
+
+    Args:
+        points: `t x d`, t ≤ c.
+        unit: `c x d`, NaN = inactive.
+
+    Returns: t different rows.
+    """
+    rows: list[int] = []
+    active = np.maximum((~np.isnan(unit)).sum(axis=1), 1)
+    for point in points:
+        gaps = np.nansum(np.square(unit - point), axis=1) / active
+        gaps[rows] = np.inf
+        rows.append(int(np.argmin(gaps)))
+    return rows
+
+
+def _strategy(about: str, kind: Kind, strategy: str, metric: str | None = None) -> Rival:
+    return Rival(about, kind, partial(ask_strategy, strategy=strategy, metric=metric), metric=metric)
+
+
+def _spread(baseline: str) -> Rival:
+    about = f"points of a {baseline} design, each moved to the nearest configuration not used yet"
+    return Rival(about, "baseline", partial(snapped_points, baseline=baseline), is_random=True)

@@ -1,0 +1,94 @@
+"""`evaluate`: are the suggestions for datasets never seen better than what a person would try anyway?"""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.shell import Shell, print_table, write
+
+
+class ProtocolName(StrEnum):
+    """Who may answer; see docs/evaluation.md."""
+
+    LEAVE_SOURCE_OUT = "leave-source-out"
+    IN_SOURCE = "in-source"
+
+
+def evaluate(
+    *,
+    protocol: Annotated[
+        ProtocolName,
+        typer.Option("--protocol", help="leave-source-out: no sibling answers or trains; in-source: the paper's."),
+    ] = ProtocolName.LEAVE_SOURCE_OUT,
+    table: Annotated[
+        list[str] | None,
+        typer.Option("--table", help="Replay this table of errors (.npz) in place of the history; may be repeated."),
+    ] = None,
+    rivals: Annotated[
+        str | None, typer.Option("--rivals", help="Only these, separated by commas; all when left out.")
+    ] = None,
+    ours: Annotated[
+        str | None, typer.Option("--ours", help="The rival that differences are taken of; suggest's when left out.")
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", help="Ask for this dataset alone, for a quick look; may be repeated."),
+    ] = None,
+    horizon: Annotated[int, typer.Option("--horizon", min=1, help="Evaluations a dataset.")] = 20,
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Repeats of every search.")] = 5,
+    surrogate: Annotated[str, typer.Option("--surrogate", help="Model of the searches: gp or gp-map.")] = "gp",
+    paper_figure: Annotated[
+        bool, typer.Option("--paper-figure", help="Play the runs of the paper's figures 3 and 4 too.")
+    ] = False,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the answer is the same.")] = 1,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Write the report to this file too (.json).")] = None,
+    plots: Annotated[str | None, typer.Option("--plots", help="Draw the report into this folder.")] = None,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Hold every source out in turn, ask all rivals, and say what their choices were worth.
+
+    Regret is that of the best configuration so far, 0 = the dataset's best, 1 = its worst; the mean over datasets.
+    """
+    from pathlib import Path
+
+    from training.report import distance_rows, full_rows, summary_rows
+    from warmstart.evaluation_run import Plan, as_document, check_places, evaluate_table, keep
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    plan = Plan(
+        protocol=protocol.value,
+        rivals=tuple(name for name in (rivals or "").split(",") if name),
+        ours=ours,
+        horizon=horizon,
+        repeats=repeats,
+        seed=seed,
+        only=tuple(only or ()),
+        workers=workers,
+        surrogate=surrogate,
+        paper_figure=paper_figure,
+    )
+    places = (None if out is None else Path(out), None if plots is None else Path(plots))
+    check_places(*places)
+    with shell.progress("evaluating") as show:
+        reports = [evaluate_table(Path(path), plan, progress=show) for path in table or ()]
+    for note in keep(reports, *places):
+        shell.note(note)
+    if format is not Format.TABLE:
+        shell.result(as_document(reports), [row for report in reports for row in full_rows(report)])
+        return
+    for report in reports:
+        title = f"{report['table']}, {report['protocol']}: {report['n_datasets']} datasets in {report['n_groups']} groups, {report['n_configs']} configurations"
+        print_table(summary_rows(report), title=title)
+        if report["distances"]:
+            write("")
+            print_table(
+                distance_rows(report), title="Distances against the true ones, of errors as they are and normalised"
+            )
+        worse = [f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in report["hurt"]]
+        write(f"\n'{report['ours']}' is worse than the portfolio on: {', '.join(worse) or 'no dataset'}")
+        write("* a difference beyond two standard errors; below 0, ours is better")
