@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -90,6 +91,10 @@ def test_regret_of_a_file(cli, tmp_path):
     found = cli("plot", "regret", "e.json", "--out", "sub/r.svg", "--format", "json").json()
     assert found["files"] == ["sub/r.svg"]
     assert ">ours<" in (tmp_path / "sub" / "r.svg").read_text()
+    both = [report | {"table": name} for name in ("one.npz", "default history")]
+    (tmp_path / "two.json").write_text(json.dumps({"schema_version": 1, "reports": both}))
+    found = cli("plot", "regret", "two.json", "--format", "json").json()
+    assert found["files"] == ["regret-one.png", "regret-default history.png"]
     assert cli("plot", "regret", "none.json").code == 2
     assert cli("plot", "regret", "e.json", "--rival", "x").code == 2
     (tmp_path / "e.json").write_text("{}")
@@ -105,6 +110,27 @@ def test_what_cannot_be_drawn_is_a_wrong_call(cli, command, monkeypatch, tmp_pat
     assert run.code == 2
     assert "pip install 'warmstart[plots]'" in json.loads(run.err)["error"]["message"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["plot", "--help"],
+        ["plot", "map", "--help"],
+        ["history", "show", "stripes1"],
+        ["neighbours", "--dataset", "PHOTOS"],
+    ],
+    ids=" ".join,
+)
+def test_nothing_but_a_picture_loads_what_draws(photos, call):
+    call = [str(photos) if word == "PHOTOS" else word for word in call]
+    code = f"import sys; from warmstart.cli import main; code = main({call!r}); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert not loaded & {"matplotlib", "scipy", "pandas", "ConfigSpace", "sklearn"}
+    assert "show" not in call or not loaded & {"torch", "faiss"}
+    assert "--help" not in call or not loaded & {"numpy", "h5py"}
 
 
 def test_show_describes_a_dataset(cli, tiny):

@@ -138,20 +138,17 @@ def regret(
     """Draw an evaluation: regret along the evaluations, paired differences, the paper's figures where they are in it."""
     from pathlib import Path
 
-    from warmstart.plots.read_report import read_report
+    from warmstart.plots.read_report import read_reports
     from warmstart.plots.regret import draw_regret
     from warmstart.plots.style import check_target
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     target = Path(out)
     check_target(target)
-    files = draw_regret(
-        read_report(Path(report)),
-        target.parent,
-        stem=target.stem,
-        suffix=target.suffix,
-        rivals=rival or (),
-        times=time or (),
-    )
-    names = [str(file) for file in files]
+    reports = read_reports(Path(report))
+    names = []
+    for one in reports:
+        stem = target.stem if len(reports) == 1 else f"{target.stem}-{Path(one['table']).stem}"
+        files = draw_regret(one, target.parent, stem=stem, suffix=target.suffix, rivals=rival or (), times=time or ())
+        names += [str(file) for file in files]
     shell.result({"schema_version": 1, "report": report, "files": names}, [{"file": name} for name in names])

@@ -29,6 +29,7 @@ def draw_panels(curves: Mapping[str, Mapping[str, Curve]], *, title: str) -> Any
     panels = figure.subplots(rows, columns, sharex=True, squeeze=False).ravel()
     starts = list(curves)
     for dataset, axes in zip(datasets, panels, strict=False):
+        means: list[float] = []
         for number, start in enumerate(starts):
             if dataset not in curves[start]:
                 continue
@@ -36,8 +37,12 @@ def draw_panels(curves: Mapping[str, Mapping[str, Curve]], *, title: str) -> Any
             mean = np.array(curve["mean"], dtype=np.float64)
             x = np.arange(1, len(mean) + 1)
             low, high = (np.array(curve[part], dtype=np.float64) for part in ("low", "high"))
-            axes.fill_between(x, low, high, color=look.colour, alpha=0.12, linewidth=0)
+            axes.fill_between(x, low, high, color=look.colour, alpha=0.1, linewidth=0)
             axes.plot(x, mean, color=look.colour, linestyle=look.dash, linewidth=1.2)
+            means += mean[np.isfinite(mean)].tolist()
+        low_end, high_end = min(means, default=0.0), max(means, default=1.0)
+        air = max(0.2 * (high_end - low_end), 0.005)  # bands of a few repeats may be wider than all there is to see
+        axes.set_ylim(low_end - air, high_end + air)
         axes.set_title(short(dataset, 22), fontsize=8, pad=3)
         axes.tick_params(labelsize=7, length=2)
         axes.locator_params(axis="y", nbins=4)

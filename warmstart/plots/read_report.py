@@ -12,8 +12,8 @@ _VERSION = 1
 _HEAD = ("protocol", "n_datasets", "n_groups", "n_configs", "times", "horizon")
 
 
-def read_report(path: Path) -> dict[str, Any]:
-    """Read a report.
+def read_reports(path: Path) -> list[dict[str, Any]]:
+    """Read a report, or the several of an evaluation of several tables.
 
     Raises:
         MissingPathError: nothing there.
@@ -27,13 +27,15 @@ def read_report(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         msg = f"{path}: expected a report of `warmstart evaluate --out FILE.json`, got a file that cannot be read as JSON ({error}). Evaluate again."
         raise DataError(msg) from error
-    if not isinstance(found, dict) or not isinstance(found.get("rivals"), dict) or not found["rivals"]:
-        msg = f"{path}: expected a report of `warmstart evaluate --out FILE.json`, got JSON without rivals. Evaluate again."
-        raise DataError(msg)
-    if found.get("schema_version") != _VERSION:
+    is_object = isinstance(found, dict)
+    if is_object and found.get("schema_version") != _VERSION:
         msg = f"{path}: expected a report with schema_version {_VERSION}, got {found.get('schema_version')!r}. Evaluate again, or upgrade warmstart."
         raise DataError(msg)
-    return found
+    reports = found.get("reports", [found]) if is_object else []
+    if not reports or not all(isinstance(one, dict) and isinstance(one.get("rivals"), dict) for one in reports):
+        msg = f"{path}: expected a report of `warmstart evaluate --out FILE.json`, got JSON without rivals. Evaluate again."
+        raise DataError(msg)
+    return list(reports)
 
 
 def check_report(report: Mapping[str, Any]) -> None:

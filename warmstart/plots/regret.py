@@ -17,7 +17,11 @@ MOST = 8
 """So many curves can be told apart in one picture."""
 _FLOOR = 1e-4
 """Where a logarithmic axis ends: regret below it is nothing to anybody."""
-_KINDS = ("strategy", "oracle", "baseline", "search", "control")
+_KINDS = ("strategy", "baseline", "search", "control", "oracle")
+_TELLING = ("portfolio", "nearest-handcrafted", "cold-gp", "arbitrary")
+"""Rivals that a warm start has to beat to be worth anything."""
+_BANDS = 4
+"""More bands hide each other: then ours alone has one, and the others have bars."""
 
 Report = Mapping[str, Any]
 
@@ -67,19 +71,21 @@ def draw_regret(
 
 
 def telling_rivals(report: Report) -> list[str]:
-    """Choose up to eight rivals: the best of every kind (strategy, oracle, baseline, search, control), then the second bests.
+    """Choose up to eight rivals: ours, those that it has to beat, then the best of every kind in turn, one oracle and one control.
 
-    Those whose paired differences are reported come first.
+    Returns: names, least mean regret first.
     """
-    compared = [difference["first"] for difference in report.get("differences", ())]
+    first = [report.get("ours"), *(difference["first"] for difference in report.get("differences", ()))]
     levels = {name: float(_floats(rival["curve"]["mean"]).mean()) for name, rival in report["rivals"].items()}
     ranked = sorted((name for name, level in levels.items() if np.isfinite(level)), key=levels.__getitem__)
     kinds: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     for name in ranked:
         kinds.setdefault(report["rivals"][name].get("kind", "baseline"), []).append(name)
-    rounds = range(max((len(names) for names in kinds.values()), default=0))
+    del kinds["oracle"][1:], kinds["control"][1:]
+    rounds = range(max(len(names) for names in kinds.values()))
     in_turn = [names[turn] for turn in rounds for names in kinds.values() if turn < len(names)]
-    chosen = [name for name in dict.fromkeys([*compared, *in_turn]) if name in ranked][:MOST]
+    best = [names[0] for kind, names in kinds.items() if names and kind in ("oracle", "strategy")]
+    chosen = [name for name in dict.fromkeys([*first, *best, *_TELLING, *in_turn]) if name in ranked][:MOST]
     return [name for name in ranked if name in chosen]
 
 
@@ -90,7 +96,9 @@ def _keep(files: list[Path], figure: Any, path: Path) -> None:
 
 
 def _curves(report: Report, names: Sequence[str]) -> Any:
-    """Draw mean regret after each evaluation, with its band and its name at its end."""
+    """Draw mean regret after each evaluation, with its interval and its name at its end."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
     unknown = sorted(set(names) - set(report["rivals"]))
     if unknown:
         msg = f"--rival: expected rivals of the report ({', '.join(report['rivals'])}), got {', '.join(unknown)}. Name some of those."
@@ -101,7 +109,7 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
         msg = "plot regret: expected a curve that is defined everywhere, got none. Choose other rivals, or evaluate again."
         raise DataError(msg)
     means = np.concatenate([curve["mean"] for curve in curves.values()])
-    is_log = bool(means.max() > 20 * max(float(means.min()), _FLOOR))
+    is_log = bool(means.max() > 10 * max(float(means.min()), _FLOOR))
     floor = max(float(means.min()) / 2, _FLOOR) if is_log else -np.inf
     figure = new_figure(8.2, 5.0)
     axes = figure.add_subplot()
@@ -109,35 +117,39 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
     for number, (name, curve) in enumerate(curves.items()):
         look, x = series(number), np.arange(1, len(curve["mean"]) + 1)
         shown = {part: np.maximum(values, floor) for part, values in curve.items()}
-        axes.fill_between(x, shown["low"], shown["high"], color=look.colour, alpha=0.13, linewidth=0)
-        width = 2.4 if name == report.get("ours") else 1.6
-        axes.plot(x, shown["mean"], color=look.colour, linestyle=look.dash, linewidth=width, zorder=3)
-        marks = [place for place in report["times"] if place <= len(x)]
-        axes.plot(
-            marks,
-            shown["mean"][np.array(marks, dtype=int) - 1],
-            look.marker,
-            color=look.colour,
-            markeredgecolor="white",
-            markeredgewidth=0.6,
-            zorder=4,
-        )
+        is_ours = name == report.get("ours")
+        width = 2.4 if is_ours else 1.6
+        axes.plot(x, shown["mean"], color=look.colour, linestyle=look.dash, linewidth=width, zorder=3 + is_ours)
+        at = np.array([place for place in report["times"] if place <= len(x)], dtype=int) - 1
+        marks = shown["mean"][at]
+        if is_ours or len(curves) <= _BANDS:
+            axes.fill_between(x, shown["low"], shown["high"], color=look.colour, alpha=0.15, linewidth=0)
+        else:
+            beside = x[at] * 1.014 ** (number - (len(curves) - 1) / 2)  # bars that do not hide each other
+            reach = np.abs(np.stack([marks - shown["low"][at], shown["high"][at] - marks]))
+            axes.errorbar(beside, marks, reach, fmt="none", ecolor=look.colour, elinewidth=0.8, zorder=2)
+        look_of_marks = {"color": look.colour, "markeredgecolor": "white", "markeredgewidth": 0.6}
+        axes.plot(x[at], marks, look.marker, **look_of_marks, zorder=4 + is_ours)
         ends.append((float(x[-1]), float(shown["mean"][-1])))
         looks.append((name, look))
     if is_log:
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter("")
         axes.set_ylim(bottom=floor * 0.9)
     else:
         axes.set_ylim(bottom=min(0.0, float(means.min())))
-    axes.set_xlim(0.7, float(report["horizon"]) + 0.3)
+    axes.set_xscale("log")  # the first evaluations are what a start is about
+    axes.set_xlim(0.93, float(report["horizon"]) * 1.07)
     axes.set_xticks(sorted({*report["times"], int(report["horizon"])}))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel("evaluations of the target network")
     axes.set_ylabel(
         "mean normalised regret" + (f" ({_FLOOR:g} and less at the bottom)" if means.min() < _FLOOR and is_log else "")
     )
-    axes.set_title(_about(report), loc="left", fontsize=9.5)
+    axes.set_title(f"{_about(report)}\nbands and bars: 95 % intervals", loc="left", fontsize=9)
     axes.grid(axis="y", color="#ececec", linewidth=0.6)
     axes.set_axisbelow(True)
     _name_ends(figure, axes, ends, looks)
@@ -238,13 +250,14 @@ def _limits(differences: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 def _draw_difference(axes: Any, one: Mapping[str, Any], row: int) -> None:
     """Draw one difference with its interval, or its number at the border where it lies beyond."""
     mean, (left, right) = one["mean"], axes.get_xlim()
+    rim = 0.03 * (right - left)
     colour, marker = (LOW, "o") if mean <= 0 else (HIGH, "s")
     face = colour if one.get("two_standard_errors") else "white"
-    if left < mean < right:
+    if left + rim < mean < right - rim:
         axes.plot([one["low"], one["high"]], [row, row], color=colour, linewidth=1.6, solid_capstyle="butt")
         axes.plot(mean, row, marker, color=colour, markerfacecolor=face, markersize=6, zorder=3)
         return
-    is_left = mean <= left
+    is_left = mean < 0
     border = left if is_left else right
     axes.plot(border, row, "<" if is_left else ">", color=colour, markerfacecolor=face, markersize=6, clip_on=False)
     axes.annotate(
@@ -267,7 +280,7 @@ def _measure(name: str) -> str:
 
 def _about(report: Report) -> str:
     """Say in a line what was evaluated."""
-    return f"{report['protocol']}, {report['n_datasets']} datasets of {report['n_groups']} groups, {report['n_configs']} configurations"
+    return f"{report.get('table', 'evaluation')}: {report['protocol']}, {report['n_datasets']} datasets of {report['n_groups']} groups, {report['n_configs']} configurations"
 
 
 def _floats(values: Sequence[float | None]) -> NDArray[np.float64]:
