@@ -14,6 +14,8 @@ from warmstart.plots.labels import place_labels
 from warmstart.plots.style import FAINT, GREY, INK, STAR, new_figure, save_figure, short, styled
 
 _GROUP_MARKERS = ("s", "^", "D", "v", "P", "X", "p", "<", ">", "h")
+_MOST_NAMES = 200
+"""With more datasets only those nearest to the query are named."""
 _MARGINS = 160.0
 """Height of what stands above and below the map, in points."""
 _TILE = 16.0
@@ -154,7 +156,8 @@ def _draw_labels(
     nearest: Sequence[str],
 ) -> None:
     """Write the names, under a strip of pictures where there are any, where they hide nothing."""
-    rows = [row for row, name in enumerate(found.names) if name not in found.parts or name in nearest]
+    is_named = len(found.names) - len(found.parts) <= _MOST_NAMES
+    rows = [row for row, name in enumerate(found.names) if name in nearest or (is_named and name not in found.parts)]
     labels = [(short(found.names[row]), found.images.get(found.names[row]), placed[row]) for row in rows]
     fonts = [{"fontsize": 7.0, "fontweight": "bold" if found.names[row] in nearest else "normal"} for row in rows]
     lines: list[NDArray[np.float64]] = []
@@ -163,6 +166,8 @@ def _draw_labels(
         fonts.append({"fontsize": 8.5, "fontweight": "bold", "color": STAR})
         ends = placed[[list(found.names).index(name) for name in nearest]]
         lines = [star + (end - star) * step for end in ends for step in np.linspace(0.1, 0.9, 15)]
+    if not labels:
+        return
     names, strips, anchors = zip(*labels, strict=True)
     texts = [
         axes.text(0, 0, name, ha="center", va="center", zorder=5, **font)

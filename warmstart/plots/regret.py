@@ -170,10 +170,9 @@ def _name_ends(
             end,
             xytext=(1.035, (height - bottom) / (top - bottom)),
             textcoords="axes fraction",
-            color=look.colour,
             va="center",
             fontsize=8.5,
-            arrowprops={"arrowstyle": "-", "color": look.colour, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkB": 3},
+            arrowprops={"arrowstyle": "-", "color": look.colour, "linewidth": 1.0, "relpos": (0, 0.5), "shrinkB": 3},
             annotation_clip=False,
         )
 

@@ -83,6 +83,14 @@ def test_parts_of_datasets_are_drawn_without_their_names(tmp_path):
     assert "small: part of a dataset" in text
 
 
+def test_a_crowd_is_drawn_without_names(tmp_path):
+    crowd = [f"set{i}" for i in range(201)]
+    draw_map(a_map(crowd), tmp_path / "a.svg")
+    assert "set" not in text_of(tmp_path / "a.svg")
+    draw_map(a_map(crowd, query=True), tmp_path / "a.svg")
+    assert set(re.findall(r"set\d+", text_of(tmp_path / "a.svg"))) == {"set0", "set1", "set2"}
+
+
 def test_more_sibling_groups_than_markers(tmp_path):
     draw_map(a_map([f"set{i}" for i in range(40)]), tmp_path / "many.svg")
 
