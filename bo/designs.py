@@ -1,16 +1,18 @@
 """Initial designs: the first configurations to evaluate on a new dataset, taken from a history of errors."""
 
 import operator
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bo.calibration import Calibration
 from bo.strategies import STRATEGIES, Choice, Dedupe, Query
 from bo.strategies.portfolio import portfolio_rows
 from history_store.errors import DataError, UsageError
 
-WITH_DISTANCES = "nearest"
+WITH_DISTANCES = "joint"
 """The strategy where none is named and distances are given: the one that wins the evaluation."""
 WITHOUT_DISTANCES = "portfolio"
 """The strategy where there are no distances to use."""
@@ -23,12 +25,14 @@ def initial_designs(
     *,
     strategy: str | None = None,
     dedupe: Dedupe = "next_best",
+    calibration: Calibration | None = None,
 ) -> list[int]:
     """Choose k configurations to evaluate first; arguments and refusals as in `designs`.
 
     Returns: k rows in 0..c-1, best first; distinct, except under `dedupe="keep"`.
     """
-    return [choice.row for choice in designs(errors, distances, k, strategy=strategy, dedupe=dedupe)]
+    found = designs(errors, distances, k, strategy=strategy, dedupe=dedupe, calibration=calibration)
+    return [choice.row for choice in found]
 
 
 def designs(
@@ -38,6 +42,7 @@ def designs(
     *,
     strategy: str | None = None,
     dedupe: Dedupe = "next_best",
+    calibration: Calibration | None = None,
 ) -> list[Choice]:
     """Choose k configurations to evaluate first, each with the dataset it comes from.
 
@@ -48,10 +53,11 @@ def designs(
         errors: `m x c` of the history: datasets x configurations, lower is better, NaN = missing.
         distances: `m` ≥ 0 from the new dataset to the history's, or None.
         k: how many, in 1..c.
-        strategy: a name in `bo.strategies.STRATEGIES`; None = `nearest` with distances, `portfolio` without.
-            `nearest` without distances is `portfolio`.
+        strategy: a name in `bo.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without, which is
+            also what `nearest` and `joint` are without.
         dedupe: for `nearest`: what a neighbour gives whose best is taken already: `next_best`, its next-best
             configuration; `next_neighbour`, nothing, the next dataset is asked; `keep`, the same one again.
+        calibration: for `joint`: how far distances of this kind are to be trusted; see `bo.calibration.calibrate`.
 
     Returns: k choices, best first.
 
@@ -60,6 +66,8 @@ def designs(
         DataError: when nothing was measured, or an error or a distance is not a usable number.
     """
     query = _checked(errors, distances, k, dedupe)
+    if calibration is not None:
+        query = replace(query, reach=calibration.reach)
     default = WITHOUT_DISTANCES if query.distances is None else WITH_DISTANCES
     name = default if strategy is None else strategy
     if name not in STRATEGIES:

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.strategies.portfolio import normalised_regrets
 from history_store.errors import DataError, UsageError
+from history_store.response import min_max_normalised
 
 
 def regret_curve(errors: ArrayLike, rows: Sequence[int]) -> NDArray[np.float64]:
@@ -97,7 +97,7 @@ def _row_regrets(errors: ArrayLike) -> NDArray[np.float64]:
     if np.isnan(row).all():
         msg = "regret: expected at least one known error, got none. Leave the dataset out."
         raise DataError(msg)
-    regrets = normalised_regrets(row[None, :])[0]
+    regrets = min_max_normalised(row[None, :])[0]
     known: NDArray[np.float64] = np.nan_to_num(regrets, nan=float(np.nanmax(regrets)))
     return known
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bo.strategies.query import Choice, Query
 from history_store.errors import DataError, UsageError
+from history_store.response import min_max_normalised
 
 
 def portfolio(query: Query) -> list[Choice]:
@@ -19,8 +20,8 @@ def portfolio_rows(
 ) -> list[int]:
     """Add, one by one, the configuration that most lowers the mean best normalised regret over the datasets.
 
-    A missing cell promises nothing: it counts as that dataset's worst error. Equal gains go to the lower mean
-    regret, then to the lower row, so the order stays useful after every dataset's best is in.
+    Missing cells are filled by `filled_regrets`. Equal gains go to the lower mean regret, then to the lower row, so
+    the order stays useful after every dataset's best is in.
 
     Args:
         errors: `m x c`, NaN = missing.
@@ -35,7 +36,7 @@ def portfolio_rows(
         DataError: when weights are negative, not finite or all 0.
     """
     share = _shares(weights, len(errors))
-    regrets = np.nan_to_num(normalised_regrets(errors), nan=1.0)
+    regrets = filled_regrets(errors)
     overall = share @ regrets
     best = regrets[:, list(start)].min(axis=1, initial=1.0)
     is_open = ~np.all(np.isnan(errors), axis=0)
@@ -50,18 +51,21 @@ def portfolio_rows(
     return rows
 
 
-def normalised_regrets(errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale each dataset's errors to [0, 1] between its best and its worst; NaN stays, a constant dataset has 0.
+def filled_regrets(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scale each dataset's errors to [0, 1] between its best and its worst, and fill in what was not measured.
+
+    A missing cell is expected to be as good as the configuration was elsewhere, drawn towards the mean of all cells
+    as if by one dataset more: of two configurations that never failed to be good, the one seen more often comes first.
 
     Args:
-        errors: `m x c`, NaN = missing.
+        errors: `m x c`, NaN = missing, at least one known.
 
-    Returns: `m x c`.
+    Returns: `m x c` in [0, 1] without NaN; a dataset whose errors are all equal has 0.
     """
-    low = np.fmin.reduce(errors, axis=1, keepdims=True)
-    width = np.fmax.reduce(errors, axis=1, keepdims=True) - low
-    regrets: NDArray[np.float64] = (errors - low) / np.where(width > 0, width, 1.0)
-    return regrets
+    regrets = min_max_normalised(errors)
+    known = ~np.isnan(regrets)
+    mean = (np.nansum(regrets, axis=0) + regrets[known].mean()) / (known.sum(axis=0) + 1)
+    return np.where(known, regrets, mean)
 
 
 def _shares(weights: ArrayLike | None, m: int) -> NDArray[np.float64]:

@@ -9,6 +9,12 @@ from numpy.typing import NDArray
 
 Dedupe = Literal["next_best", "next_neighbour", "keep"]
 
+Reach = tuple[tuple[float, float], ...]
+"""How far a weighting of datasets by nearness reaches: pairs of reach > 0 and share ≥ 0; see `nearness_weights`."""
+
+UNCALIBRATED: Reach = ((3.0, 1.0),)
+"""The reach where a history was not calibrated."""
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -19,12 +25,14 @@ class Query:
         distances: `m` float64 ≥ 0 from the new dataset, or None.
         k: designs wanted, in 1..c.
         dedupe: what a neighbour gives whose best configuration is taken already.
+        reach: how far `joint` looks.
     """
 
     errors: NDArray[np.float64]
     distances: NDArray[np.float64] | None
     k: int
     dedupe: Dedupe = "next_best"
+    reach: Reach = UNCALIBRATED
 
 
 @dataclass(frozen=True, slots=True)

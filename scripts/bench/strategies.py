@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.regret import paired_interval, random_curve
-from bo.strategies.portfolio import normalised_regrets
-from history_store.response import target_distance
+from history_store.response import min_max_normalised, target_distance
 from training.evaluation import Fold, held_out_distances, rank_correlations, regret_curves
 
 TIMES = (1, 3, 5, 10, 20)
@@ -39,7 +38,7 @@ def compare(table: Mapping[str, NDArray[Any]], times: Sequence[int] = TIMES) -> 
     t, columns = max(times), np.asarray(times) - 1
     distances = {
         "true distance": target_distance(errors),
-        "true distance, normalised": target_distance(normalised_regrets(errors)),
+        "true distance, normalised": target_distance(min_max_normalised(errors)),
     }
     if "meta_features" in table:
         features = np.asarray(table["meta_features"], dtype=np.float64)

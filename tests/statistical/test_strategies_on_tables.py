@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from bo.regret import random_curve
-from bo.strategies.portfolio import normalised_regrets
-from history_store.response import target_distance
+from history_store.response import min_max_normalised, target_distance
 from training.evaluation import held_out_distances, regret_curves
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
@@ -49,5 +48,5 @@ def test_nearest_by_handcrafted_features(table):
 
 
 def test_nearest_by_true_distances_of_normalised_errors(table):
-    oracle = target_distance(normalised_regrets(table["errors"].astype(float)))
+    oracle = target_distance(min_max_normalised(table["errors"].astype(float)))
     np.testing.assert_allclose(means(table, "nearest", oracle), [0.155, 0.067, 0.053, 0.045, 0.027], atol=0.001)

@@ -6,8 +6,9 @@ from scipy.stats import rankdata
 
 from bo.designs import initial_designs
 from bo.strategies.average_rank import average_rank_rows, scaled_ranks
-from bo.strategies.portfolio import normalised_regrets, portfolio_rows
+from bo.strategies.portfolio import filled_regrets, portfolio_rows
 from history_store.errors import DataError, UsageError
+from history_store.response import min_max_normalised
 
 NAN = np.nan
 
@@ -47,7 +48,15 @@ def test_when_all_bests_are_in_the_order_goes_on_by_mean_regret():
     assert portfolio_rows(np.array([[0.0, 0.9, 0.3, 0.6, 1.0]]), 5) == [0, 2, 3, 1, 4]
 
 
-def test_missing_cells_promise_nothing():
+def test_missing_cells_are_expected_to_be_as_elsewhere_with_one_dataset_of_doubt():
+    errors = np.array([[0.0, 1.0, 0.5], [0.0, 1.0, NAN], [1.0, NAN, 0.0]])
+    mean = np.mean([0, 1, 0.5, 0, 1, 1, 0])
+    expected = [[0, 1, 0.5], [0, 1, (0.5 + 0 + mean) / 3], [1, (1 + 1 + mean) / 3, 0]]
+    np.testing.assert_allclose(filled_regrets(errors), expected)
+    np.testing.assert_array_equal(filled_regrets(errors[:2, :2]), [[0, 1], [0, 1]])
+
+
+def test_of_two_that_never_failed_the_one_seen_more_often_comes_first():
     # Configuration 2 is the best wherever it was measured, once; 0 is good everywhere.
     errors = np.array([[0.1, 1.0, 0.0], [0.1, 1.0, NAN], [0.1, 1.0, NAN], [0.1, 1.0, NAN]])
     assert portfolio_rows(errors, 2) == [0, 2]
@@ -60,7 +69,7 @@ def test_hidden_cells_cost_little():
     hidden = np.where(rng.random(train.shape) < 0.3, NAN, train)
 
     def regret(rows):
-        return normalised_regrets(test)[:, rows].min(axis=1).mean()
+        return min_max_normalised(test)[:, rows].min(axis=1).mean()
 
     assert regret(portfolio_rows(hidden, 5)) < regret(portfolio_rows(train, 5)) + 0.05
 
@@ -93,7 +102,7 @@ def test_start_is_kept_in_mind_and_not_chosen_again():
 
 
 def test_regrets_lie_between_best_and_worst():
-    regrets = normalised_regrets(
+    regrets = min_max_normalised(
         np.array([[0.2, 0.4, 0.3, NAN], [0.5, 0.5, 0.5, 0.5], [NAN, 0.3, NAN, NAN], [NAN] * 4])
     )
     np.testing.assert_allclose(regrets, [[0, 1, 0.5, NAN], [0, 0, 0, 0], [NAN, 0, NAN, NAN], [NAN] * 4])

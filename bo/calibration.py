@@ -1,0 +1,165 @@
+"""How far distances are to be trusted, and what regret to promise: learned by asking the history about its own datasets."""
+
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.regret import regret_curve
+from bo.strategies.joint import expected_regrets, nearness_weights
+from bo.strategies.portfolio import portfolio_rows
+from bo.strategies.query import Query, Reach
+from history_store.errors import DataError, UsageError
+
+REACHES = (0.3, 1.0, 3.0, 10.0, 30.0, math.inf)
+LENGTH = 10
+"""Designs for which a promise is calibrated; later ones take the last one's."""
+JUDGED = 5
+"""A reach is judged by its mean regret over the first so many designs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a history's own datasets say about its distances.
+
+    Attributes:
+        shares: weight of each of `REACHES`, ≥ 0 with sum 1.
+        optimism: regret seen / regret expected after 1, 2, ... designs, ≥ 0.
+        groups: groups of siblings it rests on.
+    """
+
+    shares: tuple[float, ...]
+    optimism: tuple[float, ...]
+    groups: int
+
+    @property
+    def reach(self) -> Reach:
+        """Give the reaches that have a share."""
+        return tuple((reach, share) for reach, share in zip(REACHES, self.shares, strict=True) if share > 0)
+
+    def promise(self, expected: ArrayLike) -> NDArray[np.float64]:
+        """Turn expected regrets after 1, 2, ... designs into those to be seen on a new dataset, in [0, 1]."""
+        given = np.asarray(expected, dtype=np.float64)
+        last = len(self.optimism) - 1
+        factors = np.array([self.optimism[min(t, last)] for t in range(given.size)])
+        promised: NDArray[np.float64] = np.minimum.accumulate(np.clip(given * factors, 0.0, 1.0))
+        return promised
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields as JSON types."""
+        return {"shares": list(self.shares), "optimism": list(self.optimism), "groups": self.groups}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "Calibration":
+        """Build from what `to_dict` gave.
+
+        Raises:
+            DataError: when it is not what `to_dict` gives.
+        """
+        try:
+            found = cls(
+                tuple(float(share) for share in fields["shares"]),
+                tuple(float(factor) for factor in fields["optimism"]),
+                int(fields["groups"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            msg = f"calibration: expected shares, optimism and groups, got {dict(fields)}. Calibrate the history again."
+            raise DataError(msg) from error
+        if len(found.shares) != len(REACHES) or not found.optimism:
+            msg = f"calibration: expected {len(REACHES)} shares and at least one factor, got {dict(fields)}. Calibrate the history again."
+            raise DataError(msg)
+        return found
+
+
+def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable]) -> Calibration:
+    """Ask the history about each of its datasets, its group left out, and compare what came with what was expected.
+
+    The shares follow the mean regret of each reach over the first designs: a reach that is z standard errors (over
+    groups) behind the best one has a share proportional to exp(-z²/2). So distances that say nothing end near the
+    portfolio, and good ones near their nearest datasets, without a sharp choice that chance decides.
+
+    Args:
+        errors: `m x c`, NaN = missing.
+        distances: `m x m` ≥ 0, row i from dataset i as a query; from a model that never saw i's group, or they promise
+            too much. Entries within a group are not read.
+        groups: `m` groups of siblings.
+
+    Raises:
+        UsageError: when the shapes do not fit.
+        DataError: when there are fewer than three groups, or a distance between groups is no finite number ≥ 0.
+    """
+    table, matrix = np.asarray(errors, dtype=np.float64), np.asarray(distances, dtype=np.float64)
+    codes = _codes(groups)
+    if table.ndim != 2 or matrix.shape != (len(table), len(table)) or len(codes) != len(table):
+        msg = f"calibrate: expected `m x c` errors, `m x m` distances and m groups, got shapes {table.shape}, {matrix.shape} and {len(codes)} groups. Give one row a dataset."
+        raise UsageError(msg)
+    others = codes[:, None] != codes[None, :]
+    if len(set(codes.tolist())) < 3:
+        msg = f"calibrate: expected at least three groups of datasets, got {len(set(codes.tolist()))}. Collect more sources."
+        raise DataError(msg)
+    if not np.all(np.isfinite(matrix[others]) & (matrix[others] >= 0)):
+        msg = "calibrate: expected finite distances of 0 or more between groups, got others. Leave datasets without an embedding out."
+        raise DataError(msg)
+    rows = [row for row in range(len(table)) if not np.isnan(table[row]).all()]
+    length = min(LENGTH, table.shape[1])
+    seen = np.array([[_seen(table, matrix, others, row, ((reach, 1.0),), length) for reach in REACHES] for row in rows])
+    shares = _shares(seen[:, :, :JUDGED].mean(axis=2), codes[rows])
+    found = Calibration(tuple(shares.tolist()), (1.0,) * length, len(set(codes[rows].tolist())))
+    # Expected and seen under the weights that will be used.
+    pairs = [_pair(table, matrix, others, row, found.reach, length) for row in rows]
+    expected, came = (_group_means(np.array(part), codes[rows]).mean(axis=0) for part in zip(*pairs, strict=True))
+    return replace(found, optimism=tuple((came / np.maximum(expected, 1e-6)).tolist()))
+
+
+def _seen(
+    table: NDArray[np.float64],
+    matrix: NDArray[np.float64],
+    others: NDArray[np.bool_],
+    row: int,
+    reach: Reach,
+    length: int,
+) -> NDArray[np.float64]:
+    """Compute the regret curve of one dataset under one reach."""
+    return _pair(table, matrix, others, row, reach, length)[1]
+
+
+def _pair(
+    table: NDArray[np.float64],
+    matrix: NDArray[np.float64],
+    others: NDArray[np.bool_],
+    row: int,
+    reach: Reach,
+    length: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the expected and the seen regret curve of one dataset, its group left out; a short one keeps its last value."""
+    rest = others[row]
+    query = Query(table[rest], matrix[row, rest], length, reach=reach)
+    rows = portfolio_rows(query.errors, length, weights=nearness_weights(matrix[row, rest], reach))
+    pad = length - len(rows)
+    expected, seen = expected_regrets(query, rows), regret_curve(table[row], rows)
+    return np.pad(expected, (0, pad), mode="edge"), np.pad(seen, (0, pad), mode="edge")
+
+
+def _shares(losses: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Weigh reaches by how far their loss lies behind the best one's, in standard errors over groups."""
+    units = _group_means(losses, codes)
+    behind = units - units[:, [int(units.mean(axis=0).argmin())]]
+    error = behind.std(axis=0, ddof=1) / math.sqrt(len(units))
+    z = behind.mean(axis=0) / np.maximum(error, 1e-12)
+    shares: NDArray[np.float64] = np.exp(-0.5 * z**2)
+    scaled: NDArray[np.float64] = shares / shares.sum()
+    return scaled
+
+
+def _group_means(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Average rows by group."""
+    return np.array([values[codes == code].mean(axis=0) for code in np.unique(codes)])
+
+
+def _codes(groups: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Number the groups in order of first appearance."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    return np.array([numbers[group] for group in groups], dtype=np.int64)

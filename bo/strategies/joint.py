@@ -1,0 +1,69 @@
+"""Configurations that together leave least to gain on datasets like the new one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.strategies.portfolio import filled_regrets, portfolio_rows
+from bo.strategies.query import Choice, Query, Reach
+
+
+def joint(query: Query) -> list[Choice]:
+    """Choose k configurations together: the least expected best regret, near datasets counting more.
+
+    The greedy portfolio, with each dataset weighted by `nearness_weights`. A choice names the dataset whose
+    weighted regret it lowers most. Without distances all weigh alike, and it is the portfolio.
+    """
+    if query.distances is None:
+        return [Choice(row) for row in portfolio_rows(query.errors, query.k)]
+    weights = nearness_weights(query.distances, query.reach)
+    rows = portfolio_rows(query.errors, query.k, weights=weights)
+    regrets = filled_regrets(query.errors)
+    best, choices = np.ones(len(regrets)), []
+    for row in rows:
+        gains = np.where(np.isnan(query.errors[:, row]), -1.0, weights * np.maximum(best - regrets[:, row], 0.0))
+        # Where nothing is gained any more, the nearest dataset that measured it vouches for it.
+        order = np.lexsort((query.distances, -gains))
+        dataset = int(order[0])
+        choices.append(Choice(row, dataset, float(query.distances[dataset]), float(query.errors[dataset, row])))
+        best = np.minimum(best, regrets[:, row])
+    return choices
+
+
+def expected_regrets(query: Query, rows: Sequence[int]) -> NDArray[np.float64]:
+    """Compute the weighted mean over the datasets of the best normalised regret after each of the rows.
+
+    It is what `joint` makes small, so it promises too much; `bo.calibration` measures how much.
+
+    Returns: `len(rows)` in [0, 1], never increasing.
+    """
+    m = len(query.errors)
+    weights = np.full(m, 1 / m) if query.distances is None else nearness_weights(query.distances, query.reach)
+    regrets = filled_regrets(query.errors)[:, list(rows)]
+    expected: NDArray[np.float64] = weights @ np.minimum.accumulate(regrets, axis=1)
+    return expected
+
+
+def nearness_weights(distances: NDArray[np.float64], reach: Reach) -> NDArray[np.float64]:
+    """Weigh datasets by 1 / (rank + reach), the nearest having rank 0; several reaches are averaged by their shares.
+
+    Only the order of the distances counts, so their scale and their crowding far from the origin, as in many
+    dimensions, do not. The tail is heavy on purpose: the portfolio of all datasets is hard to beat, and a few near
+    datasets can be the wrong ones. Reach 0.3 trusts the nearest, infinity weighs all alike. Equal distances share
+    their mean rank.
+
+    Args:
+        distances: `m` ≥ 0.
+        reach: pairs of reach > 0 and share ≥ 0.
+
+    Returns: `m` > 0 with sum 1.
+    """
+    _, place, counts = np.unique(distances, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts + 1) / 2)[place]
+    total = np.zeros(len(distances))
+    for each, share in reach:
+        weights = np.ones(len(ranks)) if np.isinf(each) else 1.0 / (ranks + each)
+        total += share * weights / weights.sum()
+    scaled: NDArray[np.float64] = total / total.sum()
+    return scaled
