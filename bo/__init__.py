@@ -1,1 +1,1 @@
-"""Designs, strategies and (later) surrogates: arrays and spaces in, configurations out."""
+"""Designs, strategies, surrogates and the search over a table: arrays in, configurations out."""

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bo.acquisition import SCORES
 from bo.surrogates import SURROGATES, Surrogate
+from bo.surrogates.base import Standardised
 from history_store.errors import DataError, UsageError
 
 RANDOM_STARTS = 2
@@ -63,9 +64,8 @@ def search_table(
         if len(seen) < RANDOM_STARTS:
             rows.append(int(rng.choice(rest)))
         else:
-            scores = _scores(
-                model.fit(columns[seen], targets[seen], rng=rng), columns[seen], columns[rest], acquisition
-            )
+            z = Standardised.of(targets[seen]).z  # every score orders rows the same in any units; these cannot overflow
+            scores = _scores(model.fit(columns[seen], z, rng=rng), columns[seen], columns[rest], acquisition)
             rows.append(int(rest[np.argmax(scores)]))
     return rows
 
@@ -96,7 +96,7 @@ def _scores(
 def _checked_table(unit: ArrayLike, errors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Read the table as float64."""
     points, targets = np.asarray(unit, dtype=np.float64), np.asarray(errors, dtype=np.float64)
-    if points.ndim != 2 or points.shape[1] == 0 or targets.shape != points.shape[:1]:
+    if points.ndim != 2 or 0 in points.shape or targets.shape != points.shape[:1]:
         msg = f"search_table: expected `c x d` configurations and `c` errors, got shapes {points.shape} and {targets.shape}. Give one error a configuration."
         raise UsageError(msg)
     bad = np.argwhere(~(np.isnan(points) | ((points >= 0.0) & (points <= 1.0))))

@@ -30,8 +30,7 @@ class Evidence:
         self._square = square_differences(X, X)
         self._z = z
         self._kernel = kernel
-        self._potrf, self._trtrs, self._potrs = lapack.dpotrf, lapack.dtrtrs, lapack.dpotrs
-        self._potri: Any = lapack.dpotri
+        self._lapack: Any = lapack
 
     def correlation(self, log_lengthscales: Floats) -> Floats:
         """Compute R: `n x n`, 1 on the diagonal."""
@@ -42,7 +41,7 @@ class Evidence:
         for jitter in JITTERS:
             matrix = amplitude * correlation
             matrix.ravel()[:: self.n + 1] += noise + jitter * amplitude
-            lower, info = self._potrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+            lower, info = self._lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
             if info == 0:
                 factor: Floats = lower
                 return factor
@@ -53,7 +52,7 @@ class Evidence:
         lower = self.factor(correlation, amplitude, noise)
         if lower is None:
             return -math.inf
-        white = self._trtrs(lower, self._z - mean, lower=1)[0]
+        white = self._lapack.dtrtrs(lower, self._z - mean, lower=1)[0]
         return float(-0.5 * (white @ white) - np.log(lower.ravel("F")[:: self.n + 1]).sum() - 0.5 * self.n * LOG_2PI)
 
     def value(self, theta: Floats) -> float:
@@ -73,9 +72,9 @@ class Evidence:
         if lower is None:
             return -math.inf, np.zeros_like(theta)
         residual = self._z - theta[-1]
-        weights = self._potrs(lower, residual, lower=1)[0]
+        weights = self._lapack.dpotrs(lower, residual, lower=1)[0]
         value = -0.5 * (residual @ weights) - np.log(lower.diagonal()).sum() - 0.5 * self.n * LOG_2PI
-        precision = np.tril(self._potri(lower, lower=1)[0])
+        precision = np.tril(self._lapack.dpotri(lower, lower=1)[0])
         precision = precision + np.tril(precision, -1).T
         inner = np.outer(weights, weights) - precision  # dE = ½ tr(inner dA)
         gradient = np.empty_like(theta)
@@ -97,6 +96,6 @@ class Evidence:
             msg = f"GaussianProcess: expected a positive definite covariance, got none at θ={theta.tolist()}. Report the data."
             raise FloatingPointError(msg)
         cross = amplitude * self._kernel.value(scaled_square_distances(square, theta[: self.d]))
-        means: Floats = mean + cross @ self._potrs(lower, self._z - mean, lower=1)[0]
-        white = self._trtrs(lower, cross.T, lower=1, overwrite_b=1)[0]
+        means: Floats = mean + cross @ self._lapack.dpotrs(lower, self._z - mean, lower=1)[0]
+        white = self._lapack.dtrtrs(lower, cross.T, lower=1, overwrite_b=1)[0]
         return means, amplitude - np.square(white, out=white).sum(axis=0)

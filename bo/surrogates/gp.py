@@ -37,7 +37,7 @@ class GaussianProcess:
         inference: Inference = "slice",
         samples: int = 10,
         burn_in: int = 100,
-        sweeps: int = 20,
+        sweeps: int = 10,
         restarts: int = 5,
         noiseless: bool = False,
     ) -> None:
@@ -50,7 +50,7 @@ class GaussianProcess:
             burn_in: sweeps of a new chain that are thrown away.
             sweeps: of the chain a fit. With fewer than `samples`, the window keeps some of the last fit's samples; with
                 more, it is thinned.
-            restarts: starts of a first search for the maximum, for `evidence`; later ones start at the last maximum.
+            restarts: starts of a first search for the maximum, for `evidence`; later ones go on from the last maximum.
             noiseless: fix the noise at 1e-6 of the targets' variance.
 
         Raises:
@@ -63,7 +63,7 @@ class GaussianProcess:
             msg = f"GaussianProcess: expected positive samples, sweeps and restarts and no negative burn_in, got {samples}, {sweeps}, {restarts} and {burn_in}. Leave them out for the defaults."
             raise UsageError(msg)
         self._kernel, self._inference, self._noiseless = KERNELS[kernel], inference, noiseless
-        self._burn_in, self._sweeps, self._restarts = burn_in, sweeps, restarts
+        self._samples, self._burn_in, self._sweeps, self._restarts = samples, burn_in, sweeps, restarts
         self._thin = max(1, sweeps // samples)
         self._states: deque[Floats] = deque(maxlen=1 if inference == "evidence" else samples)
         self._evidence: Evidence | None = None
@@ -116,16 +116,17 @@ class GaussianProcess:
     def _starts(self, prior: HyperPrior, rng: np.random.Generator) -> list[Floats]:
         """Choose where to start the search for the maximum."""
         if self._states:
-            return [self._states[-1]]
+            return [self._states[-1], prior.start()]
         return [prior.start(), *(prior.draw(rng) for _ in range(self._restarts - 1))]
 
     def _walk(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> None:
         """Move the chain on and keep its last states."""
-        theta, steps = (self._states[-1], self._sweeps) if self._states else (prior.start(), 0)
-        if not self._states:
+        if self._states:
+            theta, steps = self._states[-1], self._sweeps
+        else:
+            theta, steps = prior.start(), self._thin * self._samples
             for _ in range(self._burn_in):
                 theta = sweep(evidence, prior, theta, rng=rng)
-            steps = self._thin * (self._states.maxlen or 1)
         for step in range(1, steps + 1):
             theta = sweep(evidence, prior, theta, rng=rng)
             if step % self._thin == 0:

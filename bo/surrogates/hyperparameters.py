@@ -19,12 +19,12 @@ SMALLEST_NOISE = 1e-6
 WIDTH = 3.0
 """First bracket of the slice sampler, in logarithms: of 1 to 6, the one with fewest evaluations at 3 to 100 points."""
 REACH = 8.0
-"""The most probable hyperparameters are sought within so many standard deviations of the prior."""
+"""The prior is cut off so many standard deviations away, where exponentials are still far from overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class HyperPrior:
-    """Independent normal densities of θ = (log ℓ_1..ℓ_d, log θ0, log ν, m), cut off below.
+    """Independent normal densities of θ = (log ℓ_1..ℓ_d, log θ0, log ν, m) within bounds.
 
     ℓ ~ LogNormal(√2 + ½ log d, √3), at least 0.025; √θ0 ~ LogNormal(0, 1); ν ~ LogNormal(-4, 1), at least 1e-6, or fixed there
     (noiseless); m ~ N(0, 1). A log-normal density times its Jacobian is a normal density of the logarithm.
@@ -32,25 +32,31 @@ class HyperPrior:
     Attributes:
         location: `d + 3`.
         scale: `d + 3` standard deviations.
-        lower: `d + 3`, -inf where there is no bound.
-        noiseless: the noise stays at its lower bound.
+        lower: `d + 3` bounds.
+        upper: `d + 3` bounds; the noise of a noiseless process has two equal ones.
     """
 
     location: Floats
     scale: Floats
     lower: Floats
-    noiseless: bool = False
+    upper: Floats
 
     @classmethod
     def of(cls, d: int, *, noiseless: bool = False) -> Self:
         """Make the prior for d dimensions."""
         least = math.log(SMALLEST_NOISE)
-        return cls(
-            np.array([math.sqrt(2.0) + 0.5 * math.log(d)] * d + [0.0, least if noiseless else -4.0, 0.0]),
-            np.array([math.sqrt(3.0)] * d + [2.0, 1.0, 1.0]),
-            np.array([math.log(SMALLEST_LENGTHSCALE)] * d + [-np.inf, least, -np.inf]),
-            noiseless,
-        )
+        location = np.array([math.sqrt(2.0) + 0.5 * math.log(d)] * d + [0.0, least if noiseless else -4.0, 0.0])
+        scale = np.array([math.sqrt(3.0)] * d + [2.0, 1.0, 1.0])
+        bounds = np.array([math.log(SMALLEST_LENGTHSCALE)] * d + [-np.inf, least, -np.inf])
+        lower, upper = np.maximum(location - REACH * scale, bounds), location + REACH * scale
+        if noiseless:
+            upper[-2] = least
+        return cls(location, scale, lower, upper)
+
+    @property
+    def noiseless(self) -> bool:
+        """Tell whether the noise is fixed."""
+        return bool(self.lower[-2] == self.upper[-2])
 
     def start(self) -> Floats:
         """Make the θ that a search or a chain starts from: lengthscales and amplitude 1, the rest at its location."""
@@ -59,11 +65,9 @@ class HyperPrior:
         return theta
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw θ; what falls below a bound is set to it."""
-        theta = np.maximum(self.location + self.scale * rng.standard_normal(len(self.location)), self.lower)
-        if self.noiseless:
-            theta[-2] = self.lower[-2]
-        return theta
+        """Draw θ; what falls outside the bounds is set to them."""
+        theta = self.location + self.scale * rng.standard_normal(len(self.location))
+        return np.clip(theta, self.lower, self.upper)
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """Compute the log density within the bounds, up to a constant, and its gradient `d + 3`."""
@@ -84,6 +88,7 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
     location: list[float] = prior.location.tolist()
     scale: list[float] = prior.scale.tolist()
     lower: list[float] = prior.lower.tolist()
+    upper: list[float] = prior.upper.tolist()
     amplitude, noise, mean = math.exp(theta[-3]), math.exp(theta[-2]), float(theta[-1])
     likelihood = evidence.value(theta)
 
@@ -91,7 +96,7 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
 
         def along(offset: float, k: int = k, start: float = float(logs[k])) -> float:
             value = start + offset
-            if value < lower[k]:
+            if not lower[k] <= value <= upper[k]:
                 return -math.inf
             logs[k] = value
             fit = evidence.given_correlation(evidence.correlation(logs), amplitude, noise, mean)
@@ -111,12 +116,13 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
     (a, n, m), (da, dn, dm) = rest.tolist(), direction.tolist()
 
     def jointly(offset: float) -> float:
-        log_amplitude, log_noise, mean = a + offset * da, n + offset * dn, m + offset * dm
-        if log_noise < lower[-2]:
-            return -math.inf
-        deviations = zip((log_amplitude, log_noise, mean), location[d:], scale[d:], strict=True)
-        share = -0.5 * sum(((value - centre) / sd) ** 2 for value, centre, sd in deviations)
-        return evidence.given_correlation(correlation, math.exp(log_amplitude), math.exp(log_noise), mean) + share
+        values = (a + offset * da, n + offset * dn, m + offset * dm)
+        share = 0.0
+        for k, value in enumerate(values, start=d):
+            if not lower[k] <= value <= upper[k]:
+                return -math.inf
+            share -= 0.5 * ((value - location[k]) / scale[k]) ** 2
+        return evidence.given_correlation(correlation, math.exp(values[0]), math.exp(values[1]), values[2]) + share
 
     offset, _ = slice_step(jointly, jointly(0.0), rng=rng, width=WIDTH)
     theta[d:] = rest + offset * direction
@@ -130,22 +136,14 @@ def most_probable(evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats
     """
     from scipy.optimize import minimize
 
-    lower = np.maximum(prior.location - REACH * prior.scale, prior.lower)
-    upper = prior.location + REACH * prior.scale
-    if prior.noiseless:
-        lower[-2] = upper[-2] = prior.lower[-2]
-
     def loss(theta: Floats) -> tuple[float, Floats]:
         fit, slope = evidence.value_and_gradient(theta)
         share, pull = prior.value_and_gradient(theta)
         return -fit - share, -slope - pull
 
-    bounds = np.column_stack([lower, upper])
+    bounds = np.column_stack([prior.lower, prior.upper])
     found = [
-        minimize(
-            loss, np.clip(start, lower, upper), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100}
-        )
-        for start in starts
+        minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100}) for start in starts
     ]
     best: Floats = min(found, key=lambda result: float(result.fun)).x
     return best
