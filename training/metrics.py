@@ -14,7 +14,7 @@ from training.protocol import Fold
 
 Matrix = NDArray[np.float64]
 Metric = Callable[[Fold], Matrix]
-"""Gives `m x m` distances with a fold held out; of them the rows of its queries are used."""
+"""Gives `m x m` distances with a fold held out: row i as dataset i asks, which is a query or, to calibrate, one that answers."""
 RECALL_OF = 5
 
 
@@ -44,18 +44,27 @@ def feature_metric(features: ArrayLike) -> Metric:
     return metric
 
 
-def embedding_metric(embeddings: Sequence[ArrayLike], parts: NDArray[np.int64]) -> Metric:
-    """Make the Euclidean distance of embeddings by the model that never saw the fold's queries.
+def embedding_metric(embed: Callable[[frozenset[int]], ArrayLike], parts: NDArray[np.int64], *, nested: bool) -> Metric:
+    """Make the Euclidean distance of embeddings by models that never saw who asks.
 
     Args:
-        embeddings: by part, `m x p` of all datasets by the model trained without it.
+        embed: gives `m x p` embeddings of all datasets by the model trained without some parts.
         parts: `m` numbers of parts, see `training.protocol.deal`.
+        nested: row i, for i that answers, comes from a model that saw neither the fold's queries nor the part of i, so
+            that the history can be calibrated on itself; otherwise from one that saw i.
     """
-    matrices = [euclidean(vectors) for vectors in embeddings]
+    matrices: dict[frozenset[int], Matrix] = {}
+
+    def matrix(left_out: frozenset[int]) -> Matrix:
+        if left_out not in matrices:
+            matrices[left_out] = euclidean(embed(left_out))
+        return matrices[left_out]
 
     def metric(fold: Fold) -> Matrix:
-        (part,) = set(parts[fold.queries].tolist())
-        return matrices[part]
+        held_out = frozenset(parts[fold.queries].tolist())
+        if not nested:
+            return matrix(held_out)
+        return np.stack([matrix(held_out | {part})[row] for row, part in enumerate(parts.tolist())])
 
     return metric
 

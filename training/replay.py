@@ -4,10 +4,9 @@ A dataset's answers depend on the table, the seed and the rival's name alone: ne
 datasets are asked, nor on the number of workers.
 """
 
-import math
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,12 +102,16 @@ class Replay:
         curves: dict[str, Matrix] = {}
         evaluations: dict[str, float] = {}
         with threadpool_limits(1):
+            wanted = {rival.metric for rival in self.rivals.values() if rival.is_calibrated and rival.metric}
+            case = task.case.calibrated(sorted(wanted))
             for name, rival in self.rivals.items():
                 if rival.design is None:
                     curves[name] = random_curve(task.errors, self.horizon)[None]
                     evaluations[name] = expected_evaluations(task.errors, self.horizon, goal=GOAL)
                     continue
-                curves[name] = np.array([regret_curve(task.errors, rows) for rows in self._play(name, rival, task)])
+                curves[name] = np.array(
+                    [regret_curve(task.errors, rows) for rows in self._play(name, rival, replace(task, case=case))]
+                )
                 evaluations[name] = float(np.mean(np.sum(curves[name] > GOAL, axis=1) + 1))
         return Played(task.row, curves, evaluations)
 
@@ -182,38 +185,52 @@ def evaluate(
             msg = f"{name}: expected at least 1, got {value}. Leave it out for the default."
             raise UsageError(msg)
     every = folds(protocol, table.datasets, table.groups)
-    true = table.true_distances(normalised=True)
-    seen = {
-        name: query_distances(metric, every, name=name)
-        for name, metric in {**metrics, TRUE_NORMALISED: given_metric(true)}.items()
-    }
-    tasks = list(_tasks(table, every, seen, only))
+    asked = {**metrics, TRUE_NORMALISED: given_metric(table.true_distances(normalised=True))}
+    seen = {name: query_distances(metric, every, name=name) for name, metric in asked.items()}
+    calibrated = {rival.metric for rival in rivals.values() if rival.is_calibrated}
+    between = {name: metric for name, metric in asked.items() if name in calibrated}
+    tasks = _tasks(table, every, seen, between, only)
+    total = len(set(only)) or len(table.datasets)
     replay = Replay(rivals, min(horizon, table.errors.shape[1]), repeats, seed, surrogate)
     played = []
-    for done in _run(replay, tasks, workers):
+    for done in _run(replay, tasks, min(workers, total)):
         played.append(done)
         if progress is not None:
-            progress(len(played), len(tasks), table.datasets[done.row])
+            progress(len(played), total, table.datasets[done.row])
     ordered = tuple(sorted(played, key=lambda one: one.row))
     given = {name: seen[name] for name in metrics}
     return Outcome(table, protocol, replay.horizon, repeats, seed, rivals, ordered, given)
 
 
-def _tasks(table: ErrorTable, every: Sequence[Fold], seen: Mapping[str, Matrix], only: Sequence[str]) -> Iterator[Task]:
+def _tasks(
+    table: ErrorTable,
+    every: Sequence[Fold],
+    seen: Mapping[str, Matrix],
+    between: Mapping[str, Metric],
+    only: Sequence[str],
+) -> Iterator[Task]:
     """Give each dataset that is asked what it may know."""
     for fold in every:
-        for row in fold.queries.tolist():
-            if not only or table.datasets[row] in only:
-                distances = {name: matrix[row, fold.history] for name, matrix in seen.items()}
-                yield Task(row, Case(table.errors[fold.history], distances, table.unit), table.errors[row])
+        rows = [row for row in fold.queries.tolist() if not only or table.datasets[row] in only]
+        answering = np.ix_(fold.history, fold.history)
+        inner = {name: metric(fold)[answering] for name, metric in between.items()} if rows else {}
+        for row in rows:
+            case = Case(
+                table.errors[fold.history],
+                {name: matrix[row, fold.history] for name, matrix in seen.items()},
+                table.unit,
+                inner,
+                tuple(table.groups[other] for other in fold.history),
+            )
+            yield Task(row, case, table.errors[row])
 
 
-def _run(replay: Replay, tasks: Sequence[Task], workers: int) -> Iterator[Played]:
+def _run(replay: Replay, tasks: Iterator[Task], workers: int) -> Iterator[Played]:
     """Play here, or in processes of their own; in any order."""
-    if workers == 1 or len(tasks) == 1:
+    if workers == 1:
         yield from map(replay, tasks)
         return
-    for done in LocalExecutor(min(workers, len(tasks)), limit_s=math.inf).run(replay, tasks):
+    for done in LocalExecutor(workers).run(replay, tasks):
         if done.result is None:
             msg = f"evaluate: expected an answer for every dataset, got none for row {done.task.row}: {done.note}. Use --workers 1 to see why."
             raise AllTrialsFailedError(msg)

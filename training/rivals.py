@@ -4,8 +4,8 @@ A rival's designs are chosen from a `Case`, which holds nothing that the held-ou
 oracles' distances alone are made of its errors. Only a search, which pays for each error, then looks at them.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.baselines import BASELINES
+from bo.calibration import Calibration, calibrate
 from bo.designs import WITH_DISTANCES, initial_designs
 from bo.strategies import STRATEGIES
 from history_store.errors import UsageError
@@ -34,11 +35,24 @@ class Case:
         errors: `m x c` of those that answer, NaN = missing.
         distances: from the query to them, `m` each, by the metric's name.
         unit: `c x d` configurations in [0, 1], NaN = inactive; None = not told.
+        between: distances among them, `m x m` each, by the metric's name: row i as dataset i asks.
+        groups: `m` groups of siblings.
+        calibrations: how far each metric is to be trusted, where that was asked of the history.
     """
 
     errors: NDArray[np.float64]
     distances: Mapping[str, NDArray[np.float64]]
     unit: NDArray[np.float64] | None
+    between: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+    groups: tuple[str, ...] = ()
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
+
+    def calibrated(self, metrics: Collection[str]) -> "Case":
+        """Ask the history how far these metrics are to be trusted; with fewer than three groups it cannot tell."""
+        if len(set(self.groups)) < 3:
+            return self
+        found = {name: calibrate(self.errors, self.between[name], self.groups) for name in metrics}
+        return replace(self, calibrations=found)
 
 
 Design = Callable[[Case, int, np.random.Generator], Sequence[int]]
@@ -57,6 +71,7 @@ class Rival:
         acquisition: of the search.
         is_random: the design depends on the generator.
         metric: name of the distances that it asks for.
+        is_calibrated: it wants to know how far they are to be trusted.
     """
 
     about: str
@@ -66,6 +81,7 @@ class Rival:
     acquisition: str = "ei"
     is_random: bool = False
     metric: str | None = None
+    is_calibrated: bool = False
 
 
 def make_rivals(metrics: Sequence[str], ours_by: str | None, *, has_unit: bool) -> dict[str, Rival]:
@@ -171,7 +187,10 @@ def no_designs(case: Case, t: int, rng: np.random.Generator) -> list[int]:  # no
 
 def ask_strategy(case: Case, t: int, rng: np.random.Generator, *, strategy: str, metric: str | None) -> list[int]:  # noqa: ARG001
     """Ask a strategy for its first t rows."""
-    return initial_designs(case.errors, None if metric is None else case.distances[metric], t, strategy=strategy)
+    if metric is None:
+        return initial_designs(case.errors, None, t, strategy=strategy)
+    known = case.calibrations.get(metric)
+    return initial_designs(case.errors, case.distances[metric], t, strategy=strategy, calibration=known)
 
 
 def arbitrary_neighbours(case: Case, t: int, rng: np.random.Generator) -> list[int]:
@@ -206,7 +225,8 @@ def snap(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
 
 
 def _strategy(about: str, kind: Kind, strategy: str, metric: str | None = None) -> Rival:
-    return Rival(about, kind, partial(ask_strategy, strategy=strategy, metric=metric), metric=metric)
+    design = partial(ask_strategy, strategy=strategy, metric=metric)
+    return Rival(about, kind, design, metric=metric, is_calibrated=strategy not in PLAIN_STRATEGIES)
 
 
 def _spread(baseline: str) -> Rival:

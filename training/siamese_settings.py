@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -78,6 +79,20 @@ class SiameseSettings:
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON types, the spec nested."""
         return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "SiameseSettings":
+        """Build from what `to_dict` gave, as it lies in a model's header; fields of the run, such as the seed, are left out.
+
+        Raises:
+            UsageError: a field is missing or out of range.
+        """
+        names = [field.name for field in dataclasses.fields(cls) if field.name != "spec"]
+        lacking = [name for name in (*names, "spec") if name not in fields]
+        if lacking:
+            msg = f"training settings: expected {', '.join(lacking)}, got {', '.join(sorted(fields))}. Train the model with this version."
+            raise UsageError(msg)
+        return cls(ModelSpec(**fields["spec"]), **{name: fields[name] for name in names})
 
 
 def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSettings:

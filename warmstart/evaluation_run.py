@@ -1,20 +1,28 @@
 """From a history, or tables of errors, to the report of an evaluation."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError
+from metafeat.cache import cache_folder
 
 if TYPE_CHECKING:
+    from history_store.history import History
     from training.metrics import Metric
     from training.protocol import Protocol
     from training.rivals import Rival
+    from training.siamese_settings import SiameseSettings
     from training.table import ErrorTable
 
 Show = Callable[[int, int, str], None]
+LEARNED = "learned"
+METRICS = (LEARNED, "handcrafted", "random network")
+"""The distances between datasets of a history."""
+PAPER = {"ADF": "adf", "Bi-LSTM": "bilstm"}
+"""The two models of [Kim2017warmstart], by their label in its figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +38,11 @@ class Plan:
         workers: processes.
         surrogate: of the searches.
         paper_figure: play the runs of the paper's figures too.
+        model: its recipe is the one trained for every fold; None = `settings`.
+        settings: what `warmstart.training_run.choose_settings` takes.
+        folds: models, each trained without one part of the datasets.
+        models: folder where they are kept; None = one in the cache.
+        device: where they are trained.
     """
 
     protocol: "Protocol" = "leave-source-out"
@@ -42,6 +55,11 @@ class Plan:
     workers: int = 1
     surrogate: str = "gp"
     paper_figure: bool = False
+    model: Path | None = None
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"preset_name": "modern"})
+    folds: int = 6
+    models: Path | None = None
+    device: str = "cpu"
 
 
 def evaluate_table(path: Path, plan: Plan, *, progress: Show | None = None) -> dict[str, Any]:
@@ -63,6 +81,123 @@ def evaluate_table(path: Path, plan: Plan, *, progress: Show | None = None) -> d
     return _report(table, metrics, plan, ours_by, figure_metrics={name: name for name in metrics}, progress=progress)
 
 
+def evaluate_history(path: Path, plan: Plan, *, progress: Show | None = None) -> dict[str, Any]:
+    """Hold every source of a history out and train the models that never saw it.
+
+    Only what the chosen rivals need is computed: without those that ask for distances no image is looked at.
+
+    Raises:
+        UsageError: an unknown name, or numbers out of range.
+        ImagesMissingError: a history without images, where distances are wanted.
+        StorageError: a history, model or folder that cannot be used.
+    """
+    from history_store.history import History
+    from training.rivals import choose_rivals, make_rivals
+    from training.table import history_table
+
+    with History.open(path) as history:
+        table = history_table(history, path.name)
+        metrics = HistoryMetrics(history, table, plan, progress)
+        rivals = choose_rivals(make_rivals(list(METRICS), LEARNED, has_unit=True), plan.rivals)
+        wanted = [name for name in METRICS if any(rival.metric == name for rival in rivals.values())]
+        nested = any(rival.metric == LEARNED and rival.is_calibrated for rival in rivals.values())
+        found = {name: metrics.make(name, nested=nested) for name in wanted}
+        figure_metrics = {}
+        if plan.paper_figure:
+            found |= {label: metrics.learned(metrics.paper(kind), nested=False) for label, kind in PAPER.items()}
+            figure_metrics = {label: label for label in PAPER} | ({"the model": LEARNED} if plan.model else {})
+            if plan.model:
+                found.setdefault(LEARNED, metrics.make(LEARNED, nested=nested))
+        return _report(table, found, plan, LEARNED, figure_metrics=figure_metrics, progress=progress, known=METRICS)
+
+
+class HistoryMetrics:
+    """Makes the distances between a history's datasets, under one plan.
+
+    Args:
+        history: open.
+        table: made of it.
+        plan: protocol, folds, recipe, folder.
+        progress: of the trainings.
+
+    Raises:
+        UsageError: settings that do not exist.
+        ModelError: the recipe's model cannot be read.
+    """
+
+    def __init__(self, history: "History", table: "ErrorTable", plan: Plan, progress: Show | None) -> None:
+        from training.protocol import deal
+        from warmstart.training_run import choose_settings
+
+        self.history, self.table, self.plan, self.progress = history, table, plan, progress
+        self.parts = deal(plan.protocol, table.datasets, table.groups, plan.folds, seed=plan.seed)
+        self.settings = choose_settings(**plan.settings) if plan.model is None else recipe(plan.model, plan.settings)
+        self.folder = cache_folder() / "evaluate" / history.id if plan.models is None else plan.models
+
+    def make(self, name: str, *, nested: bool) -> "Metric":
+        """Make a metric by its name in `METRICS`."""
+        from training.fold_models import handcrafted_features, make_folder, random_embeddings
+        from training.metrics import euclidean, feature_metric, given_metric
+
+        make_folder(self.folder)
+        if name == LEARNED:
+            return self.learned(self.settings, nested=nested)
+        if name == "handcrafted":
+            return feature_metric(handcrafted_features(self.history, self.table.datasets, folder=self.folder))
+        fixed = random_embeddings(
+            self.history, self.table.datasets, self.settings, folder=self.folder, seed=self.plan.seed
+        )
+        return given_metric(euclidean(fixed))
+
+    def learned(self, settings: "SiameseSettings", *, nested: bool) -> "Metric":
+        """Train whatever models are not there yet, and make their metric."""
+        from training.fold_models import FoldModels
+        from training.metrics import embedding_metric
+        from warmstart.device import resolve_device
+
+        models = FoldModels(
+            self.history,
+            self.table.datasets,
+            self.parts,
+            settings,
+            folder=self.folder,
+            seed=self.plan.seed,
+            device=resolve_device(self.plan.device),
+            progress=self.progress,
+        )
+        parts = sorted(set(self.parts.tolist()))
+        nested = nested and len(parts) > 2
+        asked = [self.parts[row] for row, name in enumerate(self.table.datasets) if name in (self.plan.only or (name,))]
+        for part in sorted({int(part) for part in asked}):
+            for other in parts if nested else [part]:
+                models.embeddings(frozenset((part, other)))
+        return embedding_metric(models.embeddings, self.parts, nested=nested)
+
+    def paper(self, extractor: str) -> "SiameseSettings":
+        """Give the paper's recipe with one of its two set encoders, as long as the plan's steps."""
+        from warmstart.training_run import choose_settings
+
+        return choose_settings("paper", extractor=extractor, steps=self.plan.settings.get("steps"))
+
+
+def recipe(path: Path, settings: Mapping[str, Any]) -> "SiameseSettings":
+    """Read from a model how it was trained; a header that does not tell gives the preset with the model's architecture.
+
+    Args:
+        path: of the model.
+        settings: as `Plan.settings`; of them the number of steps counts, and the preset where the header tells nothing.
+    """
+    from training.siamese_settings import SiameseSettings
+    from warmstart.model_file import read_header
+    from warmstart.training_run import choose_settings
+
+    header = read_header(path)
+    told = header.fields.get("training")
+    found = choose_settings(settings.get("preset_name", "modern")) if not told else SiameseSettings.from_dict(told)
+    steps = settings.get("steps")
+    return replace(found, spec=header.spec, steps=found.steps if steps is None else steps)
+
+
 def _report(
     table: "ErrorTable",
     metrics: "Mapping[str, Metric]",
@@ -71,13 +206,14 @@ def _report(
     *,
     figure_metrics: Mapping[str, str],
     progress: Show | None,
+    known: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Play the rivals, and the runs of the figures where they are wanted, and summarise."""
     from training.replay import evaluate
     from training.report import make_figures, make_report
     from training.rivals import choose_rivals, make_paper_rivals, make_rivals, our_rival
 
-    rivals = choose_rivals(make_rivals(list(metrics), ours_by, has_unit=table.unit is not None), plan.rivals)
+    rivals = choose_rivals(make_rivals(known or list(metrics), ours_by, has_unit=table.unit is not None), plan.rivals)
     ours = plan.ours or our_rival(ours_by)
     if plan.ours is None and ours not in rivals:
         ours = next(iter(rivals))

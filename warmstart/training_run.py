@@ -4,9 +4,12 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from history_store.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from training.siamese_settings import SiameseSettings
 
 
 def train_model(
@@ -56,7 +59,6 @@ def train_model(
     from history_store.history import History
     from training.plan import parse_time
     from training.siamese import train_from_history
-    from training.siamese_settings import preset
     from warmstart.device import cpu_threads, resolve_device
     from warmstart.embedding import embed_history
     from warmstart.model_file import read_header
@@ -71,12 +73,9 @@ def train_model(
         )
         raise UsageError(msg)
     where = resolve_device(device)
-    settings = preset(preset_name, extractor=extractor)  # type: ignore[arg-type]  # checked by the function itself
-    chosen: dict[str, Any] = {"target": target, "backbone": backbone, "handcrafted": handcrafted or None}
-    spec = dataclasses.replace(settings.spec, **{name: value for name, value in chosen.items() if value is not None})
-    settings = dataclasses.replace(settings, spec=spec)
-    if steps is not None:
-        settings = dataclasses.replace(settings, steps=steps)
+    settings = choose_settings(
+        preset_name, extractor=extractor, target=target, backbone=backbone, handcrafted=handcrafted, steps=steps
+    )
     limit = None if budget is None else parse_time(budget)
     with History.open(history) as opened, cpu_threads(threads):
         trained = train_from_history(
@@ -120,6 +119,28 @@ def train_model(
         "held_out": list(header.fields.get("held_out", ())),
         "notes": notes,
     }
+
+
+def choose_settings(
+    preset_name: str,
+    *,
+    extractor: str | None = None,
+    target: str | None = None,
+    backbone: str | None = None,
+    handcrafted: bool = False,
+    steps: int | None = None,
+) -> "SiameseSettings":
+    """Give a preset with what a person wants otherwise; None and False change nothing.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    from training.siamese_settings import preset
+
+    settings = preset(preset_name, extractor=extractor)  # type: ignore[arg-type]  # checked by the function itself
+    chosen: dict[str, Any] = {"target": target, "backbone": backbone, "handcrafted": handcrafted or None}
+    spec = dataclasses.replace(settings.spec, **{name: value for name, value in chosen.items() if value is not None})
+    return dataclasses.replace(settings, spec=spec, steps=settings.steps if steps is None else steps)
 
 
 def _held_out(names: Sequence[str], groups: Sequence[str], chosen: Sequence[str]) -> list[str] | None:

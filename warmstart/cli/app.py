@@ -60,6 +60,7 @@ app.command("train", epilog=example("warmstart train --history mine.h5 --extract
 app.command(
     "evaluate",
     epilog=example(
+        "warmstart evaluate --history mine.h5 --model mine.safetensors --protocol leave-source-out --out report.json",
         "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank --format json",
     ),
 )(evaluate.evaluate)

@@ -5,8 +5,18 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.options import (
+    DeviceOption,
+    Format,
+    FormatOption,
+    HistoryOption,
+    QuietOption,
+    SeedOption,
+    ThreadsOption,
+    VerboseOption,
+)
 from warmstart.cli.shell import Shell, print_table, write
+from warmstart.cli.train import ExtractorName, Preset, TargetName
 
 
 class ProtocolName(StrEnum):
@@ -22,9 +32,29 @@ def evaluate(
         ProtocolName,
         typer.Option("--protocol", help="leave-source-out: no sibling answers or trains; in-source: the paper's."),
     ] = ProtocolName.LEAVE_SOURCE_OUT,
+    history: HistoryOption = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", help="Train every fold's model as this one was; the preset where left out."),
+    ] = None,
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", help="Replay this table of errors (.npz) in place of the history; may be repeated."),
+        typer.Option("--table", help="Replay this table of errors (.npz); may be repeated. Then no history is needed."),
+    ] = None,
+    preset: Annotated[Preset, typer.Option("--preset", help="Recipe of the models: modern or paper.")] = Preset.MODERN,
+    extractor: Annotated[
+        ExtractorName | None, typer.Option("--extractor", help="Set encoder; the preset's own when left out.")
+    ] = None,
+    target: Annotated[
+        TargetName | None, typer.Option("--target", help="Distance to imitate; the preset's own when left out.")
+    ] = None,
+    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Updates; the recipe's when left out.")] = None,
+    folds: Annotated[
+        int, typer.Option("--folds", min=2, help="Parts of the datasets; a model is trained without each.")
+    ] = 6,
+    models: Annotated[
+        str | None,
+        typer.Option("--models", help="Folder that keeps the models, so that a killed run goes on; else in the cache."),
     ] = None,
     rivals: Annotated[
         str | None, typer.Option("--rivals", help="Only these, separated by commas; all when left out.")
@@ -47,6 +77,8 @@ def evaluate(
     plots: Annotated[str | None, typer.Option("--plots", help="Draw the report into this folder.")] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = 1,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
@@ -57,7 +89,9 @@ def evaluate(
     from pathlib import Path
 
     from training.report import distance_rows, full_rows, summary_rows
-    from warmstart.evaluation_run import Plan, as_document, check_places, evaluate_table, keep
+    from warmstart.device import cpu_threads
+    from warmstart.evaluation_run import Plan, as_document, check_places, evaluate_history, evaluate_table, keep
+    from warmstart.locations import history_path, model_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     plan = Plan(
@@ -71,11 +105,23 @@ def evaluate(
         workers=workers,
         surrogate=surrogate,
         paper_figure=paper_figure,
+        model=None if model is None else model_path(model),
+        settings={
+            "preset_name": preset.value,
+            "extractor": None if extractor is None else extractor.value,
+            "target": None if target is None else target.value,
+            "steps": steps,
+        },
+        folds=folds,
+        models=None if models is None else Path(models),
+        device=device,
     )
     places = (None if out is None else Path(out), None if plots is None else Path(plots))
     check_places(*places)
-    with shell.progress("evaluating") as show:
+    with shell.progress("evaluating") as show, cpu_threads(threads):
         reports = [evaluate_table(Path(path), plan, progress=show) for path in table or ()]
+        if history is not None or not table:
+            reports.insert(0, evaluate_history(history_path(history), plan, progress=show))
     for note in keep(reports, *places):
         shell.note(note)
     if format is not Format.TABLE:

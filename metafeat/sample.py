@@ -1,0 +1,27 @@
+"""Which images of a dataset a meta-feature is made of."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.subsample import stratified_subsample
+
+SAMPLE = 400
+"""Images of the training part that a meta-feature is made of, at most."""
+
+
+def sample_rows(labels: NDArray[np.int64], rows: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
+    """Choose at most `SAMPLE` rows at random, every class in proportion.
+
+    Args:
+        labels: `n` of the whole collection.
+        rows: those to choose from.
+        seed: of the choice.
+
+    Returns: sorted rows; all where there are few.
+    """
+    if len(rows) <= SAMPLE:
+        return rows
+    chosen = rows[stratified_subsample(labels[rows], SAMPLE / len(rows), seed=seed)]
+    if len(chosen) > SAMPLE:  # more classes than places
+        chosen = np.sort(np.random.default_rng(seed).choice(chosen, SAMPLE, replace=False))
+    return chosen

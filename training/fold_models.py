@@ -1,0 +1,196 @@
+"""Models that never saw what they are asked about: one a part of the datasets left out, each kept on disk.
+
+A finished model lies in the folder with its embeddings, an unfinished one with its checkpoint, so that a run that was
+killed goes on. File names carry a digest of everything that decides the weights: another history, recipe, seed or
+dealing never meets them.
+"""
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import StorageError, UsageError
+from metafeat.files import replace_file
+from metafeat.handcrafted import handcrafted
+from metafeat.model import MetaFeatureModel
+from metafeat.sample import sample_rows
+from training.siamese import train_from_history
+from training.siamese_settings import SiameseSettings
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+Matrix = NDArray[np.float64]
+LeftOut = frozenset[int]
+"""Parts that a model was trained without."""
+
+
+class FoldModels:
+    """Trains the models of one dealing as they are asked for.
+
+    Args:
+        history: open, with images.
+        names: `m` datasets of the evaluation.
+        parts: `m` numbers of parts, see `training.protocol.deal`.
+        settings: the recipe, the same for all.
+        folder: where files lie; made where it is not there.
+        seed: of every training.
+        device: of torch.
+        progress: called with (step, steps, text) of the model in training.
+
+    Raises:
+        StorageError: the folder cannot be made.
+    """
+
+    def __init__(
+        self,
+        history: "History",
+        names: Sequence[str],
+        parts: NDArray[np.int64],
+        settings: SiameseSettings,
+        *,
+        folder: Path,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Callable[[int, int, str], None] | None = None,
+    ) -> None:
+        self.history, self.names, self.parts = history, list(names), parts
+        self.settings, self.seed, self.device, self.progress = settings, seed, device, progress
+        self.folder = folder
+        self._known: dict[LeftOut, Matrix] = {}
+        make_folder(folder)
+
+    def embeddings(self, left_out: LeftOut) -> Matrix:
+        """Give the embeddings of all datasets, `m x p`, by the model trained without some parts.
+
+        Raises:
+            ImagesMissingError: the history holds no images of a dataset.
+            UsageError: too few datasets are left to train on.
+        """
+        if left_out not in self._known:
+            without = "-".join(str(part) for part in sorted(left_out))
+            path = self.folder / f"{self.digest}-without-{without}.npz"
+            known = load_rows(path, self.names)
+            if known is None:
+                known = self._train(left_out, path)
+            self._known[left_out] = known
+        return self._known[left_out]
+
+    @property
+    def digest(self) -> str:
+        """Return 12 hex digits of what decides the weights."""
+        identity = [
+            self.history.id,
+            self.history.revision,
+            self.settings.to_dict(),
+            self.seed,
+            self.names,
+            self.parts.tolist(),
+        ]
+        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+
+    def _train(self, left_out: LeftOut, path: Path) -> Matrix:
+        """Train a model, or go on with it; keep it and its embeddings."""
+        seen = [name for name, part in zip(self.names, self.parts.tolist(), strict=True) if part not in left_out]
+        if len(seen) < 2:
+            msg = f"--folds: expected at least two datasets to train on with some left out, got {len(seen)} of {len(self.names)}. Use more folds, or a larger history."
+            raise UsageError(msg)
+        checkpoint, show = path.with_suffix(".checkpoint"), self.progress
+        text = f"model without part {' and '.join(str(part + 1) for part in sorted(left_out))}"
+        trained = train_from_history(
+            self.history,
+            self.settings,
+            seed=self.seed,
+            names=seen,
+            held_out=(),
+            checkpoint=checkpoint,
+            progress=None if show is None else lambda now: show(now.step, now.steps, text),
+            device=self.device,
+        )
+        trained.model.save(path.with_suffix(".safetensors"))
+        found = embed_datasets(self.history, self.names, trained.model)
+        save_rows(path, self.names, found)
+        checkpoint.unlink(missing_ok=True)
+        return found
+
+
+def random_embeddings(
+    history: "History", names: Sequence[str], settings: SiameseSettings, *, folder: Path, seed: int
+) -> Matrix:
+    """Give the embeddings of datasets by the recipe's network as it is before training, from the folder where they are known."""
+    spec = replace(settings.spec, image_size=history.stored_size, handcrafted=False)
+    identity = json.dumps([history.id, history.revision, spec.to_dict(), seed], sort_keys=True)
+    path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}-random.npz"
+    known = load_rows(path, names)
+    if known is None:
+        known = embed_datasets(history, names, MetaFeatureModel.random(spec, seed=seed))
+        save_rows(path, names, known)
+    return known
+
+
+def handcrafted_features(history: "History", names: Sequence[str], *, folder: Path) -> Matrix:
+    """Give the handcrafted meta-features of datasets' training images, from the folder where they are known."""
+    path = folder / f"{history.id[:12]}-{history.revision}-handcrafted.npz"
+    known = load_rows(path, names)
+    if known is None:
+        rows = []
+        for name in names:
+            stored = history.images(name)
+            train = stored.rows("train")
+            rows.append(
+                handcrafted(
+                    np.asarray(stored.array[train]), np.asarray(stored.labels)[train], rng=np.random.default_rng(0)
+                )
+            )
+        known = np.array(rows)
+        save_rows(path, names, known)
+    return known
+
+
+def embed_datasets(history: "History", names: Sequence[str], model: MetaFeatureModel) -> Matrix:
+    """Embed datasets from their stored training images, `m x p`, as a query is embedded with seed 0."""
+    rows = []
+    for name in names:
+        stored = history.images(name)
+        labels = np.asarray(stored.labels)
+        chosen = sample_rows(labels, stored.rows("train"), seed=0)
+        rows.append(model.embed(np.asarray(stored.array[chosen]), labels[chosen], rng=np.random.default_rng(0)))
+    return np.array(rows, dtype=np.float64)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder that models are kept in.
+
+    Raises:
+        StorageError: it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"{folder}: expected a folder for models, got: {error.strerror}. Choose another with --models."
+        raise StorageError(msg) from error
+
+
+def save_rows(path: Path, names: Sequence[str], rows: Matrix) -> None:
+    """Write one row a dataset, whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez(buffer, names=np.array(list(names)), rows=rows)
+    replace_file(path, buffer.getvalue())
+
+
+def load_rows(path: Path, names: Sequence[str]) -> Matrix | None:
+    """Read what `save_rows` wrote for the same datasets; None where it is not there or damaged."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            stored, rows = file["names"].tolist(), np.asarray(file["rows"], dtype=np.float64)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    return rows if stored == list(names) and rows.ndim == 2 and np.isfinite(rows).all() else None
