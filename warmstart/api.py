@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs
-from bo.strategies import STRATEGIES, Choice
+from bo.strategies import STRATEGIES, Choice, Query
+from bo.strategies.joint import expected_regrets
 from bo.typicality import judge_typicality, nearest_other_group
 from history_store.errors import UsageError
 from history_store.images import ImageSource
+from history_store.response import fill_failed
 from history_store.space import natural
 from warmstart.embedding import embed_source
+from warmstart.explanation import explain_answer
 from warmstart.locations import history_path, model_path
 from warmstart.query import open_query
 from warmstart.session import Memory, load_memory
@@ -125,6 +128,7 @@ def answer(
     threads: int | None = None,
     cache: bool = True,
     download: bool = False,
+    explain: bool = False,
 ) -> Answer:
     """Say all that the history knows about a dataset: neighbours, configurations, confidence.
 
@@ -135,8 +139,8 @@ def answer(
         k: how many configurations.
         history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
-        strategy: ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the evaluation,
-            and the portfolio where the dataset is far from everything.
+        strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
+            evaluation, and the portfolio where the dataset is far from everything.
         exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
             (``FILE.h5::name``) never answers for itself.
         skip_broken: go on without pictures that cannot be decoded, and name them in `notes`.
@@ -145,6 +149,7 @@ def answer(
         threads: CPU threads of the network; torch decides when left out.
         cache: keep and use meta-features in the cache folder.
         download: let torchvision fetch what is missing of ``torchvision:NAME``; nothing else touches the network.
+        explain: collect the reasons too.
 
     Raises:
         UsageError: arguments that do not fit together, k larger than the number of configurations.
@@ -164,12 +169,16 @@ def answer(
     place = _place(path, images, labels, asked, memory)
     is_far = not place.confidence.typical and place.confidence.distance_percentile is not None
     chosen = strategy or (WITHOUT_DISTANCES if is_far else WITH_DISTANCES)
-    choices = designs(memory.errors[place.rows], place.distances, k, strategy=chosen)
-    return place.answer(
-        [_design(memory, place.rows, choice, chosen) for choice in choices],
-        chosen,
-        _neighbours(memory, place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS),
-    )
+    # A run that failed counts as error 1; one that was never made is another matter.
+    errors = fill_failed(memory.errors, memory.failed)[place.rows]
+    choices = designs(errors, place.distances, k, strategy=chosen, calibration=memory.calibration)
+    listed = _neighbours(memory, place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
+    found = place.answer(_suggestions(memory, place, errors, choices, chosen), chosen, listed)
+    if not explain:
+        return found
+    names = [neighbour.name for neighbour in listed]
+    why = explain_answer(memory, place.rows, place.distances, errors=errors, choices=choices, listed=names)
+    return replace(found, explanation=why)
 
 
 def nearest(
@@ -335,17 +344,28 @@ def _best(errors: NDArray[np.float64]) -> float | None:
     return None if np.isnan(errors).all() else float(np.nanmin(errors))
 
 
-def _design(memory: Memory, rows: NDArray[np.int64], choice: Choice, strategy: str) -> InitialDesign:
-    """Turn a choice of rows into a configuration with its origin."""
-    config = dict(memory.configs[choice.row])
-    if choice.neighbour is None:
-        how = {"average-rank": "best average rank over all datasets"}.get(
-            strategy, "adds most over all datasets (portfolio)"
+def _suggestions(
+    memory: Memory, place: _Place, errors: NDArray[np.float64], choices: Sequence[Choice], strategy: str
+) -> list[InitialDesign]:
+    """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
+    promised: list[float | None] = [None] * len(choices)
+    if strategy == "joint" and memory.calibration is not None:
+        query = Query(errors, place.distances, len(choices), reach=memory.calibration.reach)
+        expected = expected_regrets(query, [choice.row for choice in choices])
+        promised = [float(regret) for regret in memory.calibration.promise(expected)]
+    found = []
+    for choice, regret in zip(choices, promised, strict=True):
+        config = dict(memory.configs[choice.row])
+        if choice.neighbour is None:
+            how = "best average rank over all datasets" if strategy == "average-rank" else "adds most over all datasets"
+            found.append(InitialDesign(config, natural(config), expected_regret=regret, why=how))
+            continue
+        name = memory.names[place.rows[choice.neighbour]]
+        how = f"reached error {choice.source_error:.3g} on {name}, at distance {choice.distance:.3g}"
+        found.append(
+            InitialDesign(config, natural(config), name, choice.distance, choice.source_error, regret, why=how)
         )
-        return InitialDesign(config, natural(config), why=how)
-    name = memory.names[rows[choice.neighbour]]
-    why = f"reached error {choice.source_error:.3g} on {name}, at distance {choice.distance:.3g}"
-    return InitialDesign(config, natural(config), name, choice.distance, choice.source_error, why=why)
+    return found
 
 
 def _check_number(name: str, value: int, least: int) -> None:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import ImagesMissingError, StorageError, UsageError
-from history_store.records import Config
+from bo.calibration import Calibration
+from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, StorageError, UsageError
+from history_store.records import Config, DatasetInfo
 from warmstart.model_file import ModelHeader, check_fits, read_header
 
 if TYPE_CHECKING:
+    from history_store.history import History
     from metafeat.index import DatasetIndex
 
 
@@ -27,11 +29,14 @@ class Memory:
         names: `m` datasets that have an embedding.
         groups: `m` sibling groups.
         errors: `m x c` float64, NaN = missing.
+        failed: `m x c`, runs that gave no error.
+        about: `m` records of the datasets.
         configs: `c` configurations.
         space_json: ConfigSpace JSON.
         vectors: `m x 256` float32 embeddings.
         between: `m x m` distances between them.
         index: over the vectors.
+        calibration: of the distances, where the history holds one for this model.
         notes: what to tell a person once.
     """
 
@@ -40,11 +45,14 @@ class Memory:
     names: tuple[str, ...]
     groups: tuple[str, ...]
     errors: NDArray[np.float64]
+    failed: NDArray[np.bool_]
+    about: tuple[DatasetInfo, ...]
     configs: tuple[Config, ...]
     space_json: str
     vectors: NDArray[np.float32]
     between: NDArray[np.float64]
     index: "DatasetIndex"
+    calibration: Calibration | None = None
     notes: tuple[str, ...] = ()
 
     def rows_without(self, groups: Collection[str], own: str | None) -> NDArray[np.int64]:
@@ -112,7 +120,9 @@ def _memory(
         lacking = [name for name in history.names if name not in known]
         order = np.argsort(np.array(history.names, dtype=object), kind="stable").tolist()
         names, groups = [history.names[i] for i in order], tuple(history.groups[i] for i in order)
-        errors, configs, space_json = history.errors[order], tuple(history.configs), history.space_json
+        errors, failed, configs = history.errors[order], history.failed[order], tuple(history.configs)
+        about, space_json = tuple(history.datasets[i] for i in order), history.space_json
+        calibration = read_calibration(history, header.hash)
         notes: tuple[str, ...] = ()
         if lacking:
             added = _embed_lacking(path, lacking, header, device=device, threads=threads)
@@ -123,7 +133,41 @@ def _memory(
     index.add(names, vectors)
     wide = vectors.astype(np.float64)
     between = np.stack([np.linalg.norm(wide - row, axis=1) for row in wide])
-    return Memory(path, header, tuple(names), groups, errors, configs, space_json, vectors, between, index, notes)
+    return Memory(
+        path,
+        header,
+        tuple(names),
+        groups,
+        errors,
+        failed,
+        about,
+        configs,
+        space_json,
+        vectors,
+        between,
+        index,
+        calibration,
+        notes,
+    )
+
+
+def calibration_key(model_hash: str) -> str:
+    """Name the result under which a history keeps the calibration of a model's distances."""
+    return f"calibration/{model_hash}"
+
+
+def read_calibration(history: "History", model_hash: str) -> Calibration | None:
+    """Read what `warmstart evaluate --calibrate` stored for a model; a grown history goes on with what it has.
+
+    Raises:
+        HistoryDamagedError: it is no calibration.
+    """
+    stored = history.get_result(calibration_key(model_hash))
+    try:
+        return None if stored is None else Calibration.from_dict(stored)
+    except DataError as error:
+        msg = f"{history.path}: {error}"
+        raise HistoryDamagedError(msg) from error
 
 
 def _embed_lacking(

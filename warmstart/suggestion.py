@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from history_store.records import Value
+
+if TYPE_CHECKING:
+    from warmstart.explanation import Explanation
 
 SCHEMA_VERSION = 1
 
@@ -19,7 +22,9 @@ class InitialDesign:
         source: the dataset on which it won; None where it comes from the portfolio or a Sobol sequence.
         distance: from the query to that dataset; None without a source.
         source_error: validation error in [0, 1] that it reached there; None without a source.
-        expected_regret: None until the history is calibrated.
+        expected_regret: normalised regret in [0, 1] (0 = the best known configuration, 1 = the worst) to expect of
+            the best among this suggestion and those before it; None where the history is not calibrated for the
+            strategy.
         why: one line for people.
     """
 
@@ -115,6 +120,7 @@ class Answer:
         seed: of the sampled images and the Sobol filling.
         space_json: ConfigSpace JSON of the history's space.
         notes: what a person should hear besides, e.g. pictures left out.
+        explanation: the reasons, where they were asked for.
     """
 
     dataset: DatasetSummary
@@ -127,10 +133,11 @@ class Answer:
     seed: int
     space_json: str = ""
     notes: tuple[str, ...] = ()
+    explanation: "Explanation | None" = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the document of ``warmstart suggest --format json``, native types only."""
-        return {
+        document = {
             "schema_version": SCHEMA_VERSION,
             "dataset": self.dataset.to_dict(),
             "neighbours": [neighbour.to_dict() for neighbour in self.neighbours],
@@ -141,3 +148,4 @@ class Answer:
             "model": self.model,
             "seed": self.seed,
         }
+        return document if self.explanation is None else {**document, "explanation": self.explanation.to_dict()}

@@ -78,7 +78,7 @@ def test_excluded_groups_do_not_answer(cli, photos):
     assert {neighbour["name"] for neighbour in document["neighbours"]} == {"stripes0", "stripes1"}
     assert document["confidence"]["typical"] is False
     assert document["confidence"]["distance_percentile"] is None
-    assert document["strategy"] == "nearest"
+    assert document["strategy"] == "joint"
 
 
 def test_far_from_everything_falls_back_to_the_portfolio_and_says_so(cli, tmp_path):
@@ -98,7 +98,7 @@ def test_far_from_everything_falls_back_to_the_portfolio_and_says_so(cli, tmp_pa
     assert asked["suggestions"][0]["from"] is not None
 
 
-@pytest.mark.parametrize("strategy", ["nearest", "portfolio", "average-rank"])
+@pytest.mark.parametrize("strategy", ["joint", "nearest", "portfolio", "average-rank"])
 def test_each_strategy_can_be_asked_for(cli, photos, strategy):
     document = cli("suggest", "--dataset", photos, "--strategy", strategy, "--format", "json").json()
     assert document["strategy"] == strategy
@@ -111,13 +111,65 @@ def test_the_table_says_the_same_and_explains(cli, photos):
     for part in (
         "40 images, 4 classes",
         "It resembles",
-        "Try these first (strategy nearest)",
+        "Try these first (strategy joint)",
         "learning_rate",
+        "Why these datasets",
+        "of the history's pairs",
         "1. reached error",
+        "number 1 of the portfolio",
+        "A portfolio that ignores your images would have said",
         "percentile",
     ):
         assert part in run.out
     assert "…" not in run.out
+
+
+def test_reasons_agree_with_the_history(cli, photos, tiny):
+    plain = cli("suggest", "--dataset", photos, "--format", "json").json()
+    document = cli("suggest", "--dataset", photos, "--explain", "--format", "json").json()
+    why = document.pop("explanation")
+    assert document == plain
+    with History.open(tiny.history) as history:
+        errors = dict(zip(history.names, history.errors, strict=True))
+        configs = list(history.configs)
+    assert [near["name"] for near in why["neighbours"]] == [near["name"] for near in plain["neighbours"]]
+    assert all(0 <= near["distance_percentile"] <= 100 for near in why["neighbours"])
+    for reason, suggestion in zip(why["suggestions"], plain["suggestions"], strict=True):
+        row = configs.index(suggestion["config"])
+        source = errors[suggestion["from"]]
+        assert reason["from"] == suggestion["from"]
+        assert reason["source_error"] == source[row]
+        assert reason["source_rank"] == 1 + (source < source[row]).sum()
+        nearest = [near["name"] for near in plain["neighbours"]][:3]
+        assert reason["ranks_on_nearest"][:3] == [1 + (errors[name] < errors[name][row]).sum() for name in nearest]
+        assert reason["portfolio_place"] in (None, 1, 2, 3)
+    from bo.designs import initial_designs
+
+    portfolio = initial_designs(np.stack([errors[name] for name in sorted(errors)]), k=3, strategy="portfolio")
+    assert why["portfolio"] == [dict(configs[row]) for row in portfolio]
+
+
+def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
+    from bo.calibration import Calibration
+    from warmstart.model_file import read_header
+    from warmstart.session import calibration_key
+
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    found = Calibration((0, 0, 1, 0, 0, 0), (1.0, 1.0), 3)
+    with History.open(copy, write=True) as history:
+        history.set_result(calibration_key(read_header(tiny.model).hash), found.to_dict())
+    ask = ("suggest", "--dataset", photos, "--history", copy, "-k", 4, "--format", "json")
+    regrets = [suggestion["expected_regret"] for suggestion in cli(*ask).json()["suggestions"]]
+    assert regrets == sorted(regrets, reverse=True)
+    assert all(0 <= regret <= 1 for regret in regrets)
+    other = cli(*ask, "--strategy", "nearest").json()["suggestions"]
+    assert [suggestion["expected_regret"] for suggestion in other] == [None] * 4
+    assert "regret left" in cli("suggest", "--dataset", photos, "--history", copy).out
+    with History.open(copy, write=True) as history:
+        history.set_result(calibration_key(read_header(tiny.model).hash), {"shares": []})
+    run = cli(*ask)
+    assert run.code == 4
+    assert "Calibrate the history again" in run.err
 
 
 @pytest.mark.parametrize("form", ["yaml", "csv", "optuna", "ray", "configspace"])

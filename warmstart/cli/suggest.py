@@ -32,14 +32,15 @@ def suggest(
     strategy: Annotated[
         str | None,
         typer.Option(
-            "--strategy", help="nearest, portfolio or average-rank; the one that wins the evaluation when left out."
+            "--strategy",
+            help="joint, nearest, portfolio or average-rank; the one that wins the evaluation when left out.",
         ),
     ] = None,
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say in the table why each configuration is there.")
+        bool, typer.Option("--explain", help="Say why: what the neighbours are, how the configurations did around.")
     ] = False,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
@@ -68,12 +69,13 @@ def suggest(
         threads=threads,
         cache=not no_cache,
         download=download,
+        explain=explain,
     )
     for note in found.notes:
         shell.note(note)
     shell.detail(f"history {found.history}\nmodel {found.model}")
     if format is SuggestFormat.TABLE:
-        print_answer(found, explain=explain)
+        print_answer(found)
     else:
         from warmstart import formats
 
@@ -138,8 +140,8 @@ def _head(found: Any) -> str:
     return f"{found.dataset.path}: {found.dataset.n_images} images, {found.dataset.n_classes} classes\n"
 
 
-def print_answer(found: Any, *, explain: bool) -> None:
-    """Write an answer for people: neighbours, configurations, confidence."""
+def print_answer(found: Any) -> None:
+    """Write an answer for people: neighbours, configurations, confidence, reasons where there are any."""
     print_table([neighbour.to_dict() for neighbour in found.neighbours], title=_head(found) + "\nIt resembles")
     rows: list[dict[str, Any]] = []
     for rank, design in enumerate(found.suggestions, start=1):
@@ -147,11 +149,43 @@ def print_answer(found: Any, *, explain: bool) -> None:
         for name, value in design.config.items():
             plain = name.removeprefix("log10_")
             shown[plain] = design.natural.get(plain, value)
-        rows.append({"": rank, **shown, "from": design.source, "error there": design.source_error})
+        row = {"": rank, **shown, "from": design.source, "error there": design.source_error}
+        rows.append(row if design.expected_regret is None else {**row, "regret left": design.expected_regret})
     write("")
     print_table(rows, title=f"Try these first (strategy {found.strategy})")
-    if explain:
-        write("")
-        for rank, design in enumerate(found.suggestions, start=1):
-            write(f"{rank}. {design.why}")
+    if found.explanation is not None:
+        _print_reasons(found)
     write(f"\n{found.confidence.note}")
+
+
+def _print_reasons(found: Any) -> None:
+    """Write why the neighbours are near and why the configurations are there."""
+    write("\nWhy these datasets")
+    for near in found.explanation.neighbours:
+        place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
+        write(f"  {near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else ""))
+    write("\nWhy these configurations")
+    for number, (design, why) in enumerate(zip(found.suggestions, found.explanation.suggestions, strict=True), start=1):
+        text = f"  {number}. {design.why}"
+        if why.source_rank is not None:
+            text += f", rank {why.source_rank} of {why.of}"
+        if why.near_ranks:
+            text += f"; ranks on the nearest {len(why.near_ranks)}: {', '.join(map(str, why.near_ranks))}"
+        place = (
+            "not in the portfolio" if why.portfolio_place is None else f"number {why.portfolio_place} of the portfolio"
+        )
+        write(f"{text}; {place}.")
+        if design.expected_regret is not None:
+            write(
+                f"     After it, the best so far is expected at {100 * design.expected_regret:.1f} % of the way from the "
+                "best to the worst known configuration."
+            )
+    write("\nA portfolio that ignores your images would have said")
+    for number, config in enumerate(found.explanation.portfolio, start=1):
+        write(
+            f"  {number}. "
+            + ", ".join(
+                f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
+                for name, value in config.items()
+            )
+        )
