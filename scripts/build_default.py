@@ -15,22 +15,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from quality import held_out_quality
 
-from history_store.history import History
+from bo.strategies import STRATEGIES
 from history_store.manifest import load_manifests
-from metafeat.model import MetaFeatureModel
-from metafeat.spec import space_digest
 from training.enrol import rebuild
-from training.evaluation import Fold
+from training.rivals import PLAIN_STRATEGIES
 from training.siamese import Progress, train_from_history
-from training.siamese_settings import SiameseSettings, preset
+from training.siamese_settings import preset
 from warmstart.embedding import embed_history
+from warmstart.evaluation_run import Plan, evaluate_history
 from warmstart.model_file import read_header
 
-TIMES = (1, 3, 5, 10)
+RIVALS = (
+    "random",
+    "portfolio",
+    "average-rank",
+    "nearest-learned",
+    "nearest-handcrafted",
+    "nearest-random-network",
+    "arbitrary",
+    *(name for name in STRATEGIES if name not in PLAIN_STRATEGIES),
+)
 
 
 def main() -> None:
@@ -54,7 +60,8 @@ def main() -> None:
         manifests = [manifest for manifest in load_manifests([options.manifests]) if manifest.name in names]
         shards = first_configs(options.shards, options.configs, Path(scratch) / "shards")
         with rebuild(shards, path, manifests, root=options.root) as history:
-            quality = measure(history, settings, options.folds, options.seed) if options.folds else None
+            chosen = {"preset_name": "modern", "steps": options.steps}
+            quality = measure(path, chosen, options.folds, options.seed, Path(scratch)) if options.folds else None
             trained = train_from_history(
                 history, settings, seed=options.seed, held_out=(), progress=report("the shipped model")
             )
@@ -79,34 +86,21 @@ def first_configs(shards: Path, n: int, out: Path) -> Path:
     return out
 
 
-def measure(history: History, settings: SiameseSettings, folds: int, seed: int) -> dict[str, Any]:
-    """Measure the embeddings of models that never saw the query's group, beside a fixed network with random weights."""
-    groups, names = history.groups, history.names
-    shuffled = np.random.default_rng(seed).permutation(sorted(set(groups))).tolist()
-    bucket = {group: place % folds for place, group in enumerate(shuffled)}
-    learned: dict[int, np.ndarray] = {}
-
-    def embed(fold: Fold) -> np.ndarray:
-        number = bucket[str(fold.group)]
-        if number not in learned:
-            known = [name for name, group in zip(names, groups, strict=True) if bucket[group] != number]
-            show = report(f"fold {number + 1} of {folds}")
-            trained = train_from_history(history, settings, seed=seed, names=known, held_out=(), progress=show)
-            learned[number] = embed_all(history, trained.model)
-        return learned[number]
-
-    fixed = embed_all(history, MetaFeatureModel.random(settings.spec, seed=seed))
-    found = held_out_quality(history, embed, baseline=lambda _: fixed, times=TIMES, seed=seed)
-    return {"protocol": f"leave-group-out, groups dealt into {folds} folds"} | found
+def measure(path: Path, settings: dict[str, Any], folds: int, seed: int, scratch: Path) -> dict[str, Any]:
+    """Evaluate models that never saw the query's group, as `warmstart evaluate` does, and keep the means and differences."""
+    plan = Plan(rivals=RIVALS, seed=seed, settings=settings, folds=folds, models=scratch / "models")
+    said = evaluate_history(path, plan, progress=show_steps)
+    return {
+        **{key: said[key] for key in ("protocol", "n_datasets", "n_groups", "n_configs", "ours", "distances")},
+        "folds": folds,
+        "regret": {name: rival["regret"] for name, rival in said["rivals"].items()},
+        "differences": said["differences"],
+    }
 
 
-def embed_all(history: History, model: MetaFeatureModel) -> np.ndarray:
-    """Embed every dataset with a model that is in memory, as a query is embedded."""
-    with tempfile.TemporaryDirectory() as scratch:
-        path = Path(scratch) / "model.safetensors"
-        model.save(path, {"history_id": history.id, "space_digest": space_digest(history.space_json)})
-        vectors = embed_history(history, history.names, read_header(path))
-    return np.stack([vectors[name] for name in history.names])
+def show_steps(done: int, total: int, text: str) -> None:
+    if done % 100 == 0 or done == total:
+        print(f"{text}: {done} of {total}", flush=True)
 
 
 def report(what: str) -> Callable[[Progress], None]:

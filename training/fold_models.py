@@ -189,7 +189,7 @@ def save_rows(path: Path, names: Sequence[str], rows: Matrix) -> None:
 def load_rows(path: Path, names: Sequence[str]) -> Matrix | None:
     """Read what `save_rows` wrote for the same datasets; None where it is not there or damaged."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             stored, rows = file["names"].tolist(), np.asarray(file["rows"], dtype=np.float64)
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
         return None

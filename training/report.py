@@ -1,6 +1,6 @@
 """What an evaluation says, in JSON types: means over datasets, intervals over groups, paired differences."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,9 +33,7 @@ def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | Non
     Raises:
         UsageError: a rival that was not played.
     """
-    if ours not in outcome.rivals:
-        msg = f"--ours: expected a rival that is played ({', '.join(outcome.rivals)}), got {ours!r}. Name one of those."
-        raise UsageError(msg)
+    check_ours(ours, outcome.rivals)
     table, rows = outcome.table, [one.row for one in outcome.played]
     units = held_together(outcome.protocol, table.datasets, table.groups)
     asked = [units[row] for row in rows]
@@ -81,6 +79,17 @@ def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | Non
         "hurt": _hurt(outcome, curves, ours),
     }
     return report | ({} if figures is None else {"figures": dict(figures)})
+
+
+def check_ours(ours: str, rivals: Collection[str]) -> None:
+    """Refuse a rival that is not among those played.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if ours not in rivals:
+        msg = f"--ours: expected a rival that is played ({', '.join(rivals)}), got {ours!r}. Name one of those."
+        raise UsageError(msg)
 
 
 def make_figures(outcome: Outcome) -> dict[str, Any]:

@@ -109,10 +109,13 @@ def read_table(path: Path) -> ErrorTable:
     if not path.is_file():
         msg = f"{path}: expected an npz file with a table of errors, got nothing there. Check --table."
         raise MissingPathError(msg)
+    if not zipfile.is_zipfile(path):
+        msg = f"{path}: expected an npz file with a table of errors, got a file that cannot be read as one. Write it with numpy.savez."
+        raise DataError(msg)
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {key: file[key] for key in file.files if key != "info"}
-    except (OSError, ValueError, AttributeError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         msg = f"{path}: expected an npz file with a table of errors, got a file that cannot be read as one ({error}). Write it with numpy.savez."
         raise DataError(msg) from error
     lacking = [name for name in ("errors", "dataset_names") if name not in arrays]

@@ -210,13 +210,14 @@ def _report(
 ) -> dict[str, Any]:
     """Play the rivals, and the runs of the figures where they are wanted, and summarise."""
     from training.replay import evaluate
-    from training.report import make_figures, make_report
+    from training.report import check_ours, make_figures, make_report
     from training.rivals import choose_rivals, make_paper_rivals, make_rivals, our_rival
 
     rivals = choose_rivals(make_rivals(known or list(metrics), ours_by, has_unit=table.unit is not None), plan.rivals)
     ours = plan.ours or our_rival(ours_by)
     if plan.ours is None and ours not in rivals:
         ours = next(iter(rivals))
+    check_ours(ours, rivals)
 
     def play(some: "Mapping[str, Rival]", note: str) -> Any:
         show = None if progress is None else (lambda done, total, text: progress(done, total, f"{note}{text}"))

@@ -5,48 +5,41 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bo.regret import random_curve
-from history_store.response import min_max_normalised, target_distance
-from training.evaluation import held_out_distances, regret_curves
+from training.metrics import feature_metric
+from training.replay import evaluate
+from training.report import make_report
+from training.rivals import choose_rivals, make_rivals
+from training.table import read_table
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
-TIMES = np.array([1, 3, 5, 10, 20])
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(300),
     pytest.mark.skipif(not (TABLES / "svm_tst.npz").exists(), reason="the public tables are not beside this checkout"),
 ]
 
 
 @pytest.fixture(scope="module")
-def table():
-    with np.load(TABLES / "svm_tst.npz", allow_pickle=False) as file:
-        return {key: file[key] for key in ("errors", "groups", "meta_features")}
+def regret():
+    table = read_table(TABLES / "svm_tst.npz")
+    metrics = {"handcrafted": feature_metric(table.meta_features)}
+    names = ("random", "portfolio", "average-rank", "nearest-handcrafted", "oracle-nearest")
+    rivals = choose_rivals(make_rivals(list(metrics), "handcrafted", has_unit=True), names)
+    outcome = evaluate(table, rivals, protocol="leave-source-out", metrics=metrics)
+    report = make_report(outcome, ours="portfolio")
+    return {name: [found["mean"] for found in rival["regret"].values()] for name, rival in report["rivals"].items()}
 
 
-def means(table, strategy, distances=None) -> np.ndarray:
-    groups = table["groups"].tolist()
-    return regret_curves(table["errors"], groups, 20, strategy=strategy, distances=distances).mean(axis=0)[TIMES - 1]
-
-
-def test_portfolio_average_rank_and_random(table):
-    np.testing.assert_allclose(means(table, "portfolio"), [0.173, 0.098, 0.078, 0.054, 0.044], atol=0.001)
-    np.testing.assert_allclose(means(table, "average-rank"), [0.205, 0.131, 0.091, 0.074, 0.057], atol=0.001)
-    random = np.mean([random_curve(row, 20) for row in table["errors"]], axis=0)[TIMES - 1]
-    np.testing.assert_allclose(random, [0.544, 0.286, 0.194, 0.110, 0.064], atol=0.001)
-
-
-def test_nearest_by_handcrafted_features(table):
-    features = table["meta_features"].astype(float)
-
-    def z_scored(fold):
-        history = features[fold.history]
-        return (features - history.mean(axis=0)) / np.where(history.std(axis=0) > 0, history.std(axis=0), np.inf)
-
-    distances = held_out_distances(z_scored, table["groups"].tolist())
-    np.testing.assert_allclose(means(table, "nearest", distances), [0.299, 0.108, 0.084, 0.061, 0.034], atol=0.001)
-
-
-def test_nearest_by_true_distances_of_normalised_errors(table):
-    oracle = target_distance(min_max_normalised(table["errors"].astype(float)))
-    np.testing.assert_allclose(means(table, "nearest", oracle), [0.155, 0.067, 0.053, 0.045, 0.027], atol=0.001)
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("portfolio", [0.173, 0.098, 0.078, 0.054, 0.044]),
+        ("average-rank", [0.205, 0.131, 0.091, 0.074, 0.057]),
+        ("random", [0.544, 0.286, 0.194, 0.110, 0.064]),
+        ("nearest-handcrafted", [0.299, 0.108, 0.084, 0.061, 0.034]),
+        ("oracle-nearest", [0.155, 0.067, 0.053, 0.045, 0.027]),
+    ],
+)
+def test_mean_regret_after_1_3_5_10_20_evaluations(regret, name, expected):
+    np.testing.assert_allclose(regret[name], expected, atol=0.001)

@@ -135,6 +135,9 @@ def evaluate(
             print_table(
                 distance_rows(report), title="Distances against the true ones, of errors as they are and normalised"
             )
-        worse = [f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in report["hurt"]]
-        write(f"\n'{report['ours']}' is worse than the portfolio on: {', '.join(worse) or 'no dataset'}")
+        if "portfolio" in report["rivals"] and report["ours"] != "portfolio":
+            worse = [
+                f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in report["hurt"]
+            ]
+            write(f"\n'{report['ours']}' is worse than the portfolio on: {', '.join(worse) or 'no dataset'}")
         write("* a difference beyond two standard errors; below 0, ours is better")

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bo.regret import Interval, paired_interval, random_curve, regret_curve
+from bo.regret import (
+    Interval,
+    clustered_interval,
+    expected_evaluations,
+    paired_interval,
+    random_curve,
+    regret_curve,
+)
 from history_store.errors import DataError, UsageError
 
 NAN = np.nan
@@ -135,3 +142,62 @@ class TestPairedInterval:
                 paired_interval([0.1, 0.2], [0.1, 0.2], **options)
         with pytest.raises(DataError, match="at least one pair"):
             paired_interval([NAN], [0.1])
+
+
+class TestExpectedEvaluations:
+    def test_is_the_mean_over_all_orders(self):
+        errors = [0.0, 0.04, 0.5, 1.0, 0.9]
+        regrets = np.array(errors)
+        for t in (1, 2, 3, 5):
+            firsts = [
+                next((s for s, row in enumerate(order[:t], 1) if regrets[row] <= 0.05), t + 1)
+                for order in itertools.permutations(range(5))
+            ]
+            assert expected_evaluations(errors, t, goal=0.05) == pytest.approx(np.mean(firsts))
+
+    def test_a_constant_dataset_is_reached_at_once(self):
+        assert expected_evaluations([0.3, 0.3, np.nan], 2, goal=0.05) == 1.0
+
+    def test_more_draws_than_configurations_are_refused(self):
+        with pytest.raises(UsageError, match=r"draws in 1\.\.3, got t=4"):
+            expected_evaluations([0.1, 0.2, 0.3], 4, goal=0.05)
+
+
+class TestClusteredInterval:
+    def test_without_siblings_is_the_plain_interval(self):
+        values = np.random.default_rng(0).normal(size=12)
+        found, plain = clustered_interval(values, groups=range(12)), paired_interval(values, np.zeros(12))
+        for name in ("mean", "low", "high", "standard_error", "n"):
+            assert getattr(found, name) == pytest.approx(getattr(plain, name))
+
+    def test_copies_of_a_dataset_are_no_further_evidence(self):
+        values = np.random.default_rng(0).normal(size=12)
+        twice = clustered_interval(np.tile(values, 2), groups=[*range(12), *range(12)])
+        once = clustered_interval(values, groups=range(12))
+        assert (twice.low, twice.high) == pytest.approx((once.low, once.high))
+
+    def test_every_dataset_weighs_alike_in_the_mean(self):
+        assert clustered_interval([0.0, 0.0, 3.0], groups=["a", "a", "b"]).mean == 1.0
+        assert paired_interval([0.0, 0.0, 3.0], [0.0] * 3, groups=["a", "a", "b"]).mean == 1.5
+
+    def test_what_is_not_defined_is_left_out(self):
+        found = clustered_interval([1.0, np.nan, 3.0], groups=["a", "b", "c"])
+        assert (found.mean, found.n) == (2.0, 2)
+        assert np.isnan(clustered_interval([np.nan], groups=["a"]).mean)
+        alone = clustered_interval([1.0, 2.0], groups=["a", "a"])
+        assert alone.mean == 1.5
+        assert np.isnan(alone.standard_error)
+
+    def test_covers_the_truth_about_as_often_as_it_says(self):
+        rng = np.random.default_rng(0)
+        groups = [group for group in range(15) for _ in range(1 + group % 4)]
+        hits = 0
+        for _ in range(400):
+            values = rng.normal(size=15)[groups] + 0.3 * rng.normal(size=len(groups))
+            found = clustered_interval(values, groups=groups)
+            hits += found.low <= 0 <= found.high
+        assert 0.88 <= hits / 400 <= 0.985
+
+    def test_lengths_must_fit(self):
+        with pytest.raises(UsageError, match=r"one value a dataset \(2\), got shape \(3,\)"):
+            clustered_interval([1.0, 2.0, 3.0], groups=["a", "b"])

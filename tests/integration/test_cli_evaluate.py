@@ -1,0 +1,152 @@
+"""`evaluate` end to end: on the tiny history, on tables, in every format."""
+
+import csv
+import io
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from history_store.history import History
+
+pytestmark = pytest.mark.timeout(120)
+
+STATIC = "random,portfolio,nearest-learned,nearest-handcrafted,nearest-random-network,joint,oracle-nearest"
+
+
+@pytest.fixture
+def table(tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "made.npz",
+        errors=rng.random((6, 12)),
+        dataset_names=np.array([f"d{i}" for i in range(6)]),
+        groups=np.array(list("aabcde")),
+        X=rng.random((12, 2)),
+        meta_features=rng.random((6, 3)),
+    )
+    return tmp_path / "made.npz"
+
+
+def numbers(report):
+    return {name: rival["per_dataset"] for name, rival in report["rivals"].items()}
+
+
+def test_a_history_is_evaluated_and_a_second_run_uses_its_models(cli, tiny, tmp_path):
+    call = ["evaluate", "--history", tiny.history, "--models", tmp_path / "models", "--folds", 3, "--steps", 2]
+    call += ["--rivals", STATIC, "--format", "json"]
+    run = cli(*call, "--out", tmp_path / "report.json")
+    assert run.code == 0, run.err
+    report = run.json()
+    assert json.loads((tmp_path / "report.json").read_text()) == report
+    assert (report["protocol"], report["n_datasets"], report["n_groups"], report["n_configs"]) == ("leave-source-out", 6, 3, 8)  # fmt: skip
+    assert report["horizon"] == 8  # no more than there are configurations
+    assert set(report["rivals"]) == set(STATIC.split(","))
+    assert set(report["distances"]) == {"learned", "handcrafted", "random network"}
+    assert report["ours"] == "joint"
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "models").iterdir()}
+    assert sum(name.endswith(".safetensors") for name in kept) == 6  # three, and three without two parts
+    again = cli(*call).json()
+    assert again == report
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "models").iterdir()} == kept
+
+
+def test_in_source_lets_siblings_answer(cli, tiny, tmp_path):
+    call = ["evaluate", "--history", tiny.history, "--rivals", "random,portfolio", "--format", "json"]
+    out, inside = (cli(*call, "--protocol", name).json() for name in ("leave-source-out", "in-source"))
+    assert inside["protocol"] == "in-source"
+    assert numbers(out)["random"] == numbers(inside)["random"]
+    assert numbers(out)["portfolio"] != numbers(inside)["portfolio"]
+
+
+def test_without_distances_no_images_are_needed(cli, tiny, tmp_path):
+    with History.open(tiny.history) as history:
+        history.compact(drop_images=True, path=tmp_path / "bare.h5")
+    assert cli("evaluate", "--history", tmp_path / "bare.h5", "--rivals", "random,portfolio").code == 0
+    run = cli("evaluate", "--history", tmp_path / "bare.h5", "--models", tmp_path, "--rivals", "nearest-learned")
+    assert run.code == 3
+    assert "expected images of" in run.err
+
+
+def test_the_recipe_of_a_model_is_trained_anew(cli, tiny, tmp_path):
+    copy, own = shutil.copy(tiny.history, tmp_path / "copy.h5"), tmp_path / "own.safetensors"
+    assert cli("train", "--history", copy, "--out", own, "--steps", 2, "--extractor", "adf-mix").code == 0
+    call = ["evaluate", "--history", copy, "--folds", 2, "--rivals", "nearest-learned", "--format", "json"]
+    by_model = cli(*call, "--model", own, "--models", tmp_path / "a")
+    assert by_model.code == 0, by_model.err
+    by_options = cli(*call, "--extractor", "adf-mix", "--steps", 2, "--models", tmp_path / "b").json()
+    assert by_model.json()["rivals"] == by_options["rivals"]
+    assert by_model.json()["rivals"] != cli(*call, "--steps", 2, "--models", tmp_path / "c").json()["rivals"]
+
+
+def test_a_table_is_replayed_for_people_and_programs(cli, table, tmp_path):
+    call = ["evaluate", "--table", table, "--horizon", 5, "--repeats", 1, "--surrogate", "gp-map"]
+    shown = cli(*call)
+    assert shown.code == 0, shown.err
+    assert "made, leave-source-out: 6 datasets in 5 groups, 12 configurations" in shown.out
+    assert "cold-gp" in shown.out
+    assert "is worse than the portfolio on" in shown.out
+    rows = list(csv.DictReader(io.StringIO(cli(*call, "--format", "csv", "--rivals", "random,portfolio").out)))
+    assert [row["rival"] for row in rows] == ["random", "portfolio"]
+    assert 0 <= float(rows[0]["regret@3 mean"]) <= 1
+    two = cli("evaluate", "--table", table, "--table", table, "--rivals", "random", "--format", "json").json()
+    assert two["schema_version"] == 1
+    assert [one["table"] for one in two["reports"]] == ["made", "made"]
+    only = cli(*call, "--only", "d3", "--rivals", "portfolio,arbitrary", "--format", "json").json()
+    assert only["datasets"] == ["d3"]
+
+
+def test_workers_change_nothing(cli, table):
+    call = ["evaluate", "--table", table, "--horizon", 4, "--repeats", 1, "--surrogate", "gp-map", "--format", "json"]
+    call += ["--rivals", "latin,cold-gp,joint"]
+    assert cli(*call).json() == cli(*call, "--workers", 2).json()
+
+
+def test_the_papers_figures_and_the_plots(cli, tiny, table, tmp_path):
+    (tmp_path / "plots").mkdir()
+    call = ["evaluate", "--horizon", 5, "--repeats", 2, "--surrogate", "gp-map", "--paper-figure", "--format", "json"]
+    call += ["--rivals", "random,portfolio"]
+    run = cli(*call, "--table", table, "--plots", tmp_path / "plots")
+    assert run.code == 0, run.err
+    figure = run.json()["figures"]["paper"]
+    assert set(figure) == {"ei", "lcb"}
+    assert set(figure["ei"]) == {"uniform", "latin", "halton", "nearest 3 by handcrafted"}
+    assert set(figure["ei"]["latin"]) == {f"d{i}" for i in range(6)}
+    assert len(figure["ei"]["latin"]["d0"]["mean"]) == 5
+    assert len(list((tmp_path / "plots").glob("regret*.png"))) == 4
+    call += [
+        "--history",
+        tiny.history,
+        "--folds",
+        2,
+        "--steps",
+        1,
+        "--models",
+        tmp_path / "models",
+        "--only",
+        "stripes0",
+    ]
+    figure = cli(*call).json()["figures"]["paper"]
+    assert set(figure["lcb"]) == {"uniform", "latin", "halton", "nearest 3 by ADF", "nearest 3 by Bi-LSTM"}
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "match"),
+    [
+        (["--rivals", "magic"], 2, "--rivals: expected names among"),
+        (["--ours", "magic"], 2, "--ours: expected a rival that is played"),
+        (["--only", "nobody"], 2, "--only: expected datasets"),
+        (["--protocol", "none"], 2, "'--protocol'"),
+        (["--folds", 1], 2, "'--folds'"),
+        (["--surrogate", "magic", "--rivals", "cold-gp"], 2, "expected a surrogate among"),
+        (["--out", "no/such/report.json"], 2, "--out: expected a place in a folder that exists"),
+        (["--plots", "no/such"], 2, "--plots: expected a place in a folder that exists"),
+        (["--table", "none.npz"], 2, "expected an npz file with a table of errors, got nothing there"),
+        (["--table", __file__], 3, "got a file that cannot be read as one"),
+    ],
+)
+def test_wrong_calls_are_told(cli, table, more, code, match):
+    run = cli("evaluate", "--table", table, "--rivals", "random", *more, "--format", "json")
+    assert run.code == code
+    assert match in json.loads(run.err)["error"]["message"]
