@@ -4,6 +4,9 @@ import csv
 import io
 import json
 import shutil
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -150,3 +153,25 @@ def test_wrong_calls_are_told(cli, table, more, code, match):
     run = cli("evaluate", "--table", table, "--rivals", "random", *more, "--format", "json")
     assert run.code == code
     assert match in json.loads(run.err)["error"]["message"]
+
+
+def test_a_killed_run_goes_on_with_its_models(cli, tiny, tmp_path):
+    folder = tmp_path / "models"
+    call = ["evaluate", "--history", tiny.history, "--folds", 3, "--steps", 8, "--rivals", "nearest-learned"]
+    call = [str(word) for word in [*call, "--format", "json", "--models"]]
+    victim = subprocess.Popen([sys.executable, "-m", "warmstart", *call, folder], stdout=subprocess.DEVNULL)
+    try:
+        while not list(folder.glob("*.npz")):
+            assert victim.poll() is None
+            time.sleep(0.02)
+    finally:
+        victim.kill()
+        victim.wait()
+    kept = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.npz")}
+    assert len(kept) < 3
+    found = cli(*call, folder)
+    assert found.code == 0, found.err
+    after = {path.name: path.stat().st_mtime_ns for path in folder.glob("*.npz")}
+    assert len(after) == 3
+    assert kept.items() <= after.items()
+    assert found.json() == cli(*call, tmp_path / "straight").json()
