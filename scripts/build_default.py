@@ -26,6 +26,7 @@ from training.siamese_settings import preset
 from warmstart.embedding import embed_history
 from warmstart.evaluation_run import Plan, evaluate_history
 from warmstart.model_file import read_header
+from warmstart.session import calibration_key
 
 RIVALS = (
     "random",
@@ -70,6 +71,8 @@ def main() -> None:
             trained.model.save(model_path, {**trained.model.header, "quality": quality})
             model = read_header(model_path)
             history.set_embeddings(model.hash, embed_history(history, history.names, model))
+            if quality is not None:
+                history.set_result(calibration_key(model.hash), quality["calibration"])
             history.compact(drop_images=True, path=options.out / "history.h5")
     (options.out / "quality.json").write_text(json.dumps(quality, indent=1) + "\n")
     print(json.dumps(quality, indent=1))
@@ -91,7 +94,19 @@ def measure(path: Path, settings: dict[str, Any], folds: int, seed: int, scratch
     plan = Plan(rivals=RIVALS, seed=seed, settings=settings, folds=folds, models=scratch / "models")
     said = evaluate_history(path, plan, progress=show_steps)
     return {
-        **{key: said[key] for key in ("protocol", "n_datasets", "n_groups", "n_configs", "ours", "distances")},
+        **{
+            key: said[key]
+            for key in (
+                "protocol",
+                "n_datasets",
+                "n_groups",
+                "n_configs",
+                "ours",
+                "distances",
+                "promises",
+                "calibration",
+            )
+        },
         "folds": folds,
         "regret": {name: rival["regret"] for name, rival in said["rivals"].items()},
         "differences": said["differences"],

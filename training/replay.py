@@ -6,7 +6,7 @@ datasets are asked, nor on the number of workers.
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,11 +49,13 @@ class Played:
         row: of the dataset in the table.
         curves: by rival, `repeats x horizon` normalised regret; of `random` its expectation.
         evaluations: by rival, mean number of evaluations to regret ≤ 0.05; horizon + 1 where it is not reached.
+        promised: by rival that promises something, `horizon` regrets expected before any was seen.
     """
 
     row: int
     curves: Mapping[str, Matrix]
     evaluations: Mapping[str, float]
+    promised: Mapping[str, Matrix] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Replay:
 
         curves: dict[str, Matrix] = {}
         evaluations: dict[str, float] = {}
+        promised: dict[str, Matrix] = {}
         with threadpool_limits(1):
             wanted = {rival.metric for rival in self.rivals.values() if rival.is_calibrated and rival.metric}
             case = task.case.calibrated(sorted(wanted))
@@ -109,11 +112,12 @@ class Replay:
                     curves[name] = random_curve(task.errors, self.horizon)[None]
                     evaluations[name] = expected_evaluations(task.errors, self.horizon, goal=GOAL)
                     continue
-                curves[name] = np.array(
-                    [regret_curve(task.errors, rows) for rows in self._play(name, rival, replace(task, case=case))]
-                )
+                played = list(self._play(name, rival, replace(task, case=case)))
+                curves[name] = np.array([regret_curve(task.errors, rows) for rows in played])
+                if rival.search_after is None and rival.is_calibrated and (rival.metric or "") in case.calibrations:
+                    promised[name] = case.promise(rival.metric or "", played[0])
                 evaluations[name] = float(np.mean(np.sum(curves[name] > GOAL, axis=1) + 1))
-        return Played(task.row, curves, evaluations)
+        return Played(task.row, curves, evaluations, promised)
 
     def _play(self, name: str, rival: Rival, task: Task) -> Iterator[Sequence[int]]:
         """Give the rows of each repeat, in order of evaluation."""
@@ -188,8 +192,9 @@ def evaluate(
     asked = {**metrics, TRUE_NORMALISED: given_metric(table.true_distances(normalised=True))}
     seen = {name: query_distances(metric, every, name=name) for name, metric in asked.items()}
     calibrated = {rival.metric for rival in rivals.values() if rival.is_calibrated}
+    known = table.known_errors()
     between = {name: metric for name, metric in asked.items() if name in calibrated}
-    tasks = _tasks(table, every, seen, between, only)
+    tasks = _tasks(table, known, every, seen, between, only)
     total = len(set(only)) or len(table.datasets)
     replay = Replay(rivals, min(horizon, table.errors.shape[1]), repeats, seed, surrogate)
     played = []
@@ -204,6 +209,7 @@ def evaluate(
 
 def _tasks(
     table: ErrorTable,
+    known: Matrix,
     every: Sequence[Fold],
     seen: Mapping[str, Matrix],
     between: Mapping[str, Metric],
@@ -216,7 +222,7 @@ def _tasks(
         inner = {name: metric(fold)[answering] for name, metric in between.items()} if rows else {}
         for row in rows:
             case = Case(
-                table.errors[fold.history],
+                known[fold.history],
                 {name: matrix[row, fold.history] for name, matrix in seen.items()},
                 table.unit,
                 inner,

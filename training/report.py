@@ -75,10 +75,29 @@ def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | Non
             for name in outcome.rivals
             if name != ours
         ],
+        "promises": _promises(outcome, curves, asked),
         "distances": _distances(outcome, rows, asked),
         "hurt": _hurt(outcome, curves, ours),
     }
     return report | ({} if figures is None else {"figures": dict(figures)})
+
+
+def _promises(outcome: Outcome, curves: Mapping[str, Matrix], groups: Sequence[str]) -> dict[str, Any]:
+    """Compare what was promised with what was seen, all in all and by thirds of the promise; the calibration saw no query."""
+    found: dict[str, Any] = {}
+    for name in outcome.played[0].promised:
+        promised = np.array([one.promised[name] for one in outcome.played])
+        found[name] = {}
+        for t in (t for t in TIMES if t <= outcome.horizon):
+            wanted, seen = promised[:, t - 1], curves[name][:, t - 1]
+            thirds = np.array_split(np.argsort(wanted, kind="stable"), 3)
+            found[name][str(t)] = {
+                "promised": float(wanted.mean()),
+                "seen": float(seen.mean()),
+                "seen_less_promised": interval(seen - wanted, groups),
+                "by_third": [[float(wanted[part].mean()), float(seen[part].mean())] for part in thirds if part.size],
+            }
+    return found
 
 
 def check_ours(ours: str, rivals: Collection[str]) -> None:

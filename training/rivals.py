@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from bo.baselines import BASELINES
 from bo.calibration import Calibration, calibrate
 from bo.designs import WITH_DISTANCES, initial_designs
-from bo.strategies import STRATEGIES
+from bo.strategies import STRATEGIES, Query
+from bo.strategies.joint import expected_regrets
 from history_store.errors import UsageError
 
 Kind = Literal["baseline", "strategy", "search", "oracle", "control"]
@@ -53,6 +54,12 @@ class Case:
             return self
         found = {name: calibrate(self.errors, self.between[name], self.groups) for name in metrics}
         return replace(self, calibrations=found)
+
+    def promise(self, metric: str, rows: Sequence[int]) -> NDArray[np.float64]:
+        """Say what regret a calibrated strategy expects after each of its rows."""
+        calibration = self.calibrations[metric]
+        query = Query(self.errors, self.distances[metric], len(rows), reach=calibration.reach)
+        return calibration.promise(expected_regrets(query, rows))
 
 
 Design = Callable[[Case, int, np.random.Generator], Sequence[int]]

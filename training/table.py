@@ -77,6 +77,12 @@ class ErrorTable:
             msg = f"{self.name}: expected configurations X in [0, 1], got {np.nanmin(self.unit):g} to {np.nanmax(self.unit):g}. Scale every column."
             raise DataError(msg)
 
+    def known_errors(self) -> Matrix:
+        """Give the errors as those who answer see them: a run that failed counts as error 1, one never made is NaN."""
+        from history_store.response import fill_failed
+
+        return self.errors if self.failed is None else fill_failed(self.errors, self.failed)
+
     def true_distances(self, *, normalised: bool) -> Matrix:
         """Compute the mean absolute difference of errors over the configurations that each two datasets share.
 
@@ -85,10 +91,9 @@ class ErrorTable:
 
         Returns: `m x m`, zero diagonal; a pair that shares nothing is as far apart as the farthest known one.
         """
-        from history_store.response import fill_failed, min_max_normalised
+        from history_store.response import min_max_normalised
 
-        table = self.errors if self.failed is None else fill_failed(self.errors, self.failed)
-        table = min_max_normalised(table) if normalised else table
+        table = min_max_normalised(self.known_errors()) if normalised else self.known_errors()
         known = ~np.isnan(table)
         filled, matrix = np.nan_to_num(table), np.full((len(table), len(table)), np.nan)
         for row, (values, has) in enumerate(zip(filled, known, strict=True)):

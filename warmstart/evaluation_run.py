@@ -209,6 +209,7 @@ def _report(
     known: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Play the rivals, and the runs of the figures where they are wanted, and summarise."""
+    from bo.calibration import calibrate
     from training.replay import evaluate
     from training.report import check_ours, make_figures, make_report
     from training.rivals import choose_rivals, make_paper_rivals, make_rivals, our_rival
@@ -242,7 +243,35 @@ def _report(
             raise UsageError(msg)
         runs = {f"{a}/{start}": rival for (a, start), rival in make_paper_rivals(figure_metrics).items()}
         figures = make_figures(play(runs, "figures: "))
-    return make_report(play(rivals, ""), ours=ours, figures=figures)
+    outcome = play(rivals, "")
+    report = make_report(outcome, ours=ours, figures=figures)
+    if ours_by in outcome.distances and not plan.only and len(set(table.groups)) > 2:
+        found = calibrate(table.known_errors(), outcome.distances[ours_by], table.groups)
+        report["calibration"] = {"distance": ours_by, **found.to_dict()}
+    return report
+
+
+def store_calibration(history: Path, model: Path, report: Mapping[str, Any]) -> str:
+    """Put a report's calibration into the history, for the model's distances; returns what to tell.
+
+    Raises:
+        UsageError: the report has none.
+        StorageError: the history cannot be written.
+        ModelMismatchError: the model belongs to another history.
+    """
+    from history_store.history import History
+    from warmstart.model_file import check_fits, read_header
+    from warmstart.session import calibration_key
+
+    if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
+        msg = "--calibrate: expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave --only out, and let --rivals name joint."
+        raise UsageError(msg)
+    header = read_header(model)
+    fields = {key: value for key, value in report["calibration"].items() if key != "distance"}
+    with History.open(history, write=True) as opened:
+        check_fits(header, history_id=opened.id, space_json=opened.space_json, where=str(history))
+        opened.set_result(calibration_key(header.hash), {**fields, "revision": opened.revision})
+    return f"Calibrated {history} for model {header.hash}."
 
 
 def as_document(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -55,6 +55,32 @@ def test_a_history_is_evaluated_and_a_second_run_uses_its_models(cli, tiny, tmp_
     assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "models").iterdir()} == kept
 
 
+def test_a_calibrated_history_makes_suggest_promise_a_regret(cli, tiny, photos, tmp_path):
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    call = ["evaluate", "--history", copy, "--model", tiny.model, "--models", tmp_path / "models", "--folds", 3]
+    call += ["--steps", 2, "--rivals", "joint,portfolio", "--calibrate", "--format", "json"]
+    run = cli(*call)
+    assert run.code == 0, run.err
+    assert "Calibrated" in run.err
+    report = run.json()
+    assert report["calibration"]["groups"] == 3
+    ask = ["suggest", "--dataset", photos, "--history", copy, "--model", tiny.model, "--format", "json"]
+    regrets = [one["expected_regret"] for one in cli(*ask).json()["suggestions"]]
+    assert all(0 <= regret <= 1 for regret in regrets)
+    assert regrets == sorted(regrets, reverse=True)
+    assert cli("history", "verify", copy).code == 0
+
+
+def test_a_calibration_needs_a_history_its_model_and_all_datasets(cli, tiny, tmp_path):
+    run = cli("evaluate", "--history", tiny.history, "--rivals", "portfolio", "--calibrate")
+    assert run.code == 2
+    assert "expected --history and --model" in run.err
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    run = cli("evaluate", "--history", copy, "--model", tiny.model, "--rivals", "portfolio", "--calibrate")
+    assert run.code == 2
+    assert "expected the learned distances of every dataset" in run.err
+
+
 def test_in_source_lets_siblings_answer(cli, tiny, tmp_path):
     call = ["evaluate", "--history", tiny.history, "--rivals", "random,portfolio", "--format", "json"]
     out, inside = (cli(*call, "--protocol", name).json() for name in ("leave-source-out", "in-source"))

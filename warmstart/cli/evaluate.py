@@ -72,6 +72,13 @@ def evaluate(
     paper_figure: Annotated[
         bool, typer.Option("--paper-figure", help="Play the runs of the paper's figures 3 and 4 too.")
     ] = False,
+    calibrate: Annotated[
+        bool,
+        typer.Option(
+            "--calibrate",
+            help="Store in the history how far --model's distances are to be trusted, so that suggest promises a regret.",
+        ),
+    ] = False,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the answer is the same.")] = 1,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Write the report to this file too (.json).")] = None,
     plots: Annotated[str | None, typer.Option("--plots", help="Draw the report into this folder.")] = None,
@@ -88,9 +95,18 @@ def evaluate(
     """
     from pathlib import Path
 
+    from history_store.errors import UsageError
     from training.report import distance_rows, full_rows, summary_rows
     from warmstart.device import cpu_threads
-    from warmstart.evaluation_run import Plan, as_document, check_places, evaluate_history, evaluate_table, keep
+    from warmstart.evaluation_run import (
+        Plan,
+        as_document,
+        check_places,
+        evaluate_history,
+        evaluate_table,
+        keep,
+        store_calibration,
+    )
     from warmstart.locations import history_path, model_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -118,12 +134,17 @@ def evaluate(
     )
     places = (None if out is None else Path(out), None if plots is None else Path(plots))
     check_places(*places)
+    if calibrate and (model is None or history is None):
+        msg = "--calibrate: expected --history and --model, whose distances it is about, got one or none. Name both."
+        raise UsageError(msg)
     with shell.progress("evaluating") as show, cpu_threads(threads):
         reports = [evaluate_table(Path(path), plan, progress=show) for path in table or ()]
         if history is not None or not table:
             reports.insert(0, evaluate_history(history_path(history), plan, progress=show))
     for note in keep(reports, *places):
         shell.note(note)
+    if calibrate:
+        shell.note(store_calibration(history_path(history), model_path(model), reports[0]))
     if format is not Format.TABLE:
         shell.result(as_document(reports), [row for report in reports for row in full_rows(report)])
         return
@@ -140,4 +161,7 @@ def evaluate(
                 f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in report["hurt"]
             ]
             write(f"\n'{report['ours']}' is worse than the portfolio on: {', '.join(worse) or 'no dataset'}")
+        for name, promised in report["promises"].items():
+            said = ", ".join(f"{one['promised']:.3f} / {one['seen']:.3f} at {t}" for t, one in promised.items())
+            write(f"'{name}' promised / left a regret of {said}")
         write("* a difference beyond two standard errors; below 0, ours is better")

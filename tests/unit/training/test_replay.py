@@ -224,3 +224,29 @@ def test_evaluations_of_a_drawn_design_are_averaged_over_its_draws(world):
     played = Replay({"x": rival}, H, 2, 0, "gp")(Task(0, case, world.errors[0]))
     reached = [np.flatnonzero(np.append(one, 0.0) <= 0.05)[0] + 1 for one in played.curves["x"]]
     assert played.evaluations["x"] == pytest.approx(np.mean(reached))
+
+
+def test_a_promise_comes_from_those_who_answer_alone(world):
+    from bo.calibration import calibrate
+    from bo.strategies import Query
+    from bo.strategies.joint import expected_regrets
+
+    outcome, groups = play(world, "joint", "portfolio"), np.array(GROUPS)
+    matrix = world.distances["given"]
+    for one in outcome.played:
+        rest = np.flatnonzero(groups != groups[one.row])
+        found = calibrate(world.errors[rest], matrix[np.ix_(rest, rest)], groups[rest].tolist())
+        query = Query(world.errors[rest], matrix[one.row, rest], H, reach=found.reach)
+        rows = initial_designs(query.errors, query.distances, H, calibration=found)
+        np.testing.assert_allclose(one.promised["joint"], found.promise(expected_regrets(query, rows)))
+        np.testing.assert_allclose(one.curves["joint"][0], regret_curve(world.errors[one.row], rows))
+        assert set(one.promised) == {"joint"}
+
+
+def test_a_failed_run_is_seen_as_error_one_and_one_never_made_is_not():
+    errors = np.full((M, C), np.nan)
+    errors[:, :3] = [0.2, 0.5, 0.6]
+    failed = np.zeros((M, C), dtype=bool)
+    failed[:, 3] = True
+    known = make_table(errors, failed=failed).known_errors()
+    np.testing.assert_array_equal(known[0, :5], [0.2, 0.5, 0.6, 1.0, np.nan])
