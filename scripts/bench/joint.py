@@ -4,7 +4,7 @@ For every table each group is held out in turn and the rest chooses for it. Prin
 10 configurations, less the portfolio's, with its standard error over groups. Distances: handcrafted meta-features, the true
 ones, and noise (a choice must not lose when they mean nothing). A table is an npz as `warmstart evaluate --table` reads it.
 
-    OMP_NUM_THREADS=1 python scripts/bench/joint.py TABLE.npz [...] [--shards FOLDER] [--out FILE.json]
+    OMP_NUM_THREADS=1 python scripts/bench/joint.py TABLE.npz [...] [--shards FOLDER] [--hide 0.4] [--out FILE.json]
 """
 
 import argparse
@@ -90,6 +90,17 @@ def denoised(rank: int) -> Choose:
     return choose
 
 
+def worst_where_missing(e: Matrix, d: Matrix, b: Matrix, g: list[str], t: int) -> list[int]:
+    """Count a missing cell as its dataset's worst error."""
+    worst = np.nanmax(e, axis=1, keepdims=True)
+    return by_reach(3.0)(np.where(np.isnan(e), worst, e), d, b, g, t)
+
+
+def by_loss(power: float) -> Choose:
+    """Make the mean of a power of the best regret small."""
+    return lambda e, d, b, g, t: by_reach(3.0)(filled_regrets(e) ** power, d, b, g, t)
+
+
 def per_group(e: Matrix, d: Matrix, b: Matrix, g: list[str], t: int) -> list[int]:  # noqa: ARG001
     """Let a group of siblings weigh as much as one dataset."""
     sizes = np.array([g.count(group) for group in g])
@@ -108,22 +119,26 @@ CHOICES: dict[str, Choose] = {
     "posterior of the row": posterior(3.0),
     "denoised, 5 components": denoised(5),
     "groups weigh alike": per_group,
+    "missing is worst": worst_where_missing,
+    "square root of the regret": by_loss(0.5),
+    "square of the regret": by_loss(2.0),
 }
 
 
-def play(table: ErrorTable, metric: Callable[[Fold], Matrix], choose: Choose, t: int) -> Matrix:
-    """Compute regret curves, `m x t`."""
+def play(table: ErrorTable, metric: Callable[[Fold], Matrix], choose: Choose, t: int, *, hide: float) -> Matrix:
+    """Compute regret curves, `m x t`; a share of the cells is hidden from the choice."""
     curves = np.empty((len(table.errors), t))
+    known = np.where(np.random.default_rng(1).random(table.errors.shape) < hide, np.nan, table.errors)
     for fold in folds("leave-source-out", table.datasets, table.groups):
         matrix, history = metric(fold), fold.history
         groups = [table.groups[row] for row in history]
         for row in fold.queries:
-            rows = choose(table.errors[history], matrix[row, history], matrix[np.ix_(history, history)], groups, t)
+            rows = choose(known[history], matrix[row, history], matrix[np.ix_(history, history)], groups, t)
             curves[row] = regret_curve(table.errors[row], rows)
     return curves
 
 
-def compare(table: ErrorTable) -> dict[str, Any]:
+def compare(table: ErrorTable, hide: float) -> dict[str, Any]:
     """Play every choice under every kind of distances."""
     rng = np.random.default_rng(0)
     m, t = len(table.errors), max(TIMES)
@@ -133,14 +148,14 @@ def compare(table: ErrorTable) -> dict[str, Any]:
     if table.meta_features is not None:
         metrics["meta-features"] = feature_metric(table.meta_features)
     uniform: Choose = lambda e, d, b, g, t: initial_designs(e, None, t, strategy="portfolio")  # noqa: ARG005, E731
-    reference = play(table, metrics["noise"], uniform, t)
+    reference = play(table, metrics["noise"], uniform, t, hide=hide)
     groups = np.array(table.groups)
     result: dict[str, Any] = {"portfolio": {str(time): float(reference[:, time - 1].mean()) for time in TIMES}}
     print(f"\n{table.name}: portfolio " + ", ".join(f"{reference[:, time - 1].mean():.4f}" for time in TIMES))
     for name, metric in metrics.items():
         print(f"  distances: {name}")
         for label, choose in CHOICES.items():
-            gaps = play(table, metric, choose, t) - reference
+            gaps = play(table, metric, choose, t, hide=hide) - reference
             units = np.array([gaps[groups == group].mean(axis=0) for group in dict.fromkeys(table.groups)])
             mean, error = units.mean(axis=0), units.std(axis=0, ddof=1) / np.sqrt(len(units))
             columns = [time - 1 for time in TIMES]
@@ -176,8 +191,12 @@ def main() -> None:
     parser.add_argument(
         "--features", type=Path, help="a table of the same datasets, whose meta-features the shards get"
     )
+    parser.add_argument("--hide", type=float, default=0.0, help="share of the cells that the choice does not see")
+    parser.add_argument("--only", action="append", default=[], help="a choice by name; default all")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    for name in set(CHOICES) - set(options.only or CHOICES):
+        del CHOICES[name]
     tables = [read_table(path) for path in options.tables]
     if options.shards:
         table = shards_table(options.shards)
@@ -189,7 +208,7 @@ def main() -> None:
                 table.name, table.errors, table.datasets, table.groups, meta_features=other.meta_features[order]
             )
         tables.append(table)
-    result = {table.name: compare(table) for table in tables}
+    result = {table.name: compare(table, options.hide) for table in tables}
     if options.out:
         options.out.write_text(json.dumps({"times": TIMES, "tables": result}, indent=1) + "\n")
 
