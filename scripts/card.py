@@ -1,39 +1,123 @@
-"""Print the table of the shipped history's card: python scripts/card.py [HISTORY] > table.md"""
+"""Print the figures and the table of the shipped history's card: python scripts/card.py [HISTORY [QUALITY.json]] > card.md"""
 
+import json
 import sys
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from history_store.history import History
 from history_store.response import target_distance
 
+DEFAULTS = Path(str(resources.files("warmstart") / "defaults"))
+
 
 def main() -> None:
-    path = (
-        Path(sys.argv[1]) if len(sys.argv) > 1 else Path(str(resources.files("warmstart") / "defaults" / "history.h5"))
-    )
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULTS / "history.h5"
+    quality = json.loads((Path(sys.argv[2]) if len(sys.argv) > 2 else DEFAULTS / "quality.json").read_text())
     with History.open(path) as history:
-        errors = history.errors
-        seconds = np.nansum([evaluation.duration for evaluation in history.evaluations()])
-        print(
-            f"{len(history.names)} datasets of {len(set(history.groups))} groups, {errors.shape[1]} configurations, ",
-            end="",
+        lines = [*figures(history), "", *quality_tables(quality), "", *dataset_table(history)]
+    print("\n".join(lines))
+
+
+def figures(history: History) -> Iterator[str]:
+    """Say how much was measured, how long it took, how the errors spread and how alike the datasets rank them."""
+    errors, runs = history.errors, history.evaluations()
+    seconds = np.nansum([run.duration for run in runs])
+    yield (
+        f"{len(history.names)} datasets of {len(set(history.groups))} groups, {errors.shape[1]} configurations, "
+        f"{len(runs)} evaluations, {seconds / 3600:.1f} CPU hours, {np.isnan(errors).sum()} cells missing."
+    )
+    far = target_distance(errors, names=history.names)[np.triu_indices(len(errors), 1)]
+    yield f"Mean target distance of two datasets: {far.mean():.3f}."
+    spread = np.nanmax(errors, axis=1) - np.nanmin(errors, axis=1)
+    yield f"Worst less best error of a dataset: median {np.median(spread):.2f}, {spread.min():.2f} to {spread.max():.2f}."
+    yield f"Rank correlation of two datasets: {quartiles(rank_correlations(errors))}."
+    good = np.nanmean(np.array([rankdata(row, nan_policy="omit") for row in errors]), axis=0)
+    better = np.argsort(good)[: errors.shape[1] // 2]
+    yield f"Over the better half of the configurations: {quartiles(rank_correlations(errors[:, better]))}."
+    best = np.bincount(np.nanargmin(errors, axis=1), minlength=errors.shape[1])
+    yield f"{np.count_nonzero(best)} configurations are best somewhere; the most frequent on {best.max()} datasets."
+    yield from noise(history)
+
+
+def rank_correlations(errors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Correlate the ranks of every two complete datasets."""
+    complete = errors[~np.isnan(errors).any(axis=1)]
+    ranks = np.array([rankdata(row) for row in complete])
+    found: NDArray[np.float64] = np.corrcoef(ranks)[np.triu_indices(len(ranks), 1)]
+    return found
+
+
+def quartiles(values: NDArray[np.float64]) -> str:
+    low, middle, high = np.percentile(values, [25, 50, 75])
+    return f"median {middle:.2f}, quartiles {low:.2f} and {high:.2f}"
+
+
+def noise(history: History) -> Iterator[str]:
+    """Say how far runs of one cell with different seeds lie apart, where there are any."""
+    cells: dict[Any, list[float]] = {}
+    for run in history.evaluations():
+        if run.status.has_error:
+            cells.setdefault((run.dataset, json.dumps(dict(run.config), sort_keys=True)), []).append(run.error)
+    repeated = [np.array(errors) for errors in cells.values() if len(errors) > 1]
+    if repeated:
+        spread = np.array([errors.std(ddof=1) for errors in repeated])
+        yield (
+            f"Cells measured with several seeds: {len(repeated)}; standard deviation between seeds: root mean square "
+            f"{np.sqrt(np.mean(spread**2)):.3f}, median {np.median(spread):.3f}."
         )
-        print(
-            f"{history.n_evaluations} evaluations, {seconds / 3600:.1f} CPU hours, {np.isnan(errors).sum()} cells missing.\n"
+
+
+def quality_tables(quality: Mapping[str, Any]) -> Iterator[str]:
+    """Tabulate the held-out quality."""
+    names = ("spearman", "spearman_normalised", "recall@5", "recall@5_normalised")
+    yield "| distance | " + " | ".join(names) + " |"
+    yield "|---" * (len(names) + 1) + "|"
+    for metric, found in quality["distances"].items():
+        yield f"| {metric} | " + " | ".join(between(found[name], 2) for name in names) + " |"
+    times = list(next(iter(quality["regret"].values())))
+    yield ""
+    yield "| mean normalised regret after | " + " | ".join(times) + " |"
+    yield "|---" * (len(times) + 1) + "|"
+    for rival, found in quality["regret"].items():
+        yield f"| {rival} | " + " | ".join(f"{found[t]['mean']:.4f}" for t in times) + " |"
+    for other in quality["regret"]:
+        row = [d for d in quality["differences"] if d["second"] == other and d["measure"].startswith("regret@")]
+        if row:
+            yield f"| {quality['ours']} less {other} | " + " | ".join(between(d, 4) for d in row) + " |"
+    for rival, promised in quality["promises"].items():
+        yield ""
+        yield f"| {rival} | " + " | ".join(promised) + " |"
+        yield "|---" * (len(promised) + 1) + "|"
+        yield "| promised | " + " | ".join(f"{one['promised']:.4f}" for one in promised.values()) + " |"
+        yield "| seen | " + " | ".join(f"{one['seen']:.4f}" for one in promised.values()) + " |"
+        yield (
+            "| seen less promised | "
+            + " | ".join(between(one["seen_less_promised"], 4) for one in promised.values())
+            + " |"
         )
-        distances = target_distance(errors, names=history.names)
-        print(f"Mean target distance of two datasets: {distances[np.triu_indices(len(errors), 1)].mean():.3f}.\n")
-        print("| dataset | group | classes | training images | best error | median | worst | source | licence |")
-        print("|---|---|---|---|---|---|---|---|---|")
-        for info, row in zip(history.datasets, errors, strict=True):
-            low, middle, high = np.nanmin(row), np.nanmedian(row), np.nanmax(row)
-            print(
-                f"| {info.name} | {info.group} | {info.n_classes} | {info.n_train} | {low:.3f} | {middle:.3f} | {high:.3f} "
-                f"| {info.source} | {info.licence} |"
-            )
+
+
+def between(found: Mapping[str, Any], digits: int) -> str:
+    return f"{found['mean']:.{digits}f} [{found['low']:.{digits}f}, {found['high']:.{digits}f}]"
+
+
+def dataset_table(history: History) -> Iterator[str]:
+    """Tabulate the datasets."""
+    yield "| dataset | group | classes | training images | best error | median | worst | source | licence |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for info, row in zip(history.datasets, history.errors, strict=True):
+        low, middle, high = np.nanmin(row), np.nanmedian(row), np.nanmax(row)
+        yield (
+            f"| {info.name} | {info.group} | {info.n_classes} | {info.n_train} | {low:.3f} | {middle:.3f} | {high:.3f} "
+            f"| {info.source} | {info.licence} |"
+        )
 
 
 if __name__ == "__main__":
