@@ -20,7 +20,7 @@ import torch
 from bo.strategies import STRATEGIES
 from history_store.manifest import load_manifests
 from training.enrol import rebuild
-from training.rivals import PLAIN_STRATEGIES
+from training.evaluation.rivals import PLAIN_STRATEGIES
 from training.siamese import Progress, train_from_history
 from training.siamese_settings import preset
 from warmstart.embedding import embed_history

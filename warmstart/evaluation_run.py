@@ -11,11 +11,11 @@ from metafeat.cache import cache_folder
 
 if TYPE_CHECKING:
     from history_store.history import History
-    from training.metrics import Metric
-    from training.protocol import Protocol
-    from training.rivals import Rival
+    from training.evaluation.metrics import Metric
+    from training.evaluation.protocol import Protocol
+    from training.evaluation.rivals import Rival
+    from training.evaluation.table import ErrorTable
     from training.siamese_settings import SiameseSettings
-    from training.table import ErrorTable
 
 Show = Callable[[int, int, str], None]
 LEARNED = "learned"
@@ -70,8 +70,8 @@ def evaluate_table(path: Path, plan: Plan, *, progress: Show | None = None) -> d
         MissingPathError: no such file.
         DataError: a file that is no table, or too little in it.
     """
-    from training.metrics import feature_metric, given_metric
-    from training.table import read_table
+    from training.evaluation.metrics import feature_metric, given_metric
+    from training.evaluation.table import read_table
 
     table = read_table(path)
     metrics: dict[str, Metric] = {name: given_metric(matrix) for name, matrix in table.distances.items()}
@@ -92,8 +92,8 @@ def evaluate_history(path: Path, plan: Plan, *, progress: Show | None = None) ->
         StorageError: a history, model or folder that cannot be used.
     """
     from history_store.history import History
-    from training.rivals import choose_rivals, make_rivals
-    from training.table import history_table
+    from training.evaluation.rivals import choose_rivals, make_rivals
+    from training.evaluation.table import history_table
 
     with History.open(path) as history:
         table = history_table(history, path.name)
@@ -126,7 +126,7 @@ class HistoryMetrics:
     """
 
     def __init__(self, history: "History", table: "ErrorTable", plan: Plan, progress: Show | None) -> None:
-        from training.protocol import deal
+        from training.evaluation.protocol import deal
         from warmstart.training_run import choose_settings
 
         self.history, self.table, self.plan, self.progress = history, table, plan, progress
@@ -136,8 +136,8 @@ class HistoryMetrics:
 
     def make(self, name: str, *, nested: bool) -> "Metric":
         """Make a metric by its name in `METRICS`."""
-        from training.fold_models import handcrafted_features, make_folder, random_embeddings
-        from training.metrics import euclidean, feature_metric, given_metric
+        from training.evaluation.fold_models import handcrafted_features, make_folder, random_embeddings
+        from training.evaluation.metrics import euclidean, feature_metric, given_metric
 
         make_folder(self.folder)
         if name == LEARNED:
@@ -151,8 +151,8 @@ class HistoryMetrics:
 
     def learned(self, settings: "SiameseSettings", *, nested: bool) -> "Metric":
         """Train whatever models are not there yet, and make their metric."""
-        from training.fold_models import FoldModels
-        from training.metrics import embedding_metric
+        from training.evaluation.fold_models import FoldModels
+        from training.evaluation.metrics import embedding_metric
         from warmstart.device import resolve_device
 
         models = FoldModels(
@@ -210,9 +210,9 @@ def _report(
 ) -> dict[str, Any]:
     """Play the rivals, and the runs of the figures where they are wanted, and summarise."""
     from bo.calibration import calibrate
-    from training.replay import evaluate
-    from training.report import check_ours, make_figures, make_report
-    from training.rivals import choose_rivals, make_paper_rivals, make_rivals, our_rival
+    from training.evaluation.replay import evaluate
+    from training.evaluation.report import check_ours, make_figures, make_report
+    from training.evaluation.rivals import choose_rivals, make_paper_rivals, make_rivals, our_rival
 
     rivals = choose_rivals(make_rivals(known or list(metrics), ours_by, has_unit=table.unit is not None), plan.rivals)
     ours = plan.ours or our_rival(ours_by)

@@ -21,9 +21,9 @@ from bo.designs import initial_designs
 from bo.regret import regret_curve
 from bo.strategies.joint import nearness_weights
 from bo.strategies.portfolio import filled_regrets, portfolio_rows
-from training.metrics import feature_metric
-from training.protocol import Fold, folds
-from training.table import ErrorTable, read_table
+from training.evaluation.metrics import feature_metric
+from training.evaluation.protocol import Fold, folds
+from training.evaluation.table import ErrorTable, read_table
 
 Matrix = NDArray[np.float64]
 TIMES = (1, 3, 5, 10)

@@ -25,9 +25,9 @@ from bo.regret import clustered_interval, regret_curve
 from history_store.history import History
 from history_store.response import fill_failed, target_distance
 from metafeat.sample import sample_rows
+from training.evaluation.metrics import neighbour_recalls, rank_correlations
+from training.evaluation.protocol import deal
 from training.labelled_images import LabelledImages
-from training.metrics import neighbour_recalls, rank_correlations
-from training.protocol import deal
 from training.siamese import train_siamese
 from training.siamese_settings import SiameseSettings, preset
 

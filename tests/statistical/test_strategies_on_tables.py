@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from training.metrics import feature_metric
-from training.replay import evaluate
-from training.report import make_report
-from training.rivals import choose_rivals, make_rivals
-from training.table import read_table
+from training.evaluation.metrics import feature_metric
+from training.evaluation.replay import evaluate
+from training.evaluation.report import make_report
+from training.evaluation.rivals import choose_rivals, make_rivals
+from training.evaluation.table import read_table
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
 

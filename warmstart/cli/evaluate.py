@@ -96,7 +96,7 @@ def evaluate(
     from pathlib import Path
 
     from history_store.errors import UsageError
-    from training.report import distance_rows, full_rows, summary_rows
+    from training.evaluation.report import distance_rows, full_rows, summary_rows
     from warmstart.device import cpu_threads
     from warmstart.evaluation_run import (
         Plan,

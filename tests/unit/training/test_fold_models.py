@@ -5,9 +5,9 @@ import pytest
 
 from history_store.errors import ImagesMissingError, StorageError, UsageError
 from history_store.history import History
-from training import fold_models
-from training.fold_models import FoldModels, handcrafted_features, load_rows, random_embeddings, save_rows
-from training.protocol import deal
+from training.evaluation import fold_models
+from training.evaluation.fold_models import FoldModels, handcrafted_features, load_rows, random_embeddings, save_rows
+from training.evaluation.protocol import deal
 from training.siamese_settings import SiameseSettings, preset
 
 pytestmark = pytest.mark.timeout(60)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from history_store.errors import DataError, UsageError
-from training.protocol import deal, folds
+from training.evaluation.protocol import deal, folds
 
 NAMES = ["m", "n", "o", "p", "q", "r"]
 GROUPS = ["a", "b", "a", "c", "d", "c"]

@@ -7,10 +7,10 @@ from bo.designs import initial_designs
 from bo.regret import random_curve, regret_curve
 from bo.strategies import STRATEGIES
 from history_store.errors import DataError, UsageError
-from training.metrics import given_metric
-from training.replay import CHEAP, Replay, Task, evaluate
-from training.rivals import Case, Rival, choose_rivals, make_paper_rivals, make_rivals, nearest_by, snap
-from training.table import ErrorTable
+from training.evaluation.metrics import given_metric
+from training.evaluation.replay import CHEAP, Replay, Task, evaluate
+from training.evaluation.rivals import Case, Rival, choose_rivals, make_paper_rivals, make_rivals, nearest_by, snap
+from training.evaluation.table import ErrorTable
 
 GROUPS = ("a", "b", "a", "c", "d", "e", "d", "f")
 M, C, H = len(GROUPS), 24, 6

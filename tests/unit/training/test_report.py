@@ -7,10 +7,10 @@ import pytest
 
 from bo.regret import clustered_interval
 from history_store.errors import UsageError
-from training.replay import Outcome, Played
-from training.report import distance_rows, full_rows, make_figures, make_report, summary_rows
-from training.rivals import Rival
-from training.table import ErrorTable
+from training.evaluation.replay import Outcome, Played
+from training.evaluation.report import distance_rows, full_rows, make_figures, make_report, summary_rows
+from training.evaluation.rivals import Rival
+from training.evaluation.table import ErrorTable
 
 H = 4
 GROUPS = ("a", "a", "b", "c")

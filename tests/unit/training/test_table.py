@@ -6,7 +6,7 @@ from histories import filled
 
 from history_store.errors import DataError, MissingPathError
 from history_store.response import target_distance
-from training.table import ErrorTable, history_table, read_table, scale_choices
+from training.evaluation.table import ErrorTable, history_table, read_table, scale_choices
 
 NAN = float("nan")
 ERRORS = np.array([[0.1, 0.5, NAN], [0.2, 0.3, 0.9], [0.0, 1.0, 0.5]], dtype=np.float32)

@@ -39,7 +39,7 @@ class FoldModels:
     Args:
         history: open, with images.
         names: `m` datasets of the evaluation.
-        parts: `m` numbers of parts, see `training.protocol.deal`.
+        parts: `m` numbers of parts, see `training.evaluation.protocol.deal`.
         settings: the recipe, the same for all.
         folder: where files lie; made where it is not there.
         seed: of every training.

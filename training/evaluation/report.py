@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bo.regret import Interval, clustered_interval
 from history_store.errors import UsageError
-from training.metrics import RECALL_OF, neighbour_recalls, rank_correlations
-from training.protocol import held_together
-from training.replay import Outcome
+from training.evaluation.metrics import RECALL_OF, neighbour_recalls, rank_correlations
+from training.evaluation.protocol import held_together
+from training.evaluation.replay import Outcome
 
 Matrix = NDArray[np.float64]
 TIMES = (1, 3, 5, 10, 20)
@@ -26,7 +26,7 @@ def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | Non
     `in-source` each dataset) for one.
 
     Args:
-        outcome: of `training.replay.evaluate`.
+        outcome: of `training.evaluation.replay.evaluate`.
         ours: the rival that differences are taken of, where it was played.
         figures: further curves to put in.
 

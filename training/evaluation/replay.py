@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from bo.regret import expected_evaluations, random_curve, regret_curve
 from history_store.errors import AllTrialsFailedError, UsageError
+from training.evaluation.metrics import Metric, given_metric, query_distances
+from training.evaluation.protocol import Fold, Protocol, folds
+from training.evaluation.rivals import TRUE_NORMALISED, Case, Rival
+from training.evaluation.table import ErrorTable
 from training.executor import LocalExecutor
-from training.metrics import Metric, given_metric, query_distances
-from training.protocol import Fold, Protocol, folds
-from training.rivals import TRUE_NORMALISED, Case, Rival
-from training.table import ErrorTable
 
 Matrix = NDArray[np.float64]
 GOAL = 0.05
@@ -68,7 +68,7 @@ class Outcome:
         horizon: evaluations a dataset; `repeats` of what is random; `seed` of all of it.
         rivals: by name.
         played: in the order of the table's datasets, those asked.
-        distances: by metric, `m x m` as `training.metrics.query_distances` gives them.
+        distances: by metric, `m x m` as `training.evaluation.metrics.query_distances` gives them.
     """
 
     table: ErrorTable
@@ -162,7 +162,7 @@ def evaluate(
 
     Args:
         table: of errors.
-        rivals: by name, see `training.rivals.make_rivals`.
+        rivals: by name, see `training.evaluation.rivals.make_rivals`.
         protocol: who is held out.
         metrics: by the names that the rivals use; the oracles' is added.
         horizon: evaluations a dataset; at most all configurations.
