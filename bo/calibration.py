@@ -15,8 +15,10 @@ from bo.strategies.query import Query, Reach
 from history_store.errors import DataError, UsageError
 
 REACHES = (0.3, 1.0, 3.0, 10.0, 30.0, math.inf)
-LENGTH = 10
-"""Designs for which a promise is calibrated; later ones take the last one's."""
+LENGTH = 20
+"""Designs for which a promise is calibrated; what comes later is promised no more than they are."""
+SLOPE_SD = 0.5
+"""How far the slope of a promise is thought to lie from 1: some tens of datasets alone say little about it."""
 JUDGED = 5
 """A reach is judged by its mean regret over the first so many designs."""
 
@@ -27,12 +29,14 @@ class Calibration:
 
     Attributes:
         shares: weight of each of `REACHES`, ≥ 0 with sum 1.
-        optimism: regret seen / regret expected after 1, 2, ... designs, ≥ 0.
+        intercepts: regret to be seen after 1, 2, ... designs where none is expected.
+        slopes: how much of an expected regret comes on top, ≥ 0.
         groups: groups of siblings it rests on.
     """
 
     shares: tuple[float, ...]
-    optimism: tuple[float, ...]
+    intercepts: tuple[float, ...]
+    slopes: tuple[float, ...]
     groups: int
 
     @property
@@ -42,15 +46,20 @@ class Calibration:
 
     def promise(self, expected: ArrayLike) -> NDArray[np.float64]:
         """Turn expected regrets after 1, 2, ... designs into those to be seen on a new dataset, in [0, 1]."""
-        given = np.asarray(expected, dtype=np.float64)
-        last = len(self.optimism) - 1
-        factors = np.array([self.optimism[min(t, last)] for t in range(given.size)])
-        promised: NDArray[np.float64] = np.minimum.accumulate(np.clip(given * factors, 0.0, 1.0))
-        return promised
+        given = np.asarray(expected, dtype=np.float64)[: len(self.slopes)]
+        lines = np.array(self.intercepts)[: given.size] + np.array(self.slopes)[: given.size] * given
+        promised = np.minimum.accumulate(np.clip(lines, 0.0, 1.0))
+        longer: NDArray[np.float64] = np.pad(promised, (0, np.size(expected) - given.size), mode="edge")
+        return longer
 
     def to_dict(self) -> dict[str, Any]:
         """Give the fields as JSON types."""
-        return {"shares": list(self.shares), "optimism": list(self.optimism), "groups": self.groups}
+        return {
+            "shares": list(self.shares),
+            "intercepts": list(self.intercepts),
+            "slopes": list(self.slopes),
+            "groups": self.groups,
+        }
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "Calibration":
@@ -62,14 +71,15 @@ class Calibration:
         try:
             found = cls(
                 tuple(float(share) for share in fields["shares"]),
-                tuple(float(factor) for factor in fields["optimism"]),
+                tuple(float(value) for value in fields["intercepts"]),
+                tuple(float(value) for value in fields["slopes"]),
                 int(fields["groups"]),
             )
         except (KeyError, TypeError, ValueError) as error:
-            msg = f"calibration: expected shares, optimism and groups, got {dict(fields)}. Calibrate the history again."
+            msg = f"calibration: expected shares, intercepts, slopes and groups, got {dict(fields)}. Calibrate the history again."
             raise DataError(msg) from error
-        if len(found.shares) != len(REACHES) or not found.optimism:
-            msg = f"calibration: expected {len(REACHES)} shares and at least one factor, got {dict(fields)}. Calibrate the history again."
+        if len(found.shares) != len(REACHES) or not 0 < len(found.slopes) == len(found.intercepts):
+            msg = f"calibration: expected {len(REACHES)} shares and as many slopes as intercepts, got {dict(fields)}. Calibrate the history again."
             raise DataError(msg)
         return found
 
@@ -107,11 +117,25 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
     length = min(LENGTH, table.shape[1])
     seen = np.array([[_seen(table, matrix, others, row, ((reach, 1.0),), length) for reach in REACHES] for row in rows])
     shares = _shares(seen[:, :, :JUDGED].mean(axis=2), codes[rows])
-    found = Calibration(tuple(shares.tolist()), (1.0,) * length, len(set(codes[rows].tolist())))
+    found = Calibration(tuple(shares.tolist()), (0.0,) * length, (1.0,) * length, len(set(codes[rows].tolist())))
     # Expected and seen under the weights that will be used.
     pairs = [_pair(table, matrix, others, row, found.reach, length) for row in rows]
-    expected, came = (_group_means(np.array(part), codes[rows]).mean(axis=0) for part in zip(*pairs, strict=True))
-    return replace(found, optimism=tuple((came / np.maximum(expected, 1e-6)).tolist()))
+    expected, came = (_group_means(np.array(part), codes[rows]) for part in zip(*pairs, strict=True))
+    intercepts, slopes = _lines(expected, came)
+    return replace(found, intercepts=tuple(intercepts.tolist()), slopes=tuple(slopes.tolist()))
+
+
+def _lines(expected: NDArray[np.float64], came: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Fit a line to what came for each number of designs: intercepts and slopes over groups, slopes drawn towards 1.
+
+    The best of several noisy promises is never as good as it looks; after many designs nothing is expected any more, and
+    the intercept alone speaks.
+    """
+    x, y = expected - expected.mean(axis=0), came - came.mean(axis=0)
+    doubt = ((y - x) ** 2).mean(axis=0) / SLOPE_SD**2
+    weight = (x**2).sum(axis=0) + doubt
+    slopes = np.maximum(((x * y).sum(axis=0) + doubt) / np.where(weight > 0, weight, np.inf), 0.0)
+    return came.mean(axis=0) - slopes * expected.mean(axis=0), slopes
 
 
 def _seen(

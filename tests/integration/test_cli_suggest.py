@@ -155,7 +155,7 @@ def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
     from warmstart.session import calibration_key
 
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
-    found = Calibration((0, 0, 1, 0, 0, 0), (1.0, 1.0), 3)
+    found = Calibration((0, 0, 1, 0, 0, 0), (0.0, 0.0), (1.0, 1.0), 3)
     with History.open(copy, write=True) as history:
         history.set_result(calibration_key(read_header(tiny.model).hash), found.to_dict())
     ask = ("suggest", "--dataset", photos, "--history", copy, "-k", 4, "--format", "json")

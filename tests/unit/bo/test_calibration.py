@@ -78,13 +78,14 @@ def test_siblings_do_not_answer_for_each_other():
     twins = np.repeat(np.arange(15), 2).tolist()
     apart, together = calibrate(errors, distances, twins), calibrate(errors, distances, list(range(30)))
     assert apart.groups == 15
-    assert apart.optimism[0] > 1.5 * together.optimism[0]
+    assert apart.promise([0.4])[0] > 0.4 > together.promise([0.4])[0]
 
 
 def test_promises_never_rise_and_stay_in_range():
-    found = Calibration((1.0, 0, 0, 0, 0, 0), (1.5, 2.0, 3.0), 9)
-    promised = found.promise([0.9, 0.4, 0.3, 0.01])
-    np.testing.assert_allclose(promised, [1.0, 0.8, 0.8, 0.03])
+    found = Calibration((1.0, 0, 0, 0, 0, 0), (0.1, 0.0, -0.5, 0.02), (1.5, 2.0, 3.0, 0.0), 9)
+    np.testing.assert_allclose(found.promise([0.9, 0.4, 0.1]), [1.0, 0.8, 0.0])
+    np.testing.assert_allclose(found.promise([0.2, 0.1, 0.3, 0.0, 0.0]), [0.4, 0.2, 0.2, 0.02, 0.02])
+    np.testing.assert_allclose(found.promise([0.2]), [0.4])
 
 
 def test_survives_json():
@@ -94,10 +95,10 @@ def test_survives_json():
     found = calibrate(errors, noise(0, 12), list(range(12)))
     assert Calibration.from_dict(json.loads(json.dumps(found.to_dict()))) == found
     assert math.isclose(sum(found.shares), 1.0)
-    assert len(found.optimism) == LENGTH
+    assert len(found.slopes) == len(found.intercepts) == LENGTH
 
 
-@pytest.mark.parametrize("fields", [{}, {"shares": [1], "optimism": [1], "groups": 3}, {"shares": 1}])
+@pytest.mark.parametrize("fields", [{}, {"shares": [1], "intercepts": [0], "slopes": [1], "groups": 3}, {"shares": 1}])
 def test_damaged_fields_are_refused(fields):
     with pytest.raises(DataError, match=r"calibration: expected .* Calibrate the history again"):
         Calibration.from_dict(fields)
@@ -108,8 +109,25 @@ def test_stands_missing_cells_short_tables_and_datasets_without_errors():
     errors[np.random.default_rng(0).random(errors.shape) < 0.4] = np.nan
     errors[0] = np.nan
     found = calibrate(errors, noise(0, 12), list(range(12)))
-    assert len(found.optimism) == 4
-    assert np.isfinite(found.optimism).all()
+    assert len(found.slopes) == 4
+    assert np.isfinite([*found.slopes, *found.intercepts]).all()
+
+
+def test_lines_are_those_of_least_squares_with_one_vote_for_slope_one():
+    from bo.calibration import SLOPE_SD, _lines
+
+    rng = np.random.default_rng(0)
+    expected = rng.random((30, 2))
+    came = np.column_stack([0.1 + 0.5 * expected[:, 0] + 0.01 * rng.standard_normal(30), 0.9 - 0.8 * expected[:, 1]])
+    intercepts, slopes = _lines(expected, came)
+    x, y = (values[:, 0] - values[:, 0].mean() for values in (expected, came))
+    vote = np.sqrt(((y - x) ** 2).mean()) / SLOPE_SD
+    slope = np.linalg.lstsq(np.append(x, vote)[:, None], np.append(y, vote))[0][0]
+    np.testing.assert_allclose([slopes[0], intercepts[0]], [slope, came[:, 0].mean() - slope * expected[:, 0].mean()])
+    np.testing.assert_allclose([slopes[1], intercepts[1]], [0.0, came[:, 1].mean()])  # no slope below 0
+    intercepts, slopes = _lines(np.zeros((4, 2)), np.array([[0.3, 0.0]] * 4))
+    np.testing.assert_allclose(intercepts, [0.3, 0.0])
+    assert np.isfinite(slopes).all()
 
 
 def test_refusals():
