@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("warmstart/defaults"))
     parser.add_argument("--folds", type=int, default=6, help="0 = no held-out quality")
     parser.add_argument("--steps", type=int, help="of training; default the preset's")
-    parser.add_argument("--configs", type=int, default=16, help="use the first so many of the measured configurations")
+    parser.add_argument("--configs", type=int, default=64, help="use the first so many of the measured configurations")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 from bo.strategies.portfolio import filled_regrets, portfolio_rows
 from bo.strategies.query import Choice, Query, Reach
 
+NEARLY = 0.5
+"""A share of the greatest gain that counts as nearly as great."""
+
 
 def joint(query: Query) -> list[Choice]:
     """Choose k configurations together: the least expected best regret, near datasets counting more.
 
-    The greedy portfolio, with each dataset weighted by `nearness_weights`. A choice names the dataset whose
-    weighted regret it lowers most. Without distances all weigh alike, and it is the portfolio.
+    The greedy portfolio, with each dataset weighted by `nearness_weights`. A choice names the nearest of the datasets
+    whose weighted regret it lowers most, or nearly so. Without distances all weigh alike, and it is the portfolio.
     """
     if query.distances is None:
         return [Choice(row) for row in portfolio_rows(query.errors, query.k)]
@@ -24,8 +27,8 @@ def joint(query: Query) -> list[Choice]:
     for row in rows:
         gains = np.where(np.isnan(query.errors[:, row]), -1.0, weights * np.maximum(best - regrets[:, row], 0.0))
         # Where nothing is gained any more, the nearest dataset that measured it vouches for it.
-        order = np.lexsort((query.distances, -gains))
-        dataset = int(order[0])
+        most = max(float(gains.max()), 0.0)
+        dataset = int(np.lexsort((query.distances, gains < NEARLY * most))[0])
         choices.append(Choice(row, dataset, float(query.distances[dataset]), float(query.errors[dataset, row])))
         best = np.minimum(best, regrets[:, row])
     return choices
