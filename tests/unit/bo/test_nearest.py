@@ -22,33 +22,33 @@ SIBLINGS = np.array([[0.5, 0.3, 0.1, 0.4], [0.6, 0.5, 0.2, 0.3], [0.1, 0.2, 0.3,
     ],
 )
 def test_duplicates(dedupe, rows, neighbours):
-    choices = designs(SIBLINGS, [0.1, 0.2, 0.3], 3, dedupe=dedupe)
+    choices = designs(SIBLINGS, [0.1, 0.2, 0.3], 3, strategy="nearest", dedupe=dedupe)
     assert [choice.row for choice in choices] == rows
     assert [choice.neighbour for choice in choices] == neighbours
 
 
 def test_equal_distances_go_by_dataset_row():
-    assert initial_designs(SIBLINGS, [0.0, 0.0, 0.0], 2) == [2, 3]
+    assert initial_designs(SIBLINGS, [0.0, 0.0, 0.0], 2, strategy="nearest") == [2, 3]
 
 
 def test_equal_errors_go_by_configuration_row():
-    assert initial_designs([[0.2, 0.1, 0.1]], [0.0], 2) == [1, 2]
+    assert initial_designs([[0.2, 0.1, 0.1]], [0.0], 2, strategy="nearest") == [1, 2]
 
 
 def test_missing_cells_are_never_a_best():
     errors = [[NAN, 0.9, NAN], [0.1, NAN, 0.2]]
-    assert initial_designs(errors, [0.0, 1.0], 2) == [1, 0]
+    assert initial_designs(errors, [0.0, 1.0], 2, strategy="nearest") == [1, 0]
 
 
 def test_a_dataset_without_errors_gives_way_to_the_next():
     errors = [[NAN, NAN], [0.2, 0.1], [0.1, 0.2]]
-    choices = designs(errors, [0.0, 1.0, 2.0], 2)
+    choices = designs(errors, [0.0, 1.0, 2.0], 2, strategy="nearest")
     assert [(choice.neighbour, choice.row) for choice in choices] == [(1, 1), (2, 0)]
 
 
 def test_a_neighbour_with_nothing_left_gives_way_to_the_next():
     errors = [[0.1, NAN, NAN], [0.2, NAN, NAN], [0.3, 0.4, NAN]]
-    choices = designs(errors, [0.0, 1.0, 2.0], 3)
+    choices = designs(errors, [0.0, 1.0, 2.0], 3, strategy="nearest")
     assert [(choice.neighbour, choice.row) for choice in choices] == [(0, 0), (2, 1), (None, 2)]
 
 
@@ -56,7 +56,7 @@ def test_a_stored_dataset_finds_itself_and_its_table_minimum():
     errors = np.random.default_rng(0).random((6, 10))
     for dataset in range(6):
         distances = np.abs(errors - errors[dataset]).sum(axis=1)
-        first = designs(errors, distances, 1)[0]
+        first = designs(errors, distances, 1, strategy="nearest")[0]
         assert first.neighbour == dataset
         assert first.source_error == errors[dataset].min()
 
@@ -68,7 +68,7 @@ def test_equals_a_plain_loop():
         expected: list[int] = []
         for dataset in sorted(range(7), key=lambda i: distances[i]):
             expected.append(next(s for s in sorted(range(9), key=lambda s: errors[dataset, s]) if s not in expected))
-        assert initial_designs(errors, distances, 5) == expected[:5]
+        assert initial_designs(errors, distances, 5, strategy="nearest") == expected[:5]
 
 
 def test_needs_distances():
