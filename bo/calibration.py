@@ -115,7 +115,9 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
         raise DataError(msg)
     rows = [row for row in range(len(table)) if not np.isnan(table[row]).all()]
     length = min(LENGTH, table.shape[1])
-    seen = np.array([[_seen(table, matrix, others, row, ((reach, 1.0),), length) for reach in REACHES] for row in rows])
+    seen = np.array(
+        [[_pair(table, matrix, others, row, ((reach, 1.0),), length)[1] for reach in REACHES] for row in rows]
+    )
     shares = _shares(seen[:, :, :JUDGED].mean(axis=2), codes[rows])
     found = Calibration(tuple(shares.tolist()), (0.0,) * length, (1.0,) * length, len(set(codes[rows].tolist())))
     # Expected and seen under the weights that will be used.
@@ -136,18 +138,6 @@ def _lines(expected: NDArray[np.float64], came: NDArray[np.float64]) -> tuple[ND
     weight = (x**2).sum(axis=0) + doubt
     slopes = np.maximum(((x * y).sum(axis=0) + doubt) / np.where(weight > 0, weight, np.inf), 0.0)
     return came.mean(axis=0) - slopes * expected.mean(axis=0), slopes
-
-
-def _seen(
-    table: NDArray[np.float64],
-    matrix: NDArray[np.float64],
-    others: NDArray[np.bool_],
-    row: int,
-    reach: Reach,
-    length: int,
-) -> NDArray[np.float64]:
-    """Compute the regret curve of one dataset under one reach."""
-    return _pair(table, matrix, others, row, reach, length)[1]
 
 
 def _pair(

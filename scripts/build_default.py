@@ -24,9 +24,8 @@ from training.evaluation.rivals import PLAIN_STRATEGIES
 from training.siamese import Progress, train_from_history
 from training.siamese_settings import preset
 from warmstart.embedding import embed_history
-from warmstart.evaluation_run import Plan, evaluate_history
+from warmstart.evaluation_run import Plan, evaluate_history, store_calibration
 from warmstart.model_file import read_header
-from warmstart.session import calibration_key
 
 RIVALS = (
     "random",
@@ -72,7 +71,7 @@ def main() -> None:
             model = read_header(model_path)
             history.set_embeddings(model.hash, embed_history(history, history.names, model))
             if quality is not None:
-                history.set_result(calibration_key(model.hash), quality["calibration"])
+                store_calibration(history, model, quality)
             history.compact(drop_images=True, path=options.out / "history.h5")
     (options.out / "quality.json").write_text(json.dumps(quality, indent=1) + "\n")
     print(json.dumps(quality, indent=1))

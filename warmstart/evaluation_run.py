@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from training.evaluation.rivals import Rival
     from training.evaluation.table import ErrorTable
     from training.siamese_settings import SiameseSettings
+    from warmstart.model_file import ModelHeader
 
 Show = Callable[[int, int, str], None]
 LEARNED = "learned"
@@ -251,27 +252,23 @@ def _report(
     return report
 
 
-def store_calibration(history: Path, model: Path, report: Mapping[str, Any]) -> str:
-    """Put a report's calibration into the history, for the model's distances; returns what to tell.
+def store_calibration(history: "History", model: "ModelHeader", report: Mapping[str, Any]) -> str:
+    """Put a report's calibration into a history open for writing, for the model's distances; returns what to tell.
 
     Raises:
         UsageError: the report has none.
         StorageError: the history cannot be written.
         ModelMismatchError: the model belongs to another history.
     """
-    from history_store.history import History
-    from warmstart.model_file import check_fits, read_header
+    from warmstart.model_file import check_fits
     from warmstart.session import calibration_key
 
     if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
         msg = "--calibrate: expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave --only out, and let --rivals name joint."
         raise UsageError(msg)
-    header = read_header(model)
-    fields = {key: value for key, value in report["calibration"].items() if key != "distance"}
-    with History.open(history, write=True) as opened:
-        check_fits(header, history_id=opened.id, space_json=opened.space_json, where=str(history))
-        opened.set_result(calibration_key(header.hash), {**fields, "revision": opened.revision})
-    return f"Calibrated {history} for model {header.hash}."
+    check_fits(model, history_id=history.id, space_json=history.space_json, where=str(history.path))
+    history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})
+    return f"Calibrated {history.path} for model {model.hash}."
 
 
 def as_document(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

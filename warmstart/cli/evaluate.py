@@ -96,6 +96,7 @@ def evaluate(
     from pathlib import Path
 
     from history_store.errors import UsageError
+    from history_store.history import History
     from training.evaluation.report import distance_rows, full_rows, summary_rows
     from warmstart.device import cpu_threads
     from warmstart.evaluation_run import (
@@ -108,6 +109,7 @@ def evaluate(
         store_calibration,
     )
     from warmstart.locations import history_path, model_path
+    from warmstart.model_file import read_header
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     plan = Plan(
@@ -144,7 +146,8 @@ def evaluate(
     for note in keep(reports, *places):
         shell.note(note)
     if calibrate:
-        shell.note(store_calibration(history_path(history), model_path(model), reports[0]))
+        with History.open(history_path(history), write=True) as opened:
+            shell.note(store_calibration(opened, read_header(model_path(model)), reports[0]))
     if format is not Format.TABLE:
         shell.result(as_document(reports), [row for report in reports for row in full_rows(report)])
         return
