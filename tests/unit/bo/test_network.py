@@ -1,0 +1,124 @@
+"""Networks and their inputs: derivatives against finite differences, stacks against one network at a time."""
+
+import math
+
+import numpy as np
+import pytest
+
+from bo.surrogates.inputs import Inputs
+from bo.surrogates.network import Network
+from history_store.errors import UsageError
+
+SHAPES = [
+    Network((3, 5, 4, 2)),
+    Network((3, 5, 4, 2), ("relu", "tanh", "linear")),
+    Network((3, 6, 2), ("relu", "tanh")),
+    Network((3, 1)),
+]
+
+
+@pytest.fixture(params=SHAPES, ids=str)
+def case(request):
+    rng, net = np.random.default_rng(0), request.param
+    theta = net.initial(4, rng=rng, dtype=np.float64)
+    return net, theta + 0.1 * rng.standard_normal(theta.shape), rng.standard_normal((7, 3)), rng
+
+
+def test_weights_are_counted_and_viewed():
+    net = Network((2, 3, 1))
+    assert net.n_weights == 2 * 3 + 3 + 3 + 1
+    theta = np.arange(26.0).reshape(2, 13)
+    (w, b), (v, c) = net.layers(theta)
+    np.testing.assert_array_equal(w[1], 13 + np.arange(6.0).reshape(2, 3))
+    np.testing.assert_array_equal(b[0, 0], [6, 7, 8])
+    assert (v.shape, c[1, 0, 0]) == ((2, 3, 1), 25)
+    w[...] = 0
+    assert theta[:, :6].sum() == 0
+
+
+def test_one_network_by_hand():
+    theta = np.array([[1.0, -2.0, 0.5, 0.25, 3.0, 1.0, -1.0]])  # 1-2-1: weights (1, -2), biases (0.5, 0.25), (3, 1), -1
+    (output,) = Network((1, 2, 1)).forward(theta, np.array([[0.3]]))[-1]
+    assert output[0, 0] == pytest.approx(3 * math.tanh(0.8) + math.tanh(-0.35) - 1, abs=1e-15)
+
+
+def test_start_has_the_variance_of_its_fan_in():
+    net = Network((200, 100, 50), ("relu", "linear"))
+    theta = net.initial(3, rng=np.random.default_rng(1))
+    (w, b), (v, c) = net.layers(theta)
+    assert theta.dtype == np.float32
+    assert w.var() == pytest.approx(2 / 200, rel=0.05)
+    assert v.var() == pytest.approx(1 / 100, rel=0.05)
+    assert not b.any()
+    assert not c.any()
+
+
+def test_a_stack_is_its_networks(case):
+    net, theta, X, _ = case
+    together = net.forward(theta, X)[-1]
+    for k in range(4):
+        np.testing.assert_allclose(net.forward(theta[k : k + 1], X)[-1][0], together[k], rtol=1e-12)
+        np.testing.assert_allclose(net.forward(theta, np.repeat(X[None], 4, 0))[-1][k], together[k], rtol=1e-12)
+
+
+def test_gradient_of_the_weights(case):
+    net, theta, X, rng = case
+    slope = rng.standard_normal((4, 7, net.sizes[-1]))
+    gradient = net.backward(theta, net.forward(theta, X), slope)
+    for _ in range(3):
+        step = rng.standard_normal(theta.shape)
+        up, down = ((slope * net.forward(theta + e * step, X)[-1]).sum((1, 2)) for e in (1e-6, -1e-6))
+        np.testing.assert_allclose((gradient * step).sum(1), (up - down) / 2e-6, rtol=1e-6, atol=1e-8)
+
+
+def test_gradient_of_the_inputs_is_a_row_of_the_jacobian(case):
+    net, theta, X, rng = case
+    values = net.forward(theta, X)
+    jacobian = net.jacobian(theta, values)
+    assert jacobian.shape == (4, 7, 3, net.sizes[-1])
+    for k in range(3):
+        step = 1e-6 * np.eye(3)[k]
+        numeric = (net.forward(theta, X + step)[-1] - net.forward(theta, X - step)[-1]) / 2e-6
+        np.testing.assert_allclose(jacobian[:, :, k], numeric, rtol=1e-6, atol=1e-8)
+    slope = rng.standard_normal((4, 7, net.sizes[-1]))
+    np.testing.assert_allclose(
+        net.input_gradient(theta, values, slope), np.einsum("kbio,kbo->kbi", jacobian, slope), rtol=1e-10, atol=1e-12
+    )
+
+
+def test_the_gradient_goes_where_it_is_wanted(case):
+    net, theta, X, rng = case
+    values, slope = net.forward(theta, X), rng.standard_normal((4, 7, net.sizes[-1]))
+    out = np.empty_like(theta)
+    assert net.backward(theta, values, slope, out=out) is out
+    np.testing.assert_array_equal(out, net.backward(theta, values, slope))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "activations"), [((3,), ()), ((3, 0, 1), ()), ((3, 2), ("tanh", "linear")), ((3, 2), ("gelu",))]
+)
+def test_shapes_that_do_not_fit_are_refused(sizes, activations):
+    with pytest.raises(UsageError, match="Network: expected two positive sizes or more and one activation among"):
+        Network(sizes, activations)
+
+
+def test_inputs_by_hand():
+    inputs = Inputs(4, (2, 1))
+    X = np.array([[0.0, 0.5, np.nan, 1.0], [0.75, np.nan, 1.0, 0.5]])
+    root = math.sqrt(0.5)
+    np.testing.assert_allclose(inputs(X), [[-1, 1, root, 0, root, 0], [0.5, 0, 0, 1, 0, 0]], atol=1e-15)
+    assert inputs.width == 6
+    np.testing.assert_array_equal(Inputs(2)(np.array([[0.0, 1.0]])), [[-1.0, 1.0]])
+
+
+def test_inputs_pull_gradients_back():
+    rng = np.random.default_rng(0)
+    inputs, X = Inputs(4, (1, 3)), rng.random((5, 4))
+    X[2, 3] = X[0, 1] = np.nan
+    slope = rng.standard_normal((2, 5, inputs.width))
+    found = inputs.pull_back(X, slope)
+    for k in range(4):
+        step = 1e-6 * np.eye(4)[k]
+        numeric = (slope * (inputs(X + step) - inputs(X - step)) / 2e-6).sum(-1)
+        np.testing.assert_allclose(found[..., k], numeric, rtol=1e-6, atol=1e-9)
+    assert found[0, 2, 3] == found[1, 0, 1] == 0
