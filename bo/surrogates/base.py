@@ -1,7 +1,8 @@
 """What every surrogate takes and gives."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,7 +29,11 @@ class Prediction:
 
 
 class Surrogate(Protocol):
-    """A model of the errors that an acquisition function can ask."""
+    """A model of the errors that an acquisition function can ask.
+
+    Every constructor takes keywords alone, `conditional` among them: the columns of the points that may be NaN, which says
+    that the hyperparameter is inactive there.
+    """
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
         """Fit `n x d` points in [0, 1] and their `n` finite targets; what a former fit learned may be kept."""
@@ -37,6 +42,61 @@ class Surrogate(Protocol):
     def predict(self, X: ArrayLike) -> Prediction:
         """Predict `m x d` points."""
         ...
+
+    def predict_gradient(self, X: ArrayLike) -> tuple[Prediction, NDArray[np.float64], NDArray[np.float64]]:
+        """Predict `m x d` points, with the gradients `S x m x d` of mean and variance; 0 in inactive columns."""
+        ...
+
+    def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw the latent function n times a sample, jointly at J points: `S x n x J`."""
+        ...
+
+    def condition(self, X: ArrayLike, Y: ArrayLike) -> "Conditioned":
+        """Predict as if targets `S x F x J` had been observed, with the model's noise, at `J x d` points that are pending.
+
+        Hyperparameters and the units of the targets stay as fitted; every sample goes with its own F fantasies.
+        """
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Give what the next fit starts from, as JSON has it; empty where it starts from the generator alone."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take a state: the next fit is then the one that the surrogate which gave it would have made."""
+        ...
+
+
+class Conditioned(Protocol):
+    """A fitted surrogate that was also told F fantasies of every sample."""
+
+    def predict(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Predict `m x d` points: mean `S x F x m` and latent variance > 0, `S x F x m` or, the same for all F, `S x 1 x m`."""
+        ...
+
+    def predict_gradient(
+        self, X: ArrayLike
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Predict, with the gradients of mean, `S x F x m x d`, and of variance, `S x F x m x d` or `S x 1 x m x d`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What was seen on a related task, for multi-task surrogates.
+
+    Those take `related: Sequence[Task] = ()` and `meta`, the target's own meta-feature (`p` or None), at construction; `fit` and
+    `predict` are then about the target alone, and `fit` may be given none of its points (`0 x d`).
+
+    Attributes:
+        X: `n x d` points in [0, 1], NaN in conditional columns = inactive.
+        y: `n` targets, in units of the task's own.
+        meta: `p` meta-feature of the task, or None where no task has one.
+    """
+
+    X: NDArray[np.float64]
+    y: NDArray[np.float64]
+    meta: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +124,17 @@ class Standardised:
         return cls((scaled - mean) / sd, mean * unit, sd * unit)
 
 
-def checked_data(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read points and targets as float64.
+def checked_data(
+    X: ArrayLike, y: ArrayLike, *, conditional: Collection[int] = (), least: int = 1
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Read points, at least so many, and targets as float64.
 
     Raises:
         UsageError: when shapes do not fit.
-        DataError: when a point or a target is no finite number.
+        DataError: when a point or a target is no finite number, but for NaN in conditional columns.
     """
-    points, targets = checked_points(X), np.asarray(y, dtype=np.float64)
-    if not len(points) or targets.shape != (len(points),):
+    points, targets = checked_points(X, conditional=conditional), np.asarray(y, dtype=np.float64)
+    if len(points) < least or targets.shape != (len(points),):
         msg = f"surrogate: expected one target a point, got {len(points)} points and targets of shape {targets.shape}. Give `n x d` and `n`."
         raise UsageError(msg)
     bad = np.flatnonzero(~np.isfinite(targets))
@@ -82,13 +144,32 @@ def checked_data(X: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArr
     return points, targets
 
 
-def checked_points(X: ArrayLike) -> NDArray[np.float64]:
+def checked_points(X: ArrayLike, *, conditional: Collection[int] = ()) -> NDArray[np.float64]:
     """Read points as `n x d` float64; refusals as in `checked_data`."""
     points = np.asarray(X, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] == 0:
         msg = f"surrogate: expected `n x d` points, got shape {points.shape}. Give one row a point."
         raise UsageError(msg)
-    if not np.isfinite(points).all():
-        msg = "surrogate: expected finite points, got NaN or inf. Encode inactive hyperparameters first."
+    if not all(0 <= column < points.shape[1] for column in conditional):
+        msg = f"surrogate: expected conditional columns in 0..{points.shape[1] - 1}, got {sorted(conditional)}. Give points with all columns."
+        raise UsageError(msg)
+    bad = ~np.isfinite(points)
+    bad[:, list(conditional)] &= ~np.isnan(points[:, list(conditional)])
+    if bad.any():
+        msg = "surrogate: expected finite points, got NaN or inf. Name the columns that may be NaN, inactive, as conditional."
         raise DataError(msg)
     return points
+
+
+def checked_fantasies(
+    X: ArrayLike, Y: ArrayLike, *, samples: int, conditional: Collection[int] = ()
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Read `J x d` pending points and `S x F x J` targets as float64; refusals as in `checked_data`."""
+    points, targets = checked_points(X, conditional=conditional), np.asarray(Y, dtype=np.float64)
+    if targets.ndim != 3 or targets.shape[0] != samples or targets.shape[1] == 0 or targets.shape[2] != len(points):
+        msg = f"surrogate: expected fantasies of shape ({samples}, F, {len(points)}), got {targets.shape}. Give `S x F x J`."
+        raise UsageError(msg)
+    if not np.isfinite(targets).all():
+        msg = "surrogate: expected finite fantasies, got NaN or inf. Draw them with sample_joint."
+        raise DataError(msg)
+    return points, targets
