@@ -39,8 +39,8 @@ class Network:
             UsageError: when sizes and activations do not fit.
         """
         layers = len(self.sizes) - 1
-        hidden: tuple[Activation, ...] = ("tanh",) * (layers - 1)
-        activations = self.activations or (*hidden, "linear")
+        tanh: Activation = "tanh"
+        activations = self.activations or (*[tanh] * (layers - 1), "linear")
         if (
             layers < 1
             or min(self.sizes) < 1
@@ -91,7 +91,15 @@ class Network:
             values.append(value)
         return values
 
-    def backward(self, theta: Array, values: Sequence[Array], slope: Array, *, out: Array | None = None) -> Array:
+    def backward(
+        self,
+        theta: Array,
+        values: Sequence[Array],
+        slope: Array,
+        *,
+        out: Array | None = None,
+        inputs: Array | None = None,
+    ) -> Array:
         """Compute the gradient of a loss, a sum over points, with respect to the weights.
 
         Args:
@@ -99,6 +107,7 @@ class Network:
             values: what `forward` gave.
             slope: `K x B x out`, d loss / d outputs.
             out: where to write the result.
+            inputs: `K x B x in`, where to write the gradient with respect to the inputs too.
 
         Returns: `K x P`.
         """
@@ -108,8 +117,8 @@ class Network:
             slope = _before(slope, values[i + 1], self.activations[i])
             np.matmul(values[i].swapaxes(-1, -2), slope, out=into[i][0])
             np.add.reduce(slope, axis=1, keepdims=True, out=into[i][1])
-            if i:
-                slope = np.matmul(slope, layers[i][0].swapaxes(1, 2))
+            if i or inputs is not None:
+                slope = np.matmul(slope, layers[i][0].swapaxes(1, 2), out=None if i else inputs)
         return gradient
 
     def input_gradient(self, theta: Array, values: Sequence[Array], slope: Array) -> Array:

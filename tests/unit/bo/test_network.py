@@ -89,8 +89,9 @@ def test_gradient_of_the_inputs_is_a_row_of_the_jacobian(case):
 def test_the_gradient_goes_where_it_is_wanted(case):
     net, theta, X, rng = case
     values, slope = net.forward(theta, X), rng.standard_normal((4, 7, net.sizes[-1]))
-    out = np.empty_like(theta)
-    assert net.backward(theta, values, slope, out=out) is out
+    out, inputs = np.empty_like(theta), np.empty((4, 7, 3))
+    assert net.backward(theta, values, slope, out=out, inputs=inputs) is out
+    np.testing.assert_array_equal(inputs, net.input_gradient(theta, values, slope))
     np.testing.assert_array_equal(out, net.backward(theta, values, slope))
 
 
