@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Acquisition = Callable[[Floats, Floats, Floats], Floats]
+Slopes = Callable[[Floats, Floats, Floats], tuple[Floats, Floats]]
 
 LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 KAPPA = 2.0
@@ -21,6 +22,10 @@ DIRECT_ABOVE = -1.0
 """Below this γ the formula of log EI that cannot underflow is used."""
 SERIES_BELOW = -1e3
 """Below this γ its differences cancel, and the tail's expansion is used."""
+SURE_ABOVE = 30.0
+"""Above this γ an improvement is certain, and φ/Φ is held, at 1e-196."""
+NO_GAIN_BELOW = -36.0
+"""Below this x, log(1 + exp(x)) is exp(x) to the last digit."""
 
 
 def probability_of_improvement(mean: Floats, var: Floats, best: Floats) -> Floats:
@@ -62,6 +67,49 @@ def lower_confidence_bound(mean: Floats, var: Floats, best: Floats) -> Floats:  
     return value
 
 
+def log_confidence_gain(mean: Floats, var: Floats, best: Floats) -> Floats:
+    """Compute log log(1 + exp(best - μ + κσ)), which grows with `lower_confidence_bound` and can be weighed like log EI."""
+    value: Floats = _log_softplus(best - mean + KAPPA * np.sqrt(var))
+    return value
+
+
+def log_expected_improvement_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:
+    """Differentiate log EI by μ and by σ²: -Φ/(σh) and φ/(2σ²h), h = γΦ + φ; finite wherever log EI is."""
+    from scipy.special import ndtr
+
+    sd = np.sqrt(var)
+    gamma = (best - mean) / sd
+    near, rest = np.maximum(gamma, DIRECT_ABOVE), np.exp(-_log_rest(gamma))
+    direct = near * ndtr(near) + _density(near)
+    above = gamma > DIRECT_ABOVE
+    by_gain = np.where(above, ndtr(near) / direct, _mills(gamma) * rest)
+    by_spread = np.where(above, _density(near) / direct, rest)
+    return -by_gain / sd, by_spread / (2.0 * var)
+
+
+def log_probability_of_improvement_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:
+    """Differentiate log Φ(γ) by μ and by σ²: -(φ/Φ)/σ and -γ(φ/Φ)/(2σ²)."""
+    from scipy.special import erfcx
+
+    sd = np.sqrt(var)
+    gamma = (best - mean) / sd
+    ratio = math.sqrt(2.0 / math.pi) / erfcx(-np.minimum(gamma, SURE_ABOVE) * math.sqrt(0.5))
+    return -ratio / sd, -gamma * ratio / (2.0 * var)
+
+
+def lower_confidence_bound_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:  # noqa: ARG001
+    """Differentiate -μ + κσ by μ and by σ²: -1 and κ/(2σ)."""
+    return np.full_like(mean, -1.0), KAPPA / (2.0 * np.sqrt(var))
+
+
+def log_confidence_gain_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:
+    """Differentiate `log_confidence_gain` by μ and by σ²."""
+    sd = np.sqrt(var)
+    gain = best - mean + KAPPA * sd
+    slope = np.exp(-np.logaddexp(0.0, -gain) - _log_softplus(gain))
+    return -slope, slope * KAPPA / (2.0 * sd)
+
+
 def integrate(values: Floats) -> Floats:
     """Average `S x M` scores over samples: `M`."""
     mean: Floats = values.mean(axis=0)
@@ -75,6 +123,18 @@ def integrate_log(values: Floats) -> Floats:
     return mean
 
 
+def integration_weights(values: Floats) -> Floats:
+    """Give each of `S x M` scores its share in the slope of their average: 1/S, `S x M`."""
+    return np.full_like(values, 1.0 / len(values))
+
+
+def log_integration_weights(values: Floats) -> Floats:
+    """Give each of `S x M` logarithms its share in the slope of `integrate_log`: `S x M`, columns sum to 1."""
+    weights: Floats = np.exp(values - values.max(axis=0))
+    weights /= weights.sum(axis=0)
+    return weights
+
+
 def _density(gamma: Floats) -> Floats:
     """φ(γ)."""
     value: Floats = np.exp(-0.5 * np.square(gamma) - LOG_SQRT_2PI)
@@ -83,18 +143,37 @@ def _density(gamma: Floats) -> Floats:
 
 def _log_improvement(gamma: Floats) -> Floats:
     """log(γΦ(γ) + φ(γ)) in three pieces."""
-    from scipy.special import erfcx, ndtr
+    from scipy.special import ndtr
 
     near = np.maximum(gamma, DIRECT_ABOVE)
-    middle = -np.clip(gamma, SERIES_BELOW, DIRECT_ABOVE)
-    far = -np.minimum(gamma, SERIES_BELOW)
-    log_density = -0.5 * np.square(gamma) - LOG_SQRT_2PI
-    below = np.where(
+    below = _log_rest(gamma) - 0.5 * np.square(gamma) - LOG_SQRT_2PI
+    value: Floats = np.where(gamma > DIRECT_ABOVE, np.log(near * ndtr(near) + _density(near)), below)
+    return value
+
+
+def _log_rest(gamma: Floats) -> Floats:
+    """log(1 - |γ| Φ(γ)/φ(γ)) where γ ≤ -1; where γ is more, what it is at -1."""
+    middle = np.clip(gamma, SERIES_BELOW, DIRECT_ABOVE)
+    far = np.minimum(gamma, SERIES_BELOW)
+    value: Floats = np.where(
         gamma >= SERIES_BELOW,
-        np.log1p(-middle * math.sqrt(0.5 * math.pi) * erfcx(middle * math.sqrt(0.5))),
-        -2.0 * np.log(far) + np.log1p(-3.0 / np.square(far)),
+        np.log1p(middle * _mills(middle)),
+        -2.0 * np.log(-far) + np.log1p(-3.0 / np.square(far)),
     )
-    value: Floats = np.where(gamma > DIRECT_ABOVE, np.log(near * ndtr(near) + _density(near)), log_density + below)
+    return value
+
+
+def _mills(gamma: Floats) -> Floats:
+    """Φ(γ)/φ(γ) where γ ≤ -1; where γ is more, what it is at -1."""
+    from scipy.special import erfcx
+
+    value: Floats = math.sqrt(0.5 * math.pi) * erfcx(-np.minimum(gamma, DIRECT_ABOVE) * math.sqrt(0.5))
+    return value
+
+
+def _log_softplus(x: Floats) -> Floats:
+    """Take the logarithm of log(1 + exp(x)), finite for every finite x."""
+    value: Floats = np.where(x < NO_GAIN_BELOW, x, np.log(np.logaddexp(0.0, np.maximum(x, NO_GAIN_BELOW))))
     return value
 
 
@@ -106,3 +185,12 @@ SCORES: Mapping[str, tuple[Acquisition, Callable[[Floats], Floats]]] = MappingPr
     }
 )
 """What the search maximises under each name, and how it averages over samples; EI and PI as logarithms, which do not underflow."""
+
+SLOPES: Mapping[str, tuple[Slopes, Callable[[Floats], Floats]]] = MappingProxyType(
+    {
+        "ei": (log_expected_improvement_slopes, log_integration_weights),
+        "pi": (log_probability_of_improvement_slopes, log_integration_weights),
+        "lcb": (lower_confidence_bound_slopes, integration_weights),
+    }
+)
+"""The slopes of `SCORES` by mean and by variance, and the share of every sample in the slope of their average."""
