@@ -1,0 +1,85 @@
+"""Monte-Carlo fantasies: what pending evaluations may turn out to be [Snoek2012practical] §3.2, [Snoek2015scalable] §3.3.
+
+An acquisition function is averaged over outcomes of the evaluations that still run, drawn jointly from the surrogate, each with
+an incumbent of its own. All candidates of a suggestion are judged by the same draws.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.surrogates import Conditioned, Surrogate
+
+Floats = NDArray[np.float64]
+
+FEW_PENDING = 4
+"""Up to so many pending points, draws are many."""
+MANY_FANTASIES, FEW_FANTASIES = 32, 16
+
+
+@dataclass(frozen=True, slots=True)
+class Fantasies:
+    """A surrogate under each of F outcomes of what is pending.
+
+    Attributes:
+        model: predicts `S x F x m`; F = 1 where nothing is pending.
+        best: `S x F x 1`, the least error of every sample and outcome.
+    """
+
+    model: Conditioned
+    best: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Unconditioned:
+    """A surrogate as it was fitted, in the shapes of one fantasy."""
+
+    surrogate: Surrogate
+
+    def predict(self, X: Floats) -> tuple[Floats, Floats]:
+        """Predict `m x d` points: mean and variance `S x 1 x m`."""
+        prediction = self.surrogate.predict(X)
+        return prediction.mean[:, None], prediction.var[:, None]
+
+    def predict_gradient(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict, with gradients `S x 1 x m x d`."""
+        prediction, dmean, dvar = self.surrogate.predict_gradient(X)
+        return prediction.mean[:, None], prediction.var[:, None], dmean[:, None], dvar[:, None]
+
+
+def fantasise(
+    surrogate: Surrogate,
+    X: Floats,
+    best: Floats,
+    *,
+    rng: np.random.Generator,
+    probability: Floats | None = None,
+    n: int | None = None,
+) -> Fantasies:
+    """Draw outcomes of pending points, and what the surrogate makes of them.
+
+    Outcomes carry the model's noise, and a fantasy's incumbent is the least of `best` and of the posterior means at the pending
+    points that are valid in it: without noise, of the outcomes themselves. Where a pending point turns out invalid its outcome
+    is no incumbent; what it says about the points beside it is kept, since one covariance serves all fantasies.
+
+    Args:
+        surrogate: fitted.
+        X: `J x d` pending points, in any order: the draws do not depend on it.
+        best: `S x 1` least error so far of every sample.
+        rng: the only source of randomness.
+        probability: `J` of being valid; None = all are.
+        n: fantasies a sample; None = 32 for up to 4 pending points, else 16.
+    """
+    if not len(X):
+        return Fantasies(Unconditioned(surrogate), best[:, None])
+    order = np.lexsort(X.T[::-1])
+    points = X[order]
+    draws = (MANY_FANTASIES if len(X) <= FEW_PENDING else FEW_FANTASIES) if n is None else n
+    latent = surrogate.sample_joint(points, draws, rng=rng)
+    noise = np.sqrt(surrogate.predict(points[:1]).noise)[:, None, None]
+    model = surrogate.condition(points, latent + noise * rng.standard_normal(latent.shape))
+    means, _ = model.predict(points)
+    if probability is not None:
+        means = np.where(rng.random((draws, len(X))) < probability[order], means, np.inf)
+    return Fantasies(model, np.minimum(best[:, None], means.min(axis=2, keepdims=True)))

@@ -1,0 +1,70 @@
+"""A Gaussian process by dense solves under given lengthscales: what an acquisition function is tested on."""
+
+import numpy as np
+
+from bo.surrogates import Prediction
+
+
+class DenseGp:
+    """Squared exponential, amplitude 1, mean 0; satisfies the protocols `Surrogate` and `Conditioned`."""
+
+    def __init__(self, *, lengthscales=(0.3,), noise=0.0, conditional=()):
+        self.lengthscales, self.noise = lengthscales, noise
+
+    def fit(self, X, y, *, rng=None):
+        self.X, self.Y = np.asarray(X, dtype=float), np.broadcast_to(y, (len(self.lengthscales), 1, len(y)))
+        return self
+
+    def condition(self, X, Y):
+        told = DenseGp(lengthscales=self.lengthscales, noise=self.noise)
+        told.X = np.concatenate([self.X, X])
+        told.Y = np.concatenate([np.broadcast_to(self.Y, (*Y.shape[:2], self.Y.shape[2])), Y], axis=2)
+        told.is_conditioned = True
+        return told
+
+    is_conditioned = False
+
+    def moments(self, X):
+        """Give mean `S x F x m`, covariance `S x m x m`, and the gradients of mean and variance."""
+        means, covariances, dmeans, dvars = [], [], [], []
+        for scale, Y in zip(self.lengthscales, self.Y, strict=True):
+
+            def kernel(A, B, scale=scale):
+                return np.exp(-0.5 * np.sum((A[:, None] - B[None]) ** 2, axis=2) / scale**2)
+
+            inverse = np.linalg.inv(kernel(self.X, self.X) + (self.noise + 1e-12) * np.eye(len(self.X)))
+            cross = kernel(X, self.X)
+            dcross = -cross[:, :, None] * (X[:, None] - self.X[None]) / scale**2
+            means.append(Y @ inverse @ cross.T)
+            covariances.append(kernel(X, X) - cross @ inverse @ cross.T)
+            dmeans.append(np.einsum("fn,mnd->fmd", Y @ inverse, dcross))
+            dvars.append(-2.0 * np.einsum("mn,mnd->md", cross @ inverse, dcross))
+        return np.array(means), np.array(covariances), np.array(dmeans), np.array(dvars)
+
+    def _var(self, covariance):
+        return np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 1e-12)
+
+    def predict(self, X):
+        mean, covariance, _, _ = self.moments(X)
+        var = self._var(covariance)
+        if self.is_conditioned:
+            return mean, var[:, None]
+        return Prediction(mean[:, 0], var, np.full(len(mean), self.noise))
+
+    def predict_gradient(self, X):
+        mean, covariance, dmean, dvar = self.moments(X)
+        var = self._var(covariance)
+        if self.is_conditioned:
+            return mean, var[:, None], dmean, dvar[:, None]
+        return Prediction(mean[:, 0], var, np.full(len(mean), self.noise)), dmean[:, 0], dvar
+
+    def sample_joint(self, X, n, *, rng):
+        mean, covariance, _, _ = self.moments(X)
+        root = np.linalg.cholesky(covariance + 1e-10 * np.eye(len(X)))
+        return mean + rng.standard_normal((len(mean), n, len(X))) @ root.swapaxes(1, 2)
+
+    def state(self):
+        return {}
+
+    def restore(self, state):
+        pass

@@ -1,0 +1,94 @@
+"""What a suggestion maximises: its gradients, and how its factors combine."""
+
+import numpy as np
+import pytest
+from dense_gp import DenseGp
+
+from bo.acquisition import expected_improvement, lower_confidence_bound
+from bo.cost import InverseCost
+from bo.criterion import CHUNK, Improvement, Product, Validity
+from bo.pending import fantasise
+
+X = np.array([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9]])
+Y = np.array([0.4, -0.6, 0.3])
+POINTS = np.random.default_rng(1).random((9, 2))
+PENDING = np.array([[0.7, 0.6], [0.2, 0.7]])
+BEST = np.array([[-0.6], [-0.5]])
+
+
+class Ramp:
+    """P(valid) rises with the first column, in two samples."""
+
+    def probability(self, X):
+        return np.stack([X[:, 0], X[:, 0] ** 2])
+
+    def probability_gradient(self, X):
+        gradient = np.zeros((2, *X.shape))
+        gradient[:, :, 0] = [np.ones(len(X)), 2 * X[:, 0]]
+        return self.probability(X), gradient
+
+
+def model():
+    return DenseGp(lengthscales=(0.3, 0.5), noise=0.01).fit(X, Y)
+
+
+def improvement(acquisition="ei", pending=PENDING[:0], **keywords):
+    rng = np.random.default_rng(0)
+    return Improvement(fantasise(model(), pending, BEST, rng=rng), acquisition=acquisition, **keywords)
+
+
+def criteria():
+    for acquisition in ("ei", "pi", "lcb"):
+        for pending in (PENDING[:0], PENDING):
+            yield pytest.param(improvement(acquisition, pending), id=f"{acquisition} {len(pending)} pending")
+    yield pytest.param(improvement("lcb", weighed=True), id="weighed lcb")
+    yield pytest.param(Validity(Ramp()), id="validity")
+    yield pytest.param(InverseCost(model()), id="cost")
+    yield pytest.param(Product([improvement(), Validity(Ramp()), InverseCost(model())]), id="product")
+
+
+@pytest.mark.parametrize("criterion", list(criteria()))
+def test_gradients_are_those_of_finite_differences(criterion):
+    value, gradient = criterion.value_gradient(POINTS)
+    np.testing.assert_allclose(value, criterion.value(POINTS), rtol=1e-10)
+    h = 1e-6
+    for column in range(2):
+        step = h * np.eye(2)[column]
+        expected = (criterion.value(POINTS + step) - criterion.value(POINTS - step)) / (2 * h)
+        np.testing.assert_allclose(gradient[:, column], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_product_is_the_product():
+    """EI times P(valid) times E[1/c], each averaged over its own samples; never more than EI alone."""
+    ei = np.exp(improvement().value(POINTS))
+    prediction = model().predict(POINTS)
+    inverse = np.exp(-prediction.mean + 0.5 * prediction.var).mean(axis=0)
+    valid = (POINTS[:, 0] + POINTS[:, 0] ** 2) / 2
+    product = Product([improvement(), Validity(Ramp()), InverseCost(model())])
+    np.testing.assert_allclose(np.exp(product.value(POINTS)), ei * valid * inverse)
+    np.testing.assert_allclose(ei, expected_improvement(prediction.mean, prediction.var, BEST).mean(axis=0))
+    assert np.all(Product([improvement(), Validity(Ramp())]).value(POINTS) <= np.log(ei))
+
+
+def test_points_are_asked_in_chunks():
+    points = np.random.default_rng(0).random((2 * CHUNK + 3, 2))
+    np.testing.assert_allclose(Product([improvement()]).value(points), improvement().value(points))
+    assert Product([improvement()]).value(points[:0]).shape == (0,)
+
+
+def test_a_bound_orders_points_alike_when_it_is_weighed():
+    """Under one sample; over several the two average on different scales."""
+    gp = DenseGp(noise=0.01).fit(X, Y)
+    told = fantasise(gp, PENDING[:0], BEST[:1], rng=np.random.default_rng(0))
+    plain, weighed = (Improvement(told, acquisition="lcb", weighed=weighed).value(POINTS) for weighed in (False, True))
+    prediction = gp.predict(POINTS)
+    np.testing.assert_allclose(plain, lower_confidence_bound(prediction.mean, prediction.var, BEST[:1])[0])
+    np.testing.assert_array_equal(np.argsort(plain), np.argsort(weighed))
+
+
+def test_impossible_is_finite():
+    criterion = Validity(Ramp())
+    value, gradient = criterion.value_gradient(np.array([[0.0, 0.5]]))
+    assert np.isfinite(value).all()
+    assert np.isfinite(gradient).all()
+    assert value < -600
