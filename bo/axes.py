@@ -1,0 +1,235 @@
+"""One hyperparameter as an axis of the unit cube: u in [0, 1) to its number, its number to what a model sees.
+
+The *number* of a real or an integer is its value, that of a choice its position among the choices. Every number owns an
+equal share of [0, 1), integers on a logarithmic scale a share in proportion to theirs; the shares and scales are those of
+`history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not bend an axis.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.records import Value
+
+if TYPE_CHECKING:
+    from ConfigSpace.hyperparameters import Hyperparameter
+
+Floats = NDArray[np.float64]
+
+BELOW_ONE = float(np.nextafter(1.0, 0.0))
+TENS = np.array([float(f"1e{k}") for k in range(309)])
+"""Powers of ten, each the nearest float64: what `pow` returns differs between machines."""
+DIGITS = 14
+"""Decimal places of a linear real whose range is 1."""
+LOG_DIGITS = 12
+"""Significant digits of a logarithmic real."""
+SLACK = 1e-12
+"""How far, as a share of its range, a real may lie outside it: other programs round values to decimals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Real:
+    """A real, linear or logarithmic, evaluated on a decimal grid so fine that no model sees it.
+
+    The grid makes encoding and decoding exact inverses in floating point, and equal what differs by rounding alone.
+    """
+
+    name: str
+    low: float
+    high: float
+    log: bool = False
+    size: float = field(default=math.inf, init=False)
+    width: int = field(default=1, init=False)
+
+    def numbers(self, u: Floats) -> Floats:
+        """Map `n` coordinates to `n` values on the grid; the bounds belong to it."""
+        if self.log:
+            return self.snap(np.exp(math.log(self.low) + u * math.log(self.high / self.low)))
+        return self.snap(self.low + u * (self.high - self.low))
+
+    def snap(self, values: Floats) -> Floats:
+        """Round `n` values to the grid."""
+        low, high, rounded = self._round(np.array([self.low])), self._round(np.array([self.high])), self._round(values)
+        return np.where(rounded >= high, self.high, np.where(rounded <= low, self.low, rounded))
+
+    def units(self, numbers: Floats) -> Floats:
+        """Map `n` values to `n` coordinates in [0, 1)."""
+        if self.log:
+            u = np.log(numbers / self.low) / math.log(self.high / self.low)
+        else:
+            u = (numbers - self.low) / (self.high - self.low)
+        return np.clip(u, 0.0, BELOW_ONE)
+
+    def columns(self, numbers: Floats) -> Floats:
+        """Give the `n x 1` column of the model: the coordinate."""
+        return self.units(numbers)[:, None]
+
+    def native(self, number: float) -> Value:
+        """Give the value as a Python float."""
+        return number
+
+    def parse(self, values: Sequence[Any]) -> Floats:
+        """Read `n` values as numbers; NaN where one does not fit."""
+        numbers = _read_numbers(values)
+        slack = SLACK * numbers if self.log else SLACK * (self.high - self.low)
+        return np.where((numbers >= self.low - slack) & (numbers <= self.high + slack), numbers, np.nan)
+
+    def __str__(self) -> str:
+        return f"a number in [{self.low:g}, {self.high:g}]"
+
+    def _round(self, values: Floats) -> Floats:
+        if self.log:
+            places = LOG_DIGITS - 1 - np.floor(np.log10(values)).astype(np.int64)
+        else:
+            places = np.array(DIGITS - math.ceil(math.log10(self.high - self.low)))
+        up, down = TENS[np.clip(places, 0, 308)], TENS[np.clip(-places, 0, 308)]
+        rounded: Floats = np.rint(values * up / down) * down / up + 0.0  # + 0.0: no negative zero
+        return rounded
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """A whole number, linear or logarithmic."""
+
+    name: str
+    low: int
+    high: int
+    log: bool = False
+    width: int = field(default=1, init=False)
+
+    @property
+    def size(self) -> float:
+        """Count the values."""
+        return self.high - self.low + 1
+
+    def numbers(self, u: Floats) -> Floats:
+        """Map `n` coordinates to `n` whole numbers: a real cut off to an integer, in the logarithm one rounded."""
+        if self.log:
+            first, ratio = self.low - 0.5, (self.high + 0.5) / (self.low - 0.5)
+            numbers = np.rint(first * ratio**u)
+        else:
+            numbers = self.low + np.floor(u * self.size)
+        return np.clip(numbers, float(self.low), float(self.high))
+
+    def units(self, numbers: Floats) -> Floats:
+        """Map `n` numbers to `n` coordinates: the middles of their shares."""
+        if self.log:
+            first, ratio = self.low - 0.5, (self.high + 0.5) / (self.low - 0.5)
+            u = np.log(np.sqrt((numbers - 0.5) / first) * np.sqrt((numbers + 0.5) / first)) / math.log(ratio)
+        else:
+            u = (numbers - self.low + 0.5) / self.size
+        return np.clip(u, 0.0, BELOW_ONE)
+
+    def columns(self, numbers: Floats) -> Floats:
+        """Give the `n x 1` column of the model: 0 at the least value, 1 at the greatest, along the scale between."""
+        if self.log:
+            return (np.log(numbers / self.low) / math.log(self.high / self.low))[:, None]
+        return ((numbers - self.low) / (self.high - self.low))[:, None]
+
+    def native(self, number: float) -> Value:
+        """Give the value as a Python int."""
+        return int(number)
+
+    def parse(self, values: Sequence[Any]) -> Floats:
+        """Read `n` values as numbers; NaN where one does not fit."""
+        numbers = _read_numbers(values)
+        fits = (numbers >= self.low) & (numbers <= self.high) & (numbers == np.rint(numbers))
+        return np.where(fits, numbers, np.nan)
+
+    def __str__(self) -> str:
+        return f"a whole number in [{self.low}, {self.high}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some values: ordered (one column) or not (a column a choice, two choices sharing one); a constant has one."""
+
+    name: str
+    choices: tuple[Any, ...]
+    ordered: bool = False
+
+    @property
+    def size(self) -> float:
+        """Count the values."""
+        return len(self.choices)
+
+    @property
+    def width(self) -> int:
+        """Count the columns of the model."""
+        return 1 if self.ordered or len(self.choices) <= 2 else len(self.choices)
+
+    def numbers(self, u: Floats) -> Floats:
+        """Map `n` coordinates to `n` positions among the choices."""
+        return np.clip(np.floor(u * self.size), 0.0, self.size - 1.0)
+
+    def units(self, numbers: Floats) -> Floats:
+        """Map `n` positions to `n` coordinates: the middles of their shares."""
+        return (numbers + 0.5) / self.size
+
+    def columns(self, numbers: Floats) -> Floats:
+        """Give the `n x width` columns of the model: one-hot, or 0 at the first choice to 1 at the last."""
+        if self.width > 1:
+            hot = (numbers[:, None] == np.arange(self.width)).astype(np.float64)
+            return np.where(np.isnan(numbers)[:, None], np.nan, hot)
+        return (numbers / max(self.size - 1.0, 1.0))[:, None]
+
+    def native(self, number: float) -> Value:
+        """Give the choice itself."""
+        value: Value = self.choices[int(number)]
+        return value
+
+    def parse(self, values: Sequence[Any]) -> Floats:
+        """Read `n` values as positions; NaN where one is no choice. 1, 1.0 and True are one value, as in ConfigSpace."""
+        try:
+            position = {choice: i for i, choice in enumerate(self.choices)}
+            return np.array([position.get(value, math.nan) for value in values], dtype=np.float64)
+        except TypeError:  # a choice or a value that cannot be hashed
+            known = list(self.choices)
+            return np.array([known.index(v) if v in known else math.nan for v in values], dtype=np.float64)
+
+    def __str__(self) -> str:
+        shown = ", ".join(map(repr, self.choices[:8]))
+        return f"one of {shown}{', ...' if len(self.choices) > 8 else ''}"
+
+
+Axis = Real | Integer | Choice
+
+
+def axis_of(hyperparameter: Hyperparameter) -> Axis:
+    """Make the axis of one hyperparameter of ConfigSpace."""
+    name: str = hyperparameter.name
+    for attribute, ordered in (("choices", False), ("sequence", True)):
+        if hasattr(hyperparameter, attribute):
+            return Choice(name, tuple(_plain(v) for v in getattr(hyperparameter, attribute)), ordered)
+    if hasattr(hyperparameter, "value"):
+        return Choice(name, (_plain(hyperparameter.value),))
+    low, high, log = hyperparameter.lower, hyperparameter.upper, bool(getattr(hyperparameter, "log", False))
+    if math.isfinite(hyperparameter.size):
+        return Integer(name, int(low), int(high), log)
+    return Real(name, float(low), float(high), log)
+
+
+def _plain(value: Any) -> Any:
+    """Drop numpy's scalar types: configurations are written as JSON."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _read_numbers(values: Sequence[Any]) -> Floats:
+    """Read values as float64, NaN where one is no number; a text of digits or a truth value is none."""
+    kinds = set(map(type, values))
+    if all(issubclass(kind, int | float | np.integer | np.floating) and kind is not bool for kind in kinds):
+        try:
+            return np.array(values, dtype=np.float64)
+        except OverflowError:
+            return np.array([v if abs(v) < 2**1023 else math.nan for v in values], dtype=np.float64)
+    return np.array([_read_numbers([v])[0] if _is_number(v) else math.nan for v in values], dtype=np.float64)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

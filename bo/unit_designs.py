@@ -1,0 +1,47 @@
+"""Points of the unit cube to start from: uniform, Latin hypercube, Halton, Sobol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import UsageError
+
+Design = Literal["uniform", "latin", "halton", "sobol"]
+
+
+def unit_points(design: Design, p: int, *, n: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
+    """Draw points without end, each batch as many as all before; the first holds the n points of the design itself.
+
+    Halton and Sobol sequences are scrambled (the first point of a plain one is a corner) and go on from batch to batch; a
+    Latin hypercube has n points, and uniform ones follow it.
+
+    Args:
+        design: `uniform`, `latin`, `halton` or `sobol`.
+        p: dimensions of the cube.
+        n: points that the caller wants.
+        rng: the only source of randomness.
+
+    Returns: batches `m x p` in [0, 1), the first with m >= n.
+
+    Raises:
+        UsageError: when there is no such design.
+    """
+    from scipy.stats import qmc
+
+    if design not in get_args(Design):
+        msg = f"design: expected one of {', '.join(get_args(Design))}, got {design!r}. Use 'sobol'."
+        raise UsageError(msg)
+    drawn = 0
+    if design == "latin" and p and n:
+        yield qmc.LatinHypercube(p, rng=rng).random(n)
+        drawn = n
+    sequence = {"halton": qmc.Halton, "sobol": qmc.Sobol}.get(design) if p else None
+    sampler = sequence(p, scramble=True, rng=rng) if sequence else None
+    while True:
+        size = drawn or 1 << max(n - 1, 0).bit_length()  # Sobol points are balanced in powers of two
+        yield rng.random((size, p)) if sampler is None else sampler.random(size)
+        drawn += size
