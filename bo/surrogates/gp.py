@@ -4,23 +4,24 @@
 there are few points. Inside, targets are standardised; inputs lie in [0, 1].
 """
 
-from collections import deque
-from typing import Literal, Self, get_args
+from collections.abc import Sequence
+from typing import Any, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.kernels import KERNELS, square_differences
+from bo.kernels import KERNELS
 from bo.surrogates.base import Prediction, Standardised, checked_data, checked_points
+from bo.surrogates.chain import Chain, Inference
+from bo.surrogates.covariance import Stationary
 from bo.surrogates.evidence import Evidence
-from bo.surrogates.hyperparameters import HyperPrior, most_probable, sweep
+from bo.surrogates.hyperparameters import HyperPrior, Priors, lengthscale_prior, level_priors
+from bo.surrogates.metric import Metric
+from bo.surrogates.posterior import Posterior
+from bo.surrogates.processes import ConditionedProcesses, Processes
 from history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
-Inference = Literal["slice", "evidence"]
-
-SMALLEST_VAR = 1e-12
-"""Predicted variances of standardised targets are at least this."""
 
 
 class GaussianProcess:
@@ -37,9 +38,13 @@ class GaussianProcess:
         inference: Inference = "slice",
         samples: int = 10,
         burn_in: int = 100,
-        sweeps: int = 10,
+        sweeps: int | None = None,
         restarts: int = 5,
+        priors: Priors = "modern",
         noiseless: bool = False,
+        isotropic: bool = False,
+        warping: bool = False,
+        conditional: Sequence[int] = (),
     ) -> None:
         """Set up a process.
 
@@ -49,29 +54,29 @@ class GaussianProcess:
             samples: of hyperparameters, for `slice`.
             burn_in: sweeps of a new chain that are thrown away.
             sweeps: of the chain a fit. With fewer than `samples`, the window keeps some of the last fit's samples; with
-                more, it is thinned.
+                more, it is thinned. None: 10 up to 300 points, then fewer, down to 1.
             restarts: starts of a first search for the maximum, for `evidence`; later ones go on from the last maximum.
+            priors: of the hyperparameters: `modern`, which suit many dimensions, or the `paper`'s.
             noiseless: fix the noise at 1e-6 of the targets' variance.
+            isotropic: one lengthscale for all columns.
+            warping: infer a monotone warping of every column.
+            conditional: columns that may be NaN, which says inactive.
 
         Raises:
             UsageError: when a name or a number does not fit.
         """
-        if kernel not in KERNELS or inference not in get_args(Inference):
-            msg = f"GaussianProcess: expected a kernel among {', '.join(KERNELS)} and inference slice or evidence, got {kernel!r} and {inference!r}. Leave them out for the defaults."
+        if kernel not in KERNELS or priors not in get_args(Priors):
+            msg = f"GaussianProcess: expected a kernel among {', '.join(KERNELS)} and priors modern or paper, got {kernel!r} and {priors!r}. Leave them out for the defaults."
             raise UsageError(msg)
-        if min(samples, sweeps, restarts) < 1 or burn_in < 0:
-            msg = f"GaussianProcess: expected positive samples, sweeps and restarts and no negative burn_in, got {samples}, {sweeps}, {restarts} and {burn_in}. Leave them out for the defaults."
-            raise UsageError(msg)
-        self._kernel, self._inference, self._noiseless = KERNELS[kernel], inference, noiseless
-        self._samples, self._burn_in, self._sweeps, self._restarts = samples, burn_in, sweeps, restarts
-        self._thin = max(1, sweeps // samples)
-        self._states: deque[Floats] = deque(maxlen=1 if inference == "evidence" else samples)
-        self._evidence: Evidence | None = None
+        self._kernel, self._priors, self._noiseless = KERNELS[kernel], priors, noiseless
+        self._isotropic, self._warping, self._conditional = isotropic, warping, tuple(conditional)
+        self._chain = Chain(inference=inference, samples=samples, burn_in=burn_in, sweeps=sweeps, restarts=restarts)
+        self._processes: Processes | None = None
 
     @property
     def thetas(self) -> Floats:
-        """Hyperparameters of standardised targets: `S x (d + 3)`, log ℓ_1..ℓ_d, log θ0, log ν, m; oldest first."""
-        return np.array(self._states)
+        """Hyperparameters of standardised targets: `S x p`, the shape of `Metric`, log θ0, log ν, m; oldest first."""
+        return self._chain.thetas
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
         """Fit hyperparameters to `n x d` points and `n` ≥ 1 targets.
@@ -80,16 +85,15 @@ class GaussianProcess:
             UsageError: when shapes do not fit.
             DataError: when a point or a target is not finite.
         """
-        points, targets = checked_data(X, y)
-        if self._evidence is not None and self._evidence.d != points.shape[1]:
-            self._states.clear()
-        self._targets = Standardised.of(targets)
-        self._evidence = Evidence(points, self._targets.z, self._kernel)
-        prior = HyperPrior.of(points.shape[1], noiseless=self._noiseless)
-        if self._inference == "evidence":
-            self._states.append(most_probable(self._evidence, prior, self._starts(prior, rng)))
-        else:
-            self._walk(self._evidence, prior, rng)
+        points, targets = checked_data(X, y, conditional=self._conditional)
+        d = points.shape[1]
+        metric = Metric(d, conditional=self._conditional, isotropic=self._isotropic, warping=self._warping)
+        covariance, scaled = Stationary(self._kernel, metric), Standardised.of(targets)
+        shape = metric.prior(lengthscale_prior(d, self._priors))
+        prior = HyperPrior((*shape, *level_priors(self._priors, noiseless=self._noiseless)))
+        self._chain.advance(Evidence(points, scaled.z, covariance), prior, rng=rng)
+        posteriors = [Posterior.of(covariance, theta, points, scaled.z) for theta in self._chain.thetas]
+        self._processes = Processes(posteriors, scaled.mean, scaled.sd, self._conditional)
         return self
 
     def predict(self, X: ArrayLike) -> Prediction:
@@ -99,35 +103,41 @@ class GaussianProcess:
             UsageError: when the process was not fitted, or the points have other dimensions.
             DataError: when a point is not finite.
         """
-        points = checked_points(X)
-        evidence = self._evidence
-        if evidence is None or evidence.d != points.shape[1]:
-            fitted = "none" if evidence is None else evidence.d
+        processes, points = self._fitted(X)
+        return processes.predict(points)
+
+    def predict_gradient(self, X: ArrayLike) -> tuple[Prediction, Floats, Floats]:
+        """Predict, with the gradients `S x m x d` of mean and variance; refusals as in `predict`."""
+        processes, points = self._fitted(X)
+        return processes.predict_gradient(points)
+
+    def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
+        """Draw the latent function n times a sample, jointly at J points: `S x n x J`; refusals as in `predict`."""
+        processes, points = self._fitted(X)
+        return processes.sample_joint(points, n, rng=rng)
+
+    def condition(self, X: ArrayLike, Y: ArrayLike) -> ConditionedProcesses:
+        """Predict as if targets `S x F x J` had been observed at J points; refusals as in `predict`."""
+        processes, points = self._fitted(X)
+        return processes.condition(points, Y)
+
+    def state(self) -> dict[str, Any]:
+        """Give the chain, as JSON has it."""
+        return self._chain.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take a chain: the next fit goes on from it.
+
+        Raises:
+            DataError: when it is none.
+        """
+        self._chain.restore(state)
+
+    def _fitted(self, X: ArrayLike) -> tuple[Processes, Floats]:
+        """Check that there was a fit, and that the points fit it."""
+        points = checked_points(X, conditional=self._conditional)
+        if self._processes is None or self._processes.d != points.shape[1]:
+            fitted = "none" if self._processes is None else self._processes.d
             msg = f"GaussianProcess: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
             raise UsageError(msg)
-        square = square_differences(points, evidence.points)
-        mean, var = np.empty((2, len(self._states), len(points)))
-        for s, theta in enumerate(self._states):
-            mean[s], var[s] = evidence.predict(square, theta)
-        noise = np.exp(self.thetas[:, -2])
-        sd = self._targets.sd
-        return Prediction(self._targets.mean + sd * mean, sd**2 * np.maximum(var, SMALLEST_VAR), sd**2 * noise)
-
-    def _starts(self, prior: HyperPrior, rng: np.random.Generator) -> list[Floats]:
-        """Choose where to start the search for the maximum."""
-        if self._states:
-            return [self._states[-1], prior.start()]
-        return [prior.start(), *(prior.draw(rng) for _ in range(self._restarts - 1))]
-
-    def _walk(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> None:
-        """Move the chain on and keep its last states."""
-        if self._states:
-            theta, steps = self._states[-1], self._sweeps
-        else:
-            theta, steps = prior.start(), self._thin * self._samples
-            for _ in range(self._burn_in):
-                theta = sweep(evidence, prior, theta, rng=rng)
-        for step in range(1, steps + 1):
-            theta = sweep(evidence, prior, theta, rng=rng)
-            if step % self._thin == 0:
-                self._states.append(theta)
+        return self._processes, points

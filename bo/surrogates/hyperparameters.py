@@ -3,136 +3,138 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bo.samplers import random_direction, slice_step
 from bo.surrogates.evidence import Evidence
+from bo.surrogates.priors import Density, fixed, log_horseshoe, log_uniform_below, normal
 
 Floats = NDArray[np.float64]
+Priors = Literal["modern", "paper"]
 
 SMALLEST_LENGTHSCALE = 0.025
+LARGEST_LENGTHSCALE = 10.0
+"""Of the paper's uniform prior."""
 SMALLEST_NOISE = 1e-6
 """As a variance of standardised targets; the noise of a noiseless process."""
+HORSESHOE = 0.1
+"""Scale of the paper's prior of the noise."""
 WIDTH = 3.0
 """First bracket of the slice sampler, in logarithms: of 1 to 6, the one with fewest evaluations at 3 to 100 points."""
-REACH = 8.0
-"""The prior is cut off so many standard deviations away, where exponentials are still far from overflow."""
+
+
+def lengthscale_prior(d: int, priors: Priors) -> Density:
+    """Make the prior of log ℓ in d dimensions.
+
+    Modern: ℓ ~ LogNormal(√2 + ½ log d, √3) [Hvarfner2024vanilla]; paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
+    """
+    least = math.log(SMALLEST_LENGTHSCALE)
+    if priors == "paper":
+        return log_uniform_below(LARGEST_LENGTHSCALE, lower=least, start=0.0)
+    return normal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0), lower=least, start=0.0)
+
+
+def level_priors(priors: Priors, *, noiseless: bool) -> list[Density]:
+    """Make the priors of log θ0, log ν and m.
+
+    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-4, 1); paper: ν has a horseshoe of scale 0.1. ν is at least 1e-6,
+    or fixed there (noiseless).
+    """
+    least = math.log(SMALLEST_NOISE)
+    if noiseless:
+        noise = fixed(least)
+    elif priors == "paper":
+        noise = log_horseshoe(HORSESHOE, lower=least, upper=math.log(1e4), start=math.log(1e-3))
+    else:
+        noise = normal(-4.0, 1.0, lower=least)
+    return [normal(0.0, 2.0), noise, normal(0.0, 1.0)]
 
 
 @dataclass(frozen=True, slots=True)
 class HyperPrior:
-    """Independent normal densities of θ = (log ℓ_1..ℓ_d, log θ0, log ν, m) within bounds.
+    """Independent densities of θ: the shape of the covariance, log θ0, log ν, m."""
 
-    ℓ ~ LogNormal(√2 + ½ log d, √3), at least 0.025; √θ0 ~ LogNormal(0, 1); ν ~ LogNormal(-4, 1), at least 1e-6, or fixed there
-    (noiseless); m ~ N(0, 1). A log-normal density times its Jacobian is a normal density of the logarithm.
-
-    Attributes:
-        location: `d + 3`.
-        scale: `d + 3` standard deviations.
-        lower: `d + 3` bounds.
-        upper: `d + 3` bounds; the noise of a noiseless process has two equal ones.
-    """
-
-    location: Floats
-    scale: Floats
-    lower: Floats
-    upper: Floats
-
-    @classmethod
-    def of(cls, d: int, *, noiseless: bool = False) -> Self:
-        """Make the prior for d dimensions."""
-        least = math.log(SMALLEST_NOISE)
-        location = np.array([math.sqrt(2.0) + 0.5 * math.log(d)] * d + [0.0, least if noiseless else -4.0, 0.0])
-        scale = np.array([math.sqrt(3.0)] * d + [2.0, 1.0, 1.0])
-        bounds = np.array([math.log(SMALLEST_LENGTHSCALE)] * d + [-np.inf, least, -np.inf])
-        lower, upper = np.maximum(location - REACH * scale, bounds), location + REACH * scale
-        if noiseless:
-            upper[-2] = least
-        return cls(location, scale, lower, upper)
+    densities: tuple[Density, ...]
 
     @property
-    def noiseless(self) -> bool:
-        """Tell whether the noise is fixed."""
-        return bool(self.lower[-2] == self.upper[-2])
+    def size(self) -> int:
+        """Count the hyperparameters."""
+        return len(self.densities)
 
     def start(self) -> Floats:
-        """Make the θ that a search or a chain starts from: lengthscales and amplitude 1, the rest at its location."""
-        theta = self.location.copy()
-        theta[:-2] = 0.0
-        return theta
+        """Make the θ that a search or a chain starts from."""
+        return np.array([density.start for density in self.densities])
 
     def draw(self, rng: np.random.Generator) -> Floats:
-        """Draw θ; what falls outside the bounds is set to them."""
-        theta = self.location + self.scale * rng.standard_normal(len(self.location))
-        return np.clip(theta, self.lower, self.upper)
+        """Draw θ."""
+        return np.array([density.sample(rng) for density in self.densities])
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
-        """Compute the log density within the bounds, up to a constant, and its gradient `d + 3`."""
-        deviation = (theta - self.location) / self.scale
-        return -0.5 * float(deviation @ deviation), -deviation / self.scale
+        """Compute the log density within the bounds, up to a constant, and its gradient, as long as θ."""
+        pairs = list(zip(self.densities, theta.tolist(), strict=True))
+        return sum(density.value(u) for density, u in pairs), np.array([density.slope(u) for density, u in pairs])
+
+    def contains(self, theta: Floats) -> bool:
+        """Tell whether θ has the right length and lies within the bounds."""
+        pairs = zip(self.densities, theta.tolist(), strict=False)
+        return len(theta) == self.size and all(density.lower <= u <= density.upper for density, u in pairs)
 
 
 def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.random.Generator) -> Floats:
     """Update every hyperparameter once by slice sampling; leaves their posterior invariant.
 
-    Lengthscales go one by one in random order; amplitude, noise and mean jointly along one random direction, for which no
-    distance is computed again [Snoek2012practical].
+    Those of the shape go one by one in random order; amplitude, noise and mean jointly along one random direction, for which
+    no distance is computed again [Snoek2012practical].
 
-    Returns: the new θ, `d + 3`.
+    Returns: the new θ.
     """
-    theta, d = theta.copy(), evidence.d
-    logs = theta[:d]
-    location: list[float] = prior.location.tolist()
-    scale: list[float] = prior.scale.tolist()
-    lower: list[float] = prior.lower.tolist()
-    upper: list[float] = prior.upper.tolist()
+    theta, size = theta.copy(), evidence.size
+    shape, densities = theta[:size], prior.densities
     amplitude, noise, mean = math.exp(theta[-3]), math.exp(theta[-2]), float(theta[-1])
     likelihood = evidence.value(theta)
 
-    for k in rng.permutation(d).tolist():
+    for k in rng.permutation(size).tolist():
+        density = densities[k]
 
-        def along(offset: float, k: int = k, start: float = float(logs[k])) -> float:
+        def along(offset: float, k: int = k, density: Density = density, start: float = float(shape[k])) -> float:
             value = start + offset
-            if not lower[k] <= value <= upper[k]:
+            if not density.lower <= value <= density.upper:
                 return -math.inf
-            logs[k] = value
-            fit = evidence.given_correlation(evidence.correlation(logs), amplitude, noise, mean)
-            return fit - 0.5 * ((value - location[k]) / scale[k]) ** 2
+            shape[k] = value
+            fit = evidence.given_correlation(evidence.correlation(shape), amplitude, noise, mean)
+            return fit + density.value(value)
 
-        start = float(logs[k])
-        offset, density = slice_step(
-            along, likelihood - 0.5 * ((start - location[k]) / scale[k]) ** 2, rng=rng, width=WIDTH
-        )
-        logs[k] = start + offset
-        likelihood = density + 0.5 * ((start + offset - location[k]) / scale[k]) ** 2
+        start = float(shape[k])
+        offset, height = slice_step(along, likelihood + density.value(start), rng=rng, width=WIDTH)
+        shape[k] = start + offset
+        likelihood = height - density.value(start + offset)
 
-    correlation, rest = evidence.correlation(logs), theta[d:].copy()
-    direction = random_direction(3 - prior.noiseless, rng)
-    if prior.noiseless:
-        direction = np.insert(direction, 1, 0.0)
-    (a, n, m), (da, dn, dm) = rest.tolist(), direction.tolist()
+    correlation, rest = evidence.correlation(shape), theta[size:].copy()
+    free = np.array([not density.fixed for density in densities[size:]])
+    direction = np.zeros(3)
+    direction[free] = random_direction(int(free.sum()), rng)
 
     def jointly(offset: float) -> float:
-        values = (a + offset * da, n + offset * dn, m + offset * dm)
+        values = (rest + offset * direction).tolist()
         share = 0.0
-        for k, value in enumerate(values, start=d):
-            if not lower[k] <= value <= upper[k]:
+        for density, value in zip(densities[size:], values, strict=True):
+            if not density.lower <= value <= density.upper:
                 return -math.inf
-            share -= 0.5 * ((value - location[k]) / scale[k]) ** 2
+            share += density.value(value)
         return evidence.given_correlation(correlation, math.exp(values[0]), math.exp(values[1]), values[2]) + share
 
     offset, _ = slice_step(jointly, jointly(0.0), rng=rng, width=WIDTH)
-    theta[d:] = rest + offset * direction
+    theta[size:] = rest + offset * direction
     return theta
 
 
 def most_probable(evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats]) -> Floats:
     """Maximise evidence times prior by L-BFGS-B from every start.
 
-    Returns: the best θ found, `d + 3`.
+    Returns: the best θ found.
     """
     from scipy.optimize import minimize
 
@@ -141,7 +143,7 @@ def most_probable(evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats
         share, pull = prior.value_and_gradient(theta)
         return -fit - share, -slope - pull
 
-    bounds = np.column_stack([prior.lower, prior.upper])
+    bounds = [(density.lower, density.upper) for density in prior.densities]
     found = [
         minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100}) for start in starts
     ]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from bo.kernels import KERNELS, scaled_square_distances, square_differences
+from bo.kernels import BLOCK, KERNELS, correlations, cross_correlations, square_distances
 
 SKLEARN = {"matern52": lambda ls: Matern(ls, nu=2.5), "matern32": lambda ls: Matern(ls, nu=1.5), "se": RBF}
 
@@ -21,7 +21,7 @@ def test_every_kernel_is_compared():
 def test_values_are_those_of_scikit_learn(name):
     rng = np.random.default_rng(0)
     X, Z, lengthscales = rng.random((7, 3)), rng.random((5, 3)), np.array([0.1, 1.0, 3.0])
-    r2 = scaled_square_distances(square_differences(X, Z), np.log(lengthscales))
+    r2 = square_distances(X / lengthscales, Z / lengthscales)
     np.testing.assert_allclose(KERNELS[name].value(r2), SKLEARN[name](lengthscales)(X, Z), rtol=1e-12)
 
 
@@ -44,13 +44,22 @@ def test_slope_at_zero_is_finite(name):
 
 
 def test_squared_distances_by_hand():
-    square = square_differences(np.array([[0.0, 0.5]]), np.array([[0.0, 0.5], [1.0, 0.0]]))
-    np.testing.assert_array_equal(square, [[[0.0, 1.0]], [[0.0, 0.25]]])
-    np.testing.assert_allclose(scaled_square_distances(square, np.log([2.0, 0.5])), [[0.0, 0.25 + 1.0]])
+    r2 = square_distances(np.array([[0.0, 1.0]]), np.array([[0.0, 1.0], [0.5, 0.0]]))
+    np.testing.assert_allclose(r2, [[0.0, 0.25 + 1.0]])
 
 
-def test_the_distance_of_a_point_to_itself_is_exactly_zero():
-    X = np.random.default_rng(0).random((50, 6))
-    r2 = scaled_square_distances(square_differences(X, X), np.full(6, -4.0))
-    assert np.all(np.diag(r2) == 0.0)
+@pytest.mark.parametrize("n", [1, BLOCK, 2 * BLOCK + 7])
+def test_correlations_in_blocks_are_those_of_all_pairs(name, n):
+    rng = np.random.default_rng(0)
+    X, Z = rng.random((n, 3)), rng.random((5, 3))
+    pairs = KERNELS[name].value(((X[:, None] - X) ** 2).sum(axis=-1))
+    np.testing.assert_allclose(np.triu(correlations(X, KERNELS[name])), np.triu(pairs), rtol=1e-12)
+    crossed = KERNELS[name].value(((X[:, None] - Z) ** 2).sum(axis=-1))
+    np.testing.assert_allclose(cross_correlations(X, Z, KERNELS[name]), crossed, rtol=1e-12)
+
+
+def test_points_close_to_another_and_far_from_the_origin_keep_their_correlation(name):
+    X = 40.0 + np.random.default_rng(0).random((50, 6)) * 1e-9
+    r2 = square_distances(X, X)
     assert np.all(r2 >= 0.0)
+    np.testing.assert_allclose(KERNELS[name].value(r2), 1.0, atol=1e-10)

@@ -1,0 +1,83 @@
+"""Correlation of points, and how it changes with shape parameters and with the points themselves."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.kernels import Kernel, correlations, cross_correlations, square_distances
+from bo.surrogates.metric import Metric
+
+Floats = NDArray[np.float64]
+
+
+class Covariance(Protocol):
+    """A correlation function with `size` shape parameters; the amplitude is the caller's."""
+
+    @property
+    def size(self) -> int:
+        """Count the shape parameters."""
+        ...
+
+    def matrix(self, X: Floats, shape: Floats) -> Floats:
+        """Correlate `n` points with one another: `n x n`, of which the upper triangle counts."""
+        ...
+
+    def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+        """Correlate, both triangles, and carry a symmetric gradient `n x n` of the matrix back to the shape: `size`."""
+        ...
+
+    def cross(self, X: Floats, Z: Floats, shape: Floats) -> Floats:
+        """Correlate `m` with `n` points: `m x n`."""
+        ...
+
+    def cross_and_pull(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+        """Correlate, and carry a gradient `m x n` of the matrix back to the m points: `m x d`."""
+        ...
+
+
+class Stationary:
+    """A kernel of the distance of embedded points."""
+
+    def __init__(self, kernel: Kernel, metric: Metric) -> None:
+        self.kernel, self.metric = kernel, metric
+
+    @property
+    def size(self) -> int:
+        """Count the shape parameters of the metric."""
+        return self.metric.size
+
+    def matrix(self, X: Floats, shape: Floats) -> Floats:
+        """Correlate, the upper triangle alone."""
+        return correlations(self.metric.embed(X, shape), self.kernel)
+
+    def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+        """Correlate, and carry a gradient back through distances and embedding."""
+        E = self.metric.embed(X, shape)
+        r2 = square_distances(E, E)
+        slope = self.kernel.slope(r2)
+
+        def pull(gradient: Floats) -> Floats:
+            by_distance = gradient * slope
+            by_embedding = 4.0 * (by_distance.sum(axis=1, keepdims=True) * E - by_distance @ E)
+            return self.metric.pull_shape(X, shape, by_embedding)
+
+        return self.kernel.value(r2), pull
+
+    def cross(self, X: Floats, Z: Floats, shape: Floats) -> Floats:
+        """Correlate two sets of points."""
+        return cross_correlations(self.metric.embed(X, shape), self.metric.embed(Z, shape), self.kernel)
+
+    def cross_and_pull(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+        """Correlate, and carry a gradient back to the first points."""
+        E, F = self.metric.embed(X, shape), self.metric.embed(Z, shape)
+        r2 = square_distances(E, F)
+        slope = self.kernel.slope(r2)
+
+        def pull(gradient: Floats) -> Floats:
+            by_distance = gradient * slope
+            by_embedding = 2.0 * (by_distance.sum(axis=1, keepdims=True) * E - by_distance @ F)
+            return self.metric.pull_inputs(X, shape, by_embedding)
+
+        return self.kernel.value(r2), pull
