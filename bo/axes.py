@@ -119,6 +119,7 @@ class Integer:
 
     def units(self, numbers: Floats) -> Floats:
         """Map `n` numbers to `n` coordinates: the middles of their shares."""
+        u: Floats
         if self.log:
             first, ratio = self.low - 0.5, (self.high + 0.5) / (self.low - 0.5)
             u = np.log(np.sqrt((numbers - 0.5) / first) * np.sqrt((numbers + 0.5) / first)) / math.log(ratio)

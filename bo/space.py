@@ -124,7 +124,7 @@ class Encoding:
         present = present.reshape(-1, len(self._axes))
         numbers = np.full(present.shape, np.nan)
         for j, axis in enumerate(self._axes):
-            given = np.flatnonzero(present[:, j])
+            given = np.flatnonzero(present[:, j]).tolist()
             numbers[given, j] = axis.parse([configs[row][axis.name] for row in given])
         active = self._active(numbers)
         misfits = (present != active) | (present & np.isnan(numbers))
