@@ -5,6 +5,10 @@ import numpy as np
 from bo.surrogates import Prediction
 
 
+def kernel(A, B, scale):
+    return np.exp(-0.5 * np.sum((A[:, None] - B[None]) ** 2, axis=2) / scale**2)
+
+
 class DenseGp:
     """Squared exponential, amplitude 1, mean 0; satisfies the protocols `Surrogate` and `Conditioned`."""
 
@@ -25,43 +29,41 @@ class DenseGp:
     is_conditioned = False
 
     def moments(self, X):
-        """Give mean `S x F x m`, covariance `S x m x m`, and the gradients of mean and variance."""
-        means, covariances, dmeans, dvars = [], [], [], []
+        """Give mean `S x F x m`, variance `S x m`, and their gradients."""
+        means, variances, dmeans, dvars = [], [], [], []
         for scale, Y in zip(self.lengthscales, self.Y, strict=True):
-
-            def kernel(A, B, scale=scale):
-                return np.exp(-0.5 * np.sum((A[:, None] - B[None]) ** 2, axis=2) / scale**2)
-
-            inverse = np.linalg.inv(kernel(self.X, self.X) + (self.noise + 1e-12) * np.eye(len(self.X)))
-            cross = kernel(X, self.X)
+            inverse = self._inverse(scale)
+            cross = kernel(X, self.X, scale)
             dcross = -cross[:, :, None] * (X[:, None] - self.X[None]) / scale**2
             means.append(Y @ inverse @ cross.T)
-            covariances.append(kernel(X, X) - cross @ inverse @ cross.T)
+            variances.append(np.maximum(1.0 - np.sum(cross @ inverse * cross, axis=1), 1e-12))
             dmeans.append(np.einsum("fn,mnd->fmd", Y @ inverse, dcross))
             dvars.append(-2.0 * np.einsum("mn,mnd->md", cross @ inverse, dcross))
-        return np.array(means), np.array(covariances), np.array(dmeans), np.array(dvars)
+        return np.array(means), np.array(variances), np.array(dmeans), np.array(dvars)
 
-    def _var(self, covariance):
-        return np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 1e-12)
+    def _inverse(self, scale):
+        return np.linalg.inv(kernel(self.X, self.X, scale) + (self.noise + 1e-12) * np.eye(len(self.X)))
 
     def predict(self, X):
-        mean, covariance, _, _ = self.moments(X)
-        var = self._var(covariance)
+        mean, var, _, _ = self.moments(X)
         if self.is_conditioned:
             return mean, var[:, None]
         return Prediction(mean[:, 0], var, np.full(len(mean), self.noise))
 
     def predict_gradient(self, X):
-        mean, covariance, dmean, dvar = self.moments(X)
-        var = self._var(covariance)
+        mean, var, dmean, dvar = self.moments(X)
         if self.is_conditioned:
             return mean, var[:, None], dmean, dvar[:, None]
         return Prediction(mean[:, 0], var, np.full(len(mean), self.noise)), dmean[:, 0], dvar
 
     def sample_joint(self, X, n, *, rng):
-        mean, covariance, _, _ = self.moments(X)
-        root = np.linalg.cholesky(covariance + 1e-10 * np.eye(len(X)))
-        return mean + rng.standard_normal((len(mean), n, len(X))) @ root.swapaxes(1, 2)
+        mean, _, _, _ = self.moments(X)
+        noise = rng.standard_normal((len(mean), n, len(X)))
+        for s, scale in enumerate(self.lengthscales):
+            cross = kernel(X, self.X, scale)
+            covariance = kernel(X, X, scale) - cross @ self._inverse(scale) @ cross.T
+            noise[s] = noise[s] @ np.linalg.cholesky(covariance + 1e-10 * np.eye(len(X))).T
+        return mean + noise
 
     def state(self):
         return {}

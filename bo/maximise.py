@@ -1,0 +1,190 @@
+"""Search for the point that a criterion values most: a Sobol cloud, a spray around the incumbents, then a climb.
+
+Reals climb along the gradient, all starts in one batch; what comes in steps moves to its best neighbour [Snoek2012practical].
+Spaces of few configurations are looked through whole.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.axes import BELOW_ONE
+from bo.criterion import Criterion
+from bo.space import Encoding
+from bo.unit_designs import unit_points
+
+Floats = NDArray[np.float64]
+
+CLOUD = 4096
+"""Sobol points; spaces with no more configurations are enumerated."""
+SPRAY, SPRAY_SDS = 64, (0.05, 0.005)
+"""Points around each incumbent at each standard deviation."""
+STARTS = 10
+"""Best points of the cloud, and as many of the spray, from which a climb starts."""
+STEPS = 50
+"""Steps of a climb along the gradient, refused ones included."""
+ROUNDS = 8
+"""Times that a climb changes what comes in steps."""
+SUFFICIENT = 1e-4
+"""Share of the rise that the slope promises which a step must bring."""
+LONGEST, FIRST = 0.3, 0.1
+"""Coordinates move so far in one step, and in the first one."""
+SHORTER = 0.25
+"""What a refused step is shortened by."""
+SMALLEST_RISE, SMALLEST_MOVE = 1e-7, 1e-9
+"""A climb ends where it rises or moves less."""
+
+
+def maximise(
+    criterion: Criterion, encoding: Encoding, *, around: Floats, taken: Collection[str], rng: np.random.Generator
+) -> Floats | None:
+    """Find the allowed point of a configuration not taken that a criterion values most.
+
+    Args:
+        criterion: of model columns.
+        encoding: of the space.
+        around: `k x p` incumbents.
+        taken: keys of configurations that were proposed already.
+        rng: the only source of randomness.
+
+    Returns: `p`, or None where nothing that was looked at is free.
+    """
+    if encoding.size <= CLOUD:
+        points = encoding.sample(CLOUD, design="uniform", rng=rng, exclude=taken)
+        return best_free(criterion.value(encoding.columns(points)), points, encoding, taken)
+    clouds = [next(unit_points("sobol", encoding.p, n=CLOUD, rng=rng)), _spray(around, rng)]
+    clouds = [cloud[encoding.valid(cloud)] for cloud in clouds]
+    values = [criterion.value(encoding.columns(cloud)) for cloud in clouds]
+    tops = [np.argsort(-value, kind="stable")[:STARTS] for value in values]
+    starts = np.concatenate([cloud[top] for cloud, top in zip(clouds, tops, strict=True)])
+    found, heights = climb(criterion, encoding, starts, rng=rng)
+    return best_free(np.concatenate([heights, *values]), np.concatenate([found, *clouds]), encoding, taken)
+
+
+def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collection[str]) -> Floats | None:
+    """Give the point `p` of highest value whose key is not taken; None where there is none."""
+    order, size = np.argsort(-values, kind="stable"), 1
+    while len(order):
+        head, order = order[:size], order[size:]
+        free = [row for row, key in zip(head, encoding.keys(points[head]), strict=True) if key not in taken]
+        if free:
+            best: Floats = points[free[0]]
+            return best
+        size = 512
+    return None
+
+
+def climb(
+    criterion: Criterion, encoding: Encoding, points: Floats, *, rng: np.random.Generator
+) -> tuple[Floats, Floats]:
+    """Climb from `b x p` allowed points.
+
+    Returns: every point that was stopped at or looked at on the way, `m x p`, and its value `m`.
+    """
+    points, values = ascend(criterion, encoding, points)
+    seen = [(points, values)]
+    for _ in range(ROUNDS):
+        if encoding.real.all() or not len(points):
+            break
+        steps = [encoding.neighbours(point, rng=rng) for point in points]
+        owner = np.repeat(np.arange(len(points)), [len(step) for step in steps])
+        near = np.concatenate(steps)
+        heights = criterion.value(encoding.columns(near))
+        seen.append((near, heights))
+        best = np.full(len(points), -np.inf)
+        np.maximum.at(best, owner, heights)
+        better = best > values + SMALLEST_RISE
+        rows = [np.flatnonzero((owner == i) & (heights == best[i]))[0] for i in np.flatnonzero(better)]
+        if not rows:
+            break
+        points, values = ascend(criterion, encoding, near[rows])
+        seen.append((points, values))
+    return np.concatenate([p for p, _ in seen]), np.concatenate([v for _, v in seen])
+
+
+def ascend(criterion: Criterion, encoding: Encoding, points: Floats) -> tuple[Floats, Floats]:
+    """Climb along the gradient of the real coordinates by projected BFGS, all starts in one batch.
+
+    Each start keeps its own inverse Hessian and step length; every step asks the criterion once, at all starts that still
+    move. A step that rises too little, or leads where a clause forbids, is shortened.
+
+    Args:
+        criterion: of model columns.
+        encoding: of the space.
+        points: `b x p` allowed points.
+
+    Returns: `b x p` points, none lower than its start, and their values `b`.
+    """
+    real = np.flatnonzero(encoding.real)
+    if not len(real) or not len(points):
+        return points, criterion.value(encoding.columns(points))
+    points = points.copy()
+    values, slopes = _slopes(criterion, encoding, points, real)
+    hessians = np.zeros((len(points), len(real), len(real)))
+    lengths = np.ones(len(points))
+    moving = np.arange(len(points))
+    for _ in range(STEPS):
+        here = points[moving][:, real]
+        there = np.clip(
+            here + lengths[moving, None] * _directions(here, slopes[moving], hessians[moving]), 0, BELOW_ONE
+        )
+        moves = there - here
+        alive = np.abs(moves).max(axis=1) > SMALLEST_MOVE
+        moving, there, moves = moving[alive], there[alive], moves[alive]
+        if not len(moving):
+            break
+        trial = points[moving]
+        trial[:, real] = there
+        heights, gradients = _slopes(criterion, encoding, trial, real)
+        rises = heights - values[moving]
+        good = rises >= SUFFICIENT * np.maximum((slopes[moving] * moves).sum(axis=1), 0.0)
+        lengths[moving[~good]] *= SHORTER
+        rows = moving[good]
+        hessians[rows] = _updated(hessians[rows], moves[good], slopes[rows] - gradients[good])
+        points[rows], values[rows], slopes[rows], lengths[rows] = trial[good], heights[good], gradients[good], 1.0
+        moving = moving[~good | (rises > SMALLEST_RISE)]
+    return points, values
+
+
+def _spray(around: Floats, rng: np.random.Generator) -> Floats:
+    """Scatter points around incumbents: `m x p` in the cube."""
+    scattered = [around + sd * rng.standard_normal((SPRAY, *around.shape)) for sd in SPRAY_SDS]
+    return np.clip(np.concatenate(scattered).reshape(-1, around.shape[1]), 0.0, BELOW_ONE)
+
+
+def _slopes(criterion: Criterion, encoding: Encoding, points: Floats, real: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Value points, -inf where a clause forbids them, and give the gradients of their real coordinates."""
+    values, gradients = np.full(len(points), -np.inf), np.zeros((len(points), len(real)))
+    allowed = encoding.valid(points)
+    if allowed.any():
+        values[allowed], slopes = criterion.value_gradient(encoding.columns(points[allowed]))
+        gradients[allowed] = slopes[:, encoding.column[real]]
+    return values, gradients
+
+
+def _directions(here: Floats, slopes: Floats, hessians: Floats) -> Floats:
+    """Point uphill, `b x q`: along the Newton direction of the coordinates that no bound stops, else along the slope."""
+    free = ~(((here <= 0.0) & (slopes < 0.0)) | ((here >= BELOW_ONE) & (slopes > 0.0)))
+    slopes = np.where(free, slopes, 0.0)
+    newton = np.where(free, np.einsum("bij,bj->bi", hessians, slopes), 0.0)
+    uphill = (newton * slopes).sum(axis=1) > 0.0
+    longest = np.where(uphill, LONGEST, FIRST)[:, None]
+    directions = np.where(uphill[:, None], newton, slopes)
+    size = np.abs(directions).max(axis=1, keepdims=True)
+    scale = np.where(uphill[:, None], np.minimum(1.0, longest / np.maximum(size, 1e-300)), longest / np.maximum(size, 1e-300))  # fmt: skip
+    return directions * scale
+
+
+def _updated(hessians: Floats, moves: Floats, drops: Floats) -> Floats:
+    """Update inverse Hessians of the negative criterion `b x q x q` by BFGS, where it curves upwards along the move."""
+    curvature = (moves * drops).sum(axis=1)
+    curved = curvature > 1e-12 * np.linalg.norm(moves, axis=1) * np.linalg.norm(drops, axis=1)
+    s, y, rho = moves[curved], drops[curved], 1.0 / curvature[curved]
+    H = hessians[curved]
+    eye = np.eye(s.shape[1])
+    fresh = ~H.any(axis=(1, 2))
+    H[fresh] = (curvature[curved] / np.square(y).sum(axis=1))[fresh, None, None] * eye
+    left = eye - rho[:, None, None] * s[:, :, None] * y[:, None, :]
+    hessians[curved] = left @ H @ left.swapaxes(1, 2) + rho[:, None, None] * s[:, :, None] * s[:, None, :]
+    return hessians
