@@ -63,6 +63,16 @@ class BiLSTMEncoder(nn.Module):
         return torch.cat((last[0], last[1]), 1)
 
 
+class NoEncoder(nn.Module):
+    """Read nothing from the images: what is known of the dataset is said by its handcrafted features."""
+
+    n_outputs = 0
+
+    def forward(self, features: Tensor, codes: Tensor) -> Tensor:  # noqa: ARG002  one signature for all
+        """Return `b x 0`."""
+        return features.new_zeros(len(features), 0)
+
+
 class AttentionEncoder(nn.Module):
     """Mix features and label of each image by FC128 + ReLU, then average with learned weights [Ilse2018attention] Eq. 9.
 
@@ -84,7 +94,7 @@ class AttentionEncoder(nn.Module):
         return torch.einsum("bth,btm->bhm", scores.softmax(1), mixed).flatten(1)
 
 
-Encoder = SumEncoder | MixEncoder | BiLSTMEncoder | AttentionEncoder
+Encoder = SumEncoder | MixEncoder | BiLSTMEncoder | AttentionEncoder | NoEncoder
 
 
 def make_encoder(extractor: Extractor, n_features: int, width: int) -> Encoder:
@@ -95,4 +105,6 @@ def make_encoder(extractor: Extractor, n_features: int, width: int) -> Encoder:
         return MixEncoder(n_features, width)
     if extractor == "attention":
         return AttentionEncoder(n_features, width)
+    if extractor == "handcrafted":
+        return NoEncoder()
     return SumEncoder(n_features, width, mean=extractor == "adf")

@@ -62,13 +62,10 @@ ABOUT: Mapping[str, str] = MappingProxyType(
         "nn_gain": "cross-validated accuracy of 1-nearest-neighbour above that of the most frequent class",
         "centroid_gain": "of the nearest class mean",
         "ridge_gain": "of ridge regression on the classes",
-        "stump_gain": "of a single split",
-        "tree_gain": "of a tree of depth five",
         "bayes_gain": "of Gaussian naive Bayes",
         "edges_gain": "of ridge regression on pooled edge strengths and colours instead of components",
         "centroid_to_nn": "accuracy of the nearest class mean less that of 1-nearest-neighbour",
         "ridge_to_nn": "of ridge regression less that of 1-nearest-neighbour",
-        "tree_to_nn": "of the tree less that of 1-nearest-neighbour",
         "bayes_to_nn": "of naive Bayes less that of 1-nearest-neighbour",
         "edges_to_nn": "of ridge regression on edges less that of 1-nearest-neighbour",
         "best_landmark": "highest of those accuracies",
@@ -318,7 +315,7 @@ def _landmarks(points: Matrix, edges: Matrix, classes: NDArray[np.int64], rng: n
     accuracy = landmark_accuracies(points, edges, classes, rng=rng)
     chance = np.bincount(classes).max() / len(classes)
     result = {f"{name}_gain": value - chance for name, value in accuracy.items()}
-    others = ("centroid", "ridge", "tree", "bayes", "edges")
+    others = ("centroid", "ridge", "bayes", "edges")
     result |= {f"{name}_to_nn": accuracy[name] - accuracy["nn"] for name in others}
     return result | {"best_landmark": max(accuracy.values())}
 

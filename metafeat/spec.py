@@ -16,7 +16,7 @@ VERSION = 2
 METADATA_KEY = "warmstart"
 """The one metadata key of a model file, which holds the JSON header."""
 
-Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm", "attention"]
+Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm", "attention", "handcrafted"]
 Backbone = Literal["paper", "residual"]
 EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
 BACKBONES: tuple[Backbone, ...] = get_args(Backbone)
@@ -30,7 +30,7 @@ class ModelSpec:
     """Architecture and input of a meta-feature model.
 
     Attributes:
-        extractor: set encoder, see `metafeat.encoders`.
+        extractor: set encoder, see `metafeat.encoders`; `handcrafted` = none, nor convolutions: those features alone.
         label_code: what the encoder is told of the classes, see `metafeat.labels`.
         label_plane: give the convolutions class index / 256 as a constant fourth channel too.
         image_size: side of the images in pixels.
@@ -63,6 +63,10 @@ class ModelSpec:
             if type(number) is not int or number < least:
                 msg = f"{name}: expected a whole number ≥ {least}, got {number!r}. Choose a larger one."
                 raise UsageError(msg)
+
+        if self.extractor == "handcrafted" and not self.handcrafted:
+            msg = "handcrafted: expected true for the extractor 'handcrafted', got false. Leave the extractor out, or ask for the features."
+            raise UsageError(msg)
 
     @property
     def channels(self) -> int:

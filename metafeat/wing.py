@@ -33,8 +33,10 @@ class Wing(nn.Module):
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
         self.spec = spec
-        self.deep = make_deep_features(spec.backbone, spec.channels, spec.image_size)
-        self.encoder = make_encoder(spec.extractor, self.deep.n_features, code_width(spec.label_code))
+        looks = spec.extractor != "handcrafted"
+        self.deep = make_deep_features(spec.backbone, spec.channels, spec.image_size) if looks else None
+        n_features = 0 if self.deep is None else self.deep.n_features
+        self.encoder = make_encoder(spec.extractor, n_features, code_width(spec.label_code))
         if spec.handcrafted:
             self.register_buffer("handcrafted_centre", torch.zeros(len(FEATURES), dtype=torch.float64))
             self.register_buffer("handcrafted_scale", torch.ones(len(FEATURES), dtype=torch.float64))
@@ -47,8 +49,10 @@ class Wing(nn.Module):
         )
 
     def features(self, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> Tensor:
-        """Return `n x p` features of `n x s x s x c` images (c = 1 or 3); labels matter to a label plane only."""
+        """Return `n x p` features of `n x s x s x c` images (c = 1 or 3); p = 0 without convolutions; labels matter to a label plane only."""
         device = next(self.parameters()).device
+        if self.deep is None:
+            return torch.zeros(len(images), 0, device=device)
         chunks = []
         for start in range(0, len(images), CHUNK):
             part = slice(start, start + CHUNK)

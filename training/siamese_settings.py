@@ -114,6 +114,18 @@ def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSe
         raise UsageError(msg)
     if name == "paper":
         return SiameseSettings(ModelSpec(extractor=extractor or "bilstm", label_code="scalar", target="l1"))
+    if extractor == "handcrafted":  # no images to read: a step over all datasets costs milliseconds
+        spec = ModelSpec(extractor=extractor, label_code="none", tau=1, target="mean_l1", handcrafted=True)
+        return SiameseSettings(
+            spec,
+            steps=400,
+            sampling="all_pairs",
+            batch=64,
+            loss="squared",
+            learning_rate=3e-3,
+            schedule="cosine",
+            weight_decay=3.0,
+        )
     return SiameseSettings(
         ModelSpec(extractor=extractor or "adf", label_code="rank", tau=64, target="mean_l1"),
         steps=300,

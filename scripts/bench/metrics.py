@@ -40,6 +40,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "handcrafted": {"handcrafted": True},
     "handcrafted, normalised": {"handcrafted": True, "target": "normalised"},
     "handcrafted, normalised, attention": {"handcrafted": True, "target": "normalised", "extractor": "attention"},
+    **{
+        f"handcrafted alone, {kind}": {"extractor": "handcrafted", "target": kind}
+        for kind in ("mean_l1", "normalised", "sqrt_normalised", "rank")
+    },
     "paper, ADF": {"preset": "paper", "extractor": "adf"},
     "paper, Bi-LSTM": {"preset": "paper", "extractor": "bilstm"},
 }
@@ -52,7 +56,8 @@ def settings_of(variant: str, steps: int | None) -> SiameseSettings:
     fields = dict(VARIANTS[variant])
     found = preset(fields.pop("preset", "modern"), extractor=fields.get("extractor"))
     found = replace(found, spec=replace(found.spec, **fields))
-    return found if steps is None or VARIANTS[variant].get("preset") == "paper" else replace(found, steps=steps)
+    whole = VARIANTS[variant].get("preset") == "paper" or found.spec.extractor == "handcrafted"  # published, or quick
+    return found if steps is None or whole else replace(found, steps=steps)
 
 
 def tasks(options: argparse.Namespace, known: set[str]) -> Iterator[dict[str, Any]]:

@@ -24,6 +24,7 @@ class ExtractorName(StrEnum):
     ADF_MIX = "adf-mix"
     BILSTM = "bilstm"
     ATTENTION = "attention"
+    HANDCRAFTED = "handcrafted"
 
 
 class TargetName(StrEnum):

@@ -63,6 +63,7 @@ def test_same_seed_same_model_bit_for_bit_and_another_seed_another():
         {"extractor": "bilstm"},
         {"extractor": "attention", "backbone": "residual"},
         {"extractor": "adf-mix", "handcrafted": True},
+        {"extractor": "handcrafted", "handcrafted": True},
     ],
     ids=str,
 )

@@ -61,3 +61,11 @@ def test_settings_out_of_range(fields, message):
 def test_unknown_preset():
     with pytest.raises(UsageError, match="expected 'paper' or 'modern', got 'fast'"):
         preset("fast")
+
+
+def test_handcrafted_features_alone_are_a_preset_of_their_own():
+    alone = preset("modern", extractor="handcrafted")
+    assert alone.spec.handcrafted
+    assert alone.batch > preset("modern").batch
+    with pytest.raises(UsageError, match="handcrafted: expected true for the extractor 'handcrafted', got false"):
+        preset("paper", extractor="handcrafted")
