@@ -1,1 +1,26 @@
-"""Designs, strategies, surrogates and the search over a table: arrays in, configurations out."""
+"""Designs, strategies, surrogates, the search over a table and the optimiser: arrays and spaces in, configurations out.
+
+Names load on first use: ``import bo`` costs no numpy.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bo.observation import Observation
+    from bo.optimizer import Optimizer
+    from bo.related import RelatedTask
+
+_HOMES = {"Observation": "bo.observation", "Optimizer": "bo.optimizer", "RelatedTask": "bo.related"}
+
+__all__ = ["Observation", "Optimizer", "RelatedTask"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module."""
+    if name not in _HOMES:
+        msg = f"module 'bo' has no attribute {name!r}"
+        raise AttributeError(msg)
+    from importlib import import_module
+
+    globals()[name] = value = getattr(import_module(_HOMES[name]), name)
+    return value

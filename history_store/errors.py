@@ -4,6 +4,7 @@
 
     WarmstartError
     ├── UsageError (ValueError)                 a wrong call: option, name, number
+    │   └── SpaceExhaustedError                 asking on after every configuration was proposed
     ├── MissingPathError (FileNotFoundError)    a path that is not there
     ├── DataError (ValueError)                  the user's data cannot be used as they are
     │   ├── BrokenImagesError                   pictures that cannot be decoded
@@ -33,6 +34,10 @@ class WarmstartError(Exception):
 
 class UsageError(WarmstartError, ValueError):
     """A call that cannot be carried out as given."""
+
+
+class SpaceExhaustedError(UsageError):
+    """Every configuration of a search space was proposed already."""
 
 
 class MissingPathError(WarmstartError, FileNotFoundError):

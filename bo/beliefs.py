@@ -1,0 +1,178 @@
+"""What evaluations say of the ones to come: models of errors, of constraints and of durations, and the criterion they make."""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.acquisition import SCORES
+from bo.cost import InverseCost, log_durations
+from bo.criterion import Classifier, Criterion, Improvement, Product, Validity
+from bo.kept import Kept
+from bo.observation import Observation
+from bo.pending import fantasise
+from bo.surrogates import SURROGATES, Surrogate, Task
+from bo.surrogates.base import SMALLEST_SD, Standardised
+
+Floats = NDArray[np.float64]
+Incumbent = Literal["posterior-mean", "observed"]
+
+ACQUISITIONS = (*SCORES, "ei-per-second")
+"""What a suggestion may maximise."""
+NETWORKS_NEED, PROCESSES_NEED = 3, 2
+"""Valid evaluations before the first fit."""
+SUCCESS = "evaluation succeeds"
+"""The constraint that failures teach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known when a suggestion is asked for.
+
+    Attributes:
+        told: `n` evaluations; `X`, their model columns `n x d`.
+        pending: `J x d` model columns of evaluations that still run.
+        revision: grows with every change of what was told.
+    """
+
+    told: Sequence[Observation]
+    X: Floats
+    pending: Floats
+    revision: int
+
+
+class Beliefs:
+    """The models of one run, each kept from one suggestion to the next."""
+
+    def __init__(
+        self,
+        *,
+        surrogate: str,
+        acquisition: str,
+        incumbent: Incumbent,
+        conditional: tuple[int, ...],
+        related: Sequence[Task],
+        meta: Floats | None,
+        seed: int,
+    ) -> None:
+        self._surrogate, self._incumbent, self._conditional, self._seed = surrogate, incumbent, conditional, seed
+        self._per_second = acquisition == "ei-per-second"
+        self._acquisition = "ei" if self._per_second else acquisition
+        self._units = _units(related) if related else None
+        keywords: dict[str, Any] = {"conditional": conditional}
+        if surrogate.startswith("mt-"):
+            tasks = [Task(task.X, self._scaled(task.y), task.meta) for task in related]
+            keywords |= {"related": tasks, "meta": meta}
+        self._keywords = keywords
+        self._kept: dict[str, Kept[Any]] = {}
+
+    @property
+    def least(self) -> int:
+        """Count the valid evaluations that the surrogate needs."""
+        if self._units is not None:
+            return 0
+        return PROCESSES_NEED if self._surrogate in ("gp", "gp-map", "mt-gp") else NETWORKS_NEED
+
+    def criterion(self, evidence: Evidence, *, rng: np.random.Generator) -> tuple[Criterion, int | None] | None:
+        """Make what the next suggestion maximises, and name the best evaluation so far, where there is one.
+
+        Improvement under fantasies of what is pending, times P(valid) of every constraint that was both met and missed, times
+        the expected inverse duration. While nothing valid is known, validity alone is sought.
+
+        Returns: None where there is too little to go by.
+        """
+        valid = np.flatnonzero([observation.valid for observation in evidence.told])
+        validity = [Validity(classifier) for classifier in self._classifiers(evidence)]
+        if not len(valid) and validity and self.least:
+            return Product(validity), None
+        if len(valid) < self.least:
+            return None
+        X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
+        z = self._scaled(y)
+        model: Surrogate = self._fitted("errors", self._errors, X, z, evidence.revision)
+        best, acquisition, row = np.zeros((1, 1)), "lcb", None  # nothing to improve on yet
+        if len(valid):
+            acquisition = self._acquisition
+            mean = model.predict(X).mean
+            best = mean.min(axis=1, keepdims=True)
+            if self._incumbent == "observed":
+                best = np.full_like(best, z.min())
+            row = int(valid[mean.mean(axis=0).argmin()])
+        probability = None
+        if validity and len(evidence.pending):
+            probability = np.exp(Product(validity).value(evidence.pending))
+        fantasies = fantasise(model, evidence.pending, best, rng=rng, probability=probability)
+        others: list[Criterion] = [*validity, *self._costs(evidence)]
+        return Product([Improvement(fantasies, acquisition=acquisition, weighed=bool(others)), *others]), row
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the states of all models, as JSON has them."""
+        return {name: kept.to_dict() for name, kept in self._kept.items()}
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Take a record of `to_dict`."""
+        for name, state in record.items():
+            make = {"errors": self._errors, "durations": self._durations}.get(name, self._constraint)
+            self._keep(name, make).restore(state)
+
+    def _errors(self) -> Surrogate:
+        """Make the model of errors."""
+        return SURROGATES[self._surrogate](**self._keywords)
+
+    def _durations(self) -> Surrogate:
+        """Make the model of the logarithms of durations."""
+        return SURROGATES["gp"](conditional=self._conditional)
+
+    def _constraint(self) -> Classifier:
+        """Make the model of one constraint."""
+        from bo.validity import LabelRegression
+
+        return LabelRegression(conditional=self._conditional)
+
+    def _classifiers(self, evidence: Evidence) -> list[Classifier]:
+        """Fit the constraints that were both met and missed, in order of their names."""
+        labels = [{SUCCESS: observation.status == "ok", **observation.constraints} for observation in evidence.told]
+        found: list[Classifier] = []
+        for name in sorted({name for known in labels for name in known}):
+            rows = [i for i, known in enumerate(labels) if name in known]
+            met = np.array([labels[i][name] for i in rows], dtype=np.float64)
+            if 0 < met.sum() < len(met):
+                found.append(
+                    self._fitted(f"constraint {name}", self._constraint, evidence.X[rows], met, evidence.revision)
+                )
+        return found
+
+    def _costs(self, evidence: Evidence) -> list[Criterion]:
+        """Fit the durations where they are wanted, and tell evaluations apart."""
+        seconds = np.array([observation.duration for observation in evidence.told])
+        known = np.isfinite(seconds)
+        logs = log_durations(seconds[known])
+        if not self._per_second or len(logs) < PROCESSES_NEED or np.ptp(logs) < SMALLEST_SD:
+            return []
+        return [InverseCost(self._fitted("durations", self._durations, evidence.X[known], logs, evidence.revision))]
+
+    def _keep(self, name: str, make: Callable[[], Any]) -> Kept[Any]:
+        """Give a model by name, made at first use with a seed of its own."""
+        if name not in self._kept:
+            self._kept[name] = Kept(make(), seed=(self._seed, zlib.crc32(name.encode())))
+        return self._kept[name]
+
+    def _fitted(self, name: str, make: Callable[[], Any], X: Floats, y: Floats, revision: int) -> Any:
+        """Give a model by name, fitted."""
+        return self._keep(name, make).fitted(X, y, revision=revision)
+
+    def _scaled(self, y: Floats) -> Floats:
+        """Bring errors into units in which scores cannot overflow: the related tasks', where there are any, else their own."""
+        if self._units is not None:
+            mean, sd = self._units
+            return (y - mean) / sd
+        return Standardised.of(y).z if len(y) else y
+
+
+def _units(related: Sequence[Task]) -> tuple[float, float]:
+    """Average the means and standard deviations of tasks."""
+    scaled = [Standardised.of(task.y) for task in related]
+    return float(np.mean([s.mean for s in scaled])), float(np.mean([s.sd for s in scaled]))

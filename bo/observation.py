@@ -1,0 +1,116 @@
+"""What an optimiser was told: one evaluation of one configuration."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, Self, get_args
+
+from history_store.errors import DataError, UsageError
+from history_store.records import Config
+
+Outcome = Literal["ok", "failed", "lost"]
+"""How an evaluation ended; lost: its worker did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One evaluation.
+
+    Attributes:
+        config: hyperparameter values by name; an inactive hyperparameter is absent.
+        error: what is minimised; NaN exactly where the evaluation failed or was lost.
+        status: how it ended.
+        duration: seconds; NaN = unknown.
+        constraints: whether each constraint that was looked at is met.
+    """
+
+    config: Config
+    error: float
+    status: Outcome = "ok"
+    duration: float = math.nan
+    constraints: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def valid(self) -> bool:
+        """Tell whether it has an error and meets every constraint that was looked at."""
+        return self.status == "ok" and all(self.constraints.values())
+
+    @classmethod
+    def of(
+        cls,
+        config: Config,
+        error: float | None,
+        *,
+        duration: float | None = None,
+        status: str = "ok",
+        constraints: Mapping[str, bool] | None = None,
+    ) -> Self:
+        """Read what a caller tells; an error that is NaN or infinite is a failure.
+
+        Raises:
+            UsageError: when a value is of another kind, or a duration is negative or infinite.
+        """
+        if status not in get_args(Outcome):
+            msg = f"tell: expected status {', '.join(get_args(Outcome))}, got {status!r}. Leave it out for an evaluation that succeeded."
+            raise UsageError(msg)
+        value = _number(error, "error", empty=status != "ok")
+        seconds = _number(duration, "duration", empty=True)
+        if seconds < 0 or math.isinf(seconds):
+            msg = f"tell: expected a duration of 0 or more seconds, got duration={seconds}. Leave it out where it is unknown."
+            raise UsageError(msg)
+        outcome: Outcome = "lost" if status == "lost" else "ok" if status == "ok" and math.isfinite(value) else "failed"
+        met = {str(name): _truth(name, given) for name, given in (constraints or {}).items()}
+        return cls(dict(config), value if outcome == "ok" else math.nan, outcome, seconds, MappingProxyType(met))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the record as JSON has it, None for NaN."""
+        return {
+            "config": dict(self.config),
+            "error": None if math.isnan(self.error) else self.error,
+            "status": self.status,
+            "duration": None if math.isnan(self.duration) else self.duration,
+            "constraints": dict(self.constraints),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Read a record that `to_dict` gave.
+
+        Raises:
+            DataError: when it is none.
+        """
+        try:
+            return cls.of(
+                record["config"],
+                record["error"],
+                duration=record["duration"],
+                status=record["status"],
+                constraints=record["constraints"],
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            msg = (
+                f"observation: expected a record of Observation.to_dict, got {record!r} ({error}). Save the run again."
+            )
+            raise DataError(msg) from error
+
+
+def _number(value: float | None, name: str, *, empty: bool) -> float:
+    """Read a number, NaN for None where it may be left out."""
+    if value is None and empty:
+        return math.nan
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError(value)  # noqa: TRY301  float("0.5") is a number, but "0.5" is none
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError) as error:
+        msg = f"tell: expected {name} to be a number, got {value!r}. Give a float, or status='failed' where there is none."
+        raise UsageError(msg) from error
+
+
+def _truth(name: object, value: object) -> bool:
+    """Read whether a constraint is met."""
+    if value in (True, False):  # 1, 0 and numpy's are equal to them
+        return bool(value)
+    msg = f"tell: expected constraints to be met or not, got {name!r}: {value!r}. Give True or False."
+    raise UsageError(msg)

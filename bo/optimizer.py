@@ -1,0 +1,414 @@
+"""Bayesian optimisation over a search space: ask for configurations, tell what became of them [Snoek2012practical].
+
+The initial configurations come first and in order, then a design, then what the surrogate promises most from. Evaluations
+may run side by side, end in any order, fail or never answer. A run is a function of its seed and of what it was told, in
+any process, also when it is saved in between.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import time
+import warnings
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.beliefs import ACQUISITIONS, Beliefs, Evidence, Incumbent
+from bo.maximise import best_free, maximise
+from bo.observation import Observation
+from bo.related import RelatedTask, tasks_of
+from bo.space import Encoding
+from bo.surrogates import SURROGATES
+from bo.unit_designs import Design
+from history_store.errors import DataError, SpaceExhaustedError, UsageError
+from history_store.records import Config, Value
+from history_store.space import dump_space, load_space
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+Floats = NDArray[np.float64]
+
+SCHEMA = 1
+"""Version of what `to_dict` gives."""
+STARTUP = 3
+"""Configurations before the surrogate is asked."""
+PROCESS_LIMIT = 2000
+"""Evaluations above which a Gaussian process is slow enough to warn of."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """A configuration that was asked for and not told yet."""
+
+    config: dict[str, Value]
+    point: Floats
+    since: float
+
+
+class Optimizer:
+    """A search for the configuration with the least error, one suggestion after another.
+
+    Tells and asks come in any order: what was never asked for is data, what is asked for and not told is pending and judged by
+    what it may turn out to be. No configuration is proposed twice. A failed evaluation teaches where evaluations fail.
+    """
+
+    def __init__(
+        self,
+        space: ConfigurationSpace,
+        *,
+        surrogate: str = "gp",
+        acquisition: str = "ei",
+        initial: Sequence[Config] = (),
+        candidates: Sequence[Config] | None = None,
+        related: Sequence[RelatedTask] = (),
+        meta_feature: Sequence[float] | None = None,
+        design: Design = "sobol",
+        startup: int | None = None,
+        incumbent: Incumbent = "posterior-mean",
+        timeout: float | None = None,
+        seed: int | None = 0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Set up a run.
+
+        Args:
+            space: what to search, conditions and forbidden clauses included.
+            surrogate: a name in `bo.surrogates.SURROGATES`.
+            acquisition: a name in `bo.beliefs.ACQUISITIONS`.
+            initial: configurations to evaluate first and in order; repeated ones are left out.
+            candidates: the only configurations to choose from; None = all of the space.
+            related: what is known of related tasks, for the surrogates `mt-...`.
+            meta_feature: of the task at hand, where the related ones have one.
+            design: `uniform`, `latin`, `halton` or `sobol`: how to go on after the initial configurations.
+            startup: configurations, initial ones included, before the surrogate is asked; None = 3, or, with related
+                tasks, 0.
+            incumbent: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.
+            timeout: seconds after which a configuration that was asked for counts as lost; None = never.
+            seed: of everything random; None = another one every time.
+            clock: gives the time in seconds.
+
+        Raises:
+            UsageError: when a name, a number or a space does not fit.
+            DataError: when a configuration does not fit the space.
+        """
+        self._settings = _checked_settings(surrogate, acquisition, design, incumbent, startup, timeout, seed)
+        self._encoding, self._space, self._clock = _encoding_of(space), space, clock
+        queue = self._distinct(initial, "initial")
+        self._candidates = (
+            None if candidates is None else self._encoding.encode(self._distinct(candidates, "candidates"))
+        )
+        if self._candidates is not None and not len(self._candidates):
+            msg = (
+                "Optimizer: expected at least one candidate, got none. Leave candidates out to search the whole space."
+            )
+            raise UsageError(msg)
+        if related and not surrogate.startswith("mt-"):
+            msg = f"Optimizer: expected a surrogate for related tasks, mt-..., got {surrogate!r}. Name one, or leave related out."
+            raise UsageError(msg)
+        tasks, meta = tasks_of(related, meta_feature, self._encoding)
+        self._related, self._meta = related, meta
+        self._beliefs = Beliefs(
+            surrogate=surrogate,
+            acquisition=acquisition,
+            incumbent=incumbent,
+            conditional=self._encoding.conditional,
+            related=tasks,
+            meta=meta,
+            seed=self._settings["seed"],
+        )
+        wanted = (0 if related else STARTUP) if startup is None else startup
+        self._queue = [*queue, *self._designed(wanted - len(queue), "design", self._keys(queue))]
+        self._pending: dict[str, _Pending] = {}
+        self._history: list[Observation] = []
+        self._points: list[Floats] = []
+        self._taken: dict[str, None] = {}
+        self._asked = self._revision = 0
+        self._is_warned = False
+
+    @property
+    def pending(self) -> list[dict[str, Value]]:
+        """Give the configurations that were asked for and not told yet, oldest first."""
+        self._expire()
+        return [dict(pending.config) for pending in self._pending.values()]
+
+    @property
+    def best(self) -> Observation | None:
+        """Give the evaluation with the least error of those that meet all their constraints; None where there is none."""
+        valid = [observation for observation in self._history if observation.valid]
+        return min(valid, key=lambda observation: observation.error, default=None)
+
+    def history(self) -> list[Observation]:
+        """Give what was told, in order; lost evaluations are among it."""
+        self._expire()
+        return list(self._history)
+
+    def ask(self, n: int = 1) -> list[dict[str, Value]]:
+        """Choose the next configurations to evaluate; each counts as pending until it is told.
+
+        Args:
+            n: how many, at least 1.
+
+        Returns: n configurations, fewer where the space holds no more.
+
+        Raises:
+            UsageError: when n is no whole number above 0.
+            SpaceExhaustedError: when every configuration was proposed already.
+        """
+        try:
+            count = operator.index(n)
+        except TypeError as error:
+            msg = f"ask: expected a whole number of configurations, got n={n!r}. Use n=1."
+            raise UsageError(msg) from error
+        if count < 1:
+            msg = f"ask: expected at least one configuration, got n={count}. Use n=1."
+            raise UsageError(msg)
+        self._expire()
+        configs: list[dict[str, Value]] = []
+        while len(configs) < count and (config := self._next()) is not None:
+            point = self._encoding.encode([config])
+            key = self._encoding.keys(point)[0]
+            self._pending[key] = _Pending(config, point[0], self._clock())
+            self._taken[key] = None
+            configs.append(dict(config))
+        if not configs:
+            where = "the space" if self._candidates is None else "the candidates"
+            msg = f"ask: expected {where} to hold a configuration that is new, got none: {len(self._history)} evaluations are known and {len(self._pending)} pending. Take the best one, or widen {where}."
+            raise SpaceExhaustedError(msg)
+        return configs
+
+    def tell(
+        self,
+        config: Config,
+        error: float | None,
+        *,
+        duration: float | None = None,
+        status: str = "ok",
+        constraints: Mapping[str, bool] | None = None,
+    ) -> None:
+        """Record an evaluation, of a configuration that was asked for or of any other of the space.
+
+        A configuration may be told more than once: its errors are then noisy. An answer that comes after the time-out takes
+        the place of the loss.
+
+        Args:
+            config: hyperparameter values by name, inactive ones left out.
+            error: what is minimised; NaN or infinite = the evaluation failed. May be None where the status says so.
+            duration: seconds, or any other cost; None = unknown.
+            status: `ok` or `failed`.
+            constraints: whether each constraint that was looked at is met.
+
+        Raises:
+            DataError: when the configuration does not fit the space.
+            UsageError: when an argument is of another kind.
+        """
+        observation = Observation.of(config, error, duration=duration, status=status, constraints=constraints)
+        point = self._encode(config, "tell")
+        key = self._encoding.keys(point[None])[0]
+        for i, told in enumerate(self._history):
+            if told.status == "lost" and np.array_equal(self._points[i], point):
+                del self._history[i], self._points[i]
+                break
+        self._record(observation, point, key)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the whole run as JSON has it: `from_dict` goes on as if it had not been interrupted."""
+        self._expire()
+        return {
+            "schema_version": SCHEMA,
+            "space": json.loads(dump_space(self._space)),
+            "settings": dict(self._settings),
+            "candidates": None if self._candidates is None else self._encoding.decode(self._candidates),
+            "related": [task.to_dict() for task in self._related],
+            "meta_feature": None if self._meta is None else self._meta.tolist(),
+            "queue": [dict(config) for config in self._queue],
+            "pending": [{"config": dict(p.config), "since": p.since} for p in self._pending.values()],
+            "history": [observation.to_dict() for observation in self._history],
+            "asked": self._asked,
+            "revision": self._revision,
+            "models": self._beliefs.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any], *, clock: Callable[[], float] = time.time) -> Self:
+        """Set up the run that `to_dict` gave.
+
+        Raises:
+            DataError: when the record is of another version or damaged.
+        """
+        if not isinstance(record, Mapping) or record.get("schema_version") != SCHEMA:
+            got = record.get("schema_version") if isinstance(record, Mapping) else type(record).__name__
+            msg = f"Optimizer.from_dict: expected a record of version {SCHEMA}, got {got!r}. Give what to_dict gave, and upgrade warmstart where it is newer."
+            raise DataError(msg)
+        try:
+            settings = dict(record["settings"]) | {"startup": 0}
+            run = cls(
+                load_space(json.dumps(record["space"])),
+                **settings,
+                candidates=record["candidates"],
+                related=[RelatedTask.from_dict(task) for task in record["related"]],
+                meta_feature=record["meta_feature"],
+                clock=clock,
+            )
+            run._settings = dict(record["settings"])
+            run._queue = run._distinct(record["queue"], "queue")
+            for told in record["history"]:
+                observation = Observation.from_dict(told)
+                run._record(observation, *run._located(observation.config))
+            for pending in record["pending"]:
+                point, key = run._located(pending["config"])
+                run._pending[key] = _Pending(dict(pending["config"]), point, float(pending["since"]))
+                run._taken[key] = None
+            run._asked, run._revision = int(record["asked"]), int(record["revision"])
+            run._beliefs.restore(record["models"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            msg = f"Optimizer.from_dict: expected a record of to_dict, got a damaged one ({type(error).__name__}: {error}). Save the run again."
+            raise DataError(msg) from error
+        return run
+
+    def _next(self) -> dict[str, Value] | None:
+        """Choose one configuration, or None where none is left."""
+        while self._queue:
+            config = self._queue.pop(0)
+            if self._keys([config])[0] not in self._taken:
+                return dict(config)
+        self._asked += 1
+        rng = np.random.default_rng([self._settings["seed"], zlib.crc32(b"ask"), self._asked])
+        encoding, pending = self._encoding, [p.point for p in self._pending.values()]
+        evidence = Evidence(self._history, self._columns(self._points), self._columns(pending), self._revision)
+        point = None
+        self._warn_of_size()
+        if found := self._beliefs.criterion(evidence, rng=rng):
+            criterion, row = found
+            if self._candidates is not None:
+                free = self._candidates[[key not in self._taken for key in encoding.keys(self._candidates)]]
+                point = best_free(criterion.value(encoding.columns(free)), free, encoding, self._taken)
+            else:
+                around = np.reshape([] if row is None else self._points[row], (-1, encoding.p))
+                point = maximise(criterion, encoding, around=around, taken=self._taken, rng=rng)
+        if point is not None:
+            return encoding.decode(point[None])[0]
+        return next(iter(self._designed(1, f"spare {self._asked}", list(self._taken))), None)
+
+    def _designed(self, n: int, name: str, taken: Sequence[str]) -> list[dict[str, Value]]:
+        """Draw up to n new configurations of the design."""
+        if n <= 0:
+            return []
+        rng = np.random.default_rng([self._settings["seed"], zlib.crc32(name.encode())])
+        encoding = self._encoding
+        if self._candidates is None:
+            points = encoding.sample(n, design=self._settings["design"], rng=rng, exclude=set(taken))
+        else:
+            free = self._candidates[[key not in set(taken) for key in encoding.keys(self._candidates)]]
+            points = rng.permutation(free)[:n]
+        return encoding.decode(points)
+
+    def _record(self, observation: Observation, point: Floats, key: str) -> None:
+        """Keep an observation."""
+        self._pending.pop(key, None)
+        self._taken[key] = None
+        self._history.append(observation)
+        self._points.append(point)
+        self._revision += 1
+
+    def _expire(self) -> None:
+        """Count what did not answer in time as lost."""
+        timeout = self._settings["timeout"]
+        if timeout is None:
+            return
+        now = self._clock()
+        for key, pending in list(self._pending.items()):
+            if now - pending.since > timeout:
+                self._record(Observation.of(pending.config, None, status="lost"), pending.point, key)
+
+    def _warn_of_size(self) -> None:
+        """Say once that a Gaussian process has become slow."""
+        n = len(self._history) + len(self._pending)
+        if n > PROCESS_LIMIT and "gp" in self._settings["surrogate"] and not self._is_warned:
+            self._is_warned = True
+            msg = f"Optimizer: {n} evaluations are many for {self._settings['surrogate']!r}, whose cost grows with their cube. Use surrogate='dngo'."
+            warnings.warn(msg, RuntimeWarning, stacklevel=4)
+
+    def _distinct(self, configs: Sequence[Config], name: str) -> list[dict[str, Value]]:
+        """Read configurations, each once."""
+        found: dict[str, dict[str, Value]] = {}
+        for i, config in enumerate(configs):
+            point = self._encode(config, f"{name}[{i}]")
+            found.setdefault(self._encoding.keys(point[None])[0], dict(config))
+        return list(found.values())
+
+    def _encode(self, config: object, where: str) -> Floats:
+        """Read one configuration as a point `p`."""
+        if not isinstance(config, Mapping):
+            msg = (
+                f"{where}: expected a configuration, hyperparameter values by name, got {config!r}. Give a dictionary."
+            )
+            raise UsageError(msg)
+        return self._encoding.encode([dict(config)]).ravel()
+
+    def _located(self, config: Config) -> tuple[Floats, str]:
+        """Give the point of a configuration and its key."""
+        point = self._encode(config, "history")
+        return point, self._encoding.keys(point[None])[0]
+
+    def _keys(self, configs: Sequence[Config]) -> list[str]:
+        """Give the keys of configurations."""
+        return self._encoding.keys(self._encoding.encode(configs))
+
+    def _columns(self, points: Sequence[Floats]) -> Floats:
+        """Give the model columns of points: `n x d`."""
+        return self._encoding.columns(
+            np.reshape(points, (-1, self._encoding.p)) if self._encoding.p else np.empty((len(points), 0))
+        )
+
+
+def _encoding_of(space: ConfigurationSpace) -> Encoding:
+    """Encode a space, or say that it is none."""
+    from ConfigSpace import ConfigurationSpace
+
+    if not isinstance(space, ConfigurationSpace):
+        msg = f"Optimizer: expected a ConfigSpace ConfigurationSpace, got {type(space).__name__}. Build one with ConfigurationSpace.add."
+        raise UsageError(msg)
+    return Encoding(space)
+
+
+def _checked_settings(
+    surrogate: str,
+    acquisition: str,
+    design: str,
+    incumbent: str,
+    startup: int | None,
+    timeout: float | None,
+    seed: int | None,
+) -> dict[str, Any]:
+    """Check names and numbers, and draw a seed where there is none."""
+    names = {
+        "surrogate": (surrogate, tuple(SURROGATES)),
+        "acquisition": (acquisition, ACQUISITIONS),
+        "design": (design, get_args(Design)),
+        "incumbent": (incumbent, get_args(Incumbent)),
+    }
+    for what, (name, known) in names.items():
+        if name not in known:
+            msg = f"Optimizer: expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
+            raise UsageError(msg)
+    for what, number in (("startup", startup), ("seed", seed)):
+        if number is not None and (not isinstance(number, int | np.integer) or number < 0):
+            msg = f"Optimizer: expected {what} to be a whole number of 0 or more, got {number!r}. Leave it out for the default."
+            raise UsageError(msg)
+    if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
+        msg = f"Optimizer: expected a timeout of seconds above 0, got {timeout!r}. Leave it out to wait for ever."
+        raise UsageError(msg)
+    number = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
+    return {name: value for name, (value, _) in names.items()} | {
+        "startup": None if startup is None else int(startup),
+        "timeout": timeout,
+        "seed": number,
+    }

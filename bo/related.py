@@ -1,0 +1,75 @@
+"""Related tasks: what a multi-task surrogate may learn from [Springenberg2016bayesian] §3.2."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.space import Encoding
+from bo.surrogates import Task
+from history_store.errors import DataError, UsageError
+from history_store.records import Config
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedTask:
+    """What was seen on another dataset, over the same space.
+
+    Attributes:
+        configs: `n` configurations.
+        errors: `n`, in units of the task's own; NaN or infinite = failed, and passed over.
+        meta_feature: `p` numbers on the dataset, or None where no task has them.
+    """
+
+    configs: Sequence[Config]
+    errors: Sequence[float]
+    meta_feature: Sequence[float] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the record as JSON has it."""
+        errors = np.asarray(self.errors, dtype=np.float64)
+        return {
+            "configs": [dict(config) for config in self.configs],
+            "errors": [error if np.isfinite(error) else None for error in errors.tolist()],
+            "meta_feature": None if self.meta_feature is None else np.asarray(self.meta_feature).tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Read a record that `to_dict` gave."""
+        errors = [np.nan if error is None else error for error in record["errors"]]
+        return cls(record["configs"], errors, record["meta_feature"])
+
+
+def tasks_of(
+    related: Sequence[RelatedTask], meta_feature: Sequence[float] | None, encoding: Encoding
+) -> tuple[list[Task], Floats | None]:
+    """Encode related tasks, and read the meta-feature of the task at hand; tasks without an error are left out.
+
+    Raises:
+        UsageError: when errors and configurations differ in number, or meta-features in kind or length.
+        DataError: when a configuration does not fit the space, or a meta-feature is not finite.
+    """
+    metas = [None if meta is None else np.asarray(meta, dtype=np.float64) for meta in (meta_feature, *(t.meta_feature for t in related))]  # fmt: skip
+    if len({None if meta is None else meta.shape for meta in metas}) > 1 and related:
+        shapes = ["none" if meta is None else str(meta.shape) for meta in metas]
+        msg = f"related: expected meta-features of one length for the task at hand and for every related one, or none at all, got {', '.join(shapes)}. Give all of them, or leave all out."
+        raise UsageError(msg)
+    if any(meta is not None and (meta.ndim != 1 or not np.isfinite(meta).all()) for meta in metas):
+        msg = "related: expected meta-features that are finite numbers in one row, got others. Correct them, or leave all out."
+        raise DataError(msg)
+    tasks: list[Task] = []
+    for i, (task, meta) in enumerate(zip(related, metas[1:], strict=True)):
+        errors = np.asarray(task.errors, dtype=np.float64)
+        if errors.shape != (len(task.configs),):
+            msg = f"related[{i}]: expected one error a configuration ({len(task.configs)}), got shape {errors.shape}. Give NaN for a failed one."
+            raise UsageError(msg)
+        known = np.isfinite(errors)
+        if known.any():
+            X = encoding.columns(encoding.encode([dict(config) for config in task.configs]))
+            tasks.append(Task(X[known], errors[known], meta))
+    return tasks, metas[0]
