@@ -1,6 +1,7 @@
 """Correlation of points, and how it changes with shape parameters and with the points themselves."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -32,8 +33,20 @@ class Covariance(Protocol):
         """Correlate `m` with `n` points: `m x n`."""
         ...
 
-    def cross_and_pull(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-        """Correlate, and carry a gradient `m x n` of the matrix back to the m points: `m x d`."""
+    def cross_and_slopes(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, "Slopes"]:
+        """Correlate, and give how the matrix changes with the m points."""
+        ...
+
+
+class Slopes(Protocol):
+    """How correlations `m x n` change with the m points."""
+
+    def weighted(self, weights: Floats) -> Floats:
+        """Give the gradients of F sums over the n points, weighted by `n x F`: `F x m x d`."""
+        ...
+
+    def pull(self, gradient: Floats) -> Floats:
+        """Carry a gradient `m x n` of the matrix back to the m points: `m x d`."""
         ...
 
 
@@ -69,15 +82,44 @@ class Stationary:
         """Correlate two sets of points."""
         return cross_correlations(self.metric.embed(X, shape), self.metric.embed(Z, shape), self.kernel)
 
-    def cross_and_pull(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-        """Correlate, and carry a gradient back to the first points."""
+    def cross_and_slopes(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, "StationarySlopes"]:
+        """Correlate, with slopes by distances and embedding."""
         E, F = self.metric.embed(X, shape), self.metric.embed(Z, shape)
         r2 = square_distances(E, F)
         slope = self.kernel.slope(r2)
+        return self.kernel.value(r2), StationarySlopes(self.metric, X, shape, E, F, slope)
 
-        def pull(gradient: Floats) -> Floats:
-            by_distance = gradient * slope
-            by_embedding = 2.0 * (by_distance.sum(axis=1, keepdims=True) * E - by_distance @ F)
-            return self.metric.pull_inputs(X, shape, by_embedding)
 
-        return self.kernel.value(r2), pull
+@dataclass(frozen=True, slots=True)
+class StationarySlopes:
+    """Slopes of a kernel of the distance of embedded points.
+
+    Attributes:
+        metric: embeds.
+        X: `m x d` points.
+        shape: of the metric.
+        E: `m x e`, the points embedded.
+        F: `n x e`, the others.
+        slope: `m x n`, of the correlation with respect to the squared distance.
+    """
+
+    metric: Metric
+    X: Floats
+    shape: Floats
+    E: Floats
+    F: Floats
+    slope: Floats
+
+    def weighted(self, weights: Floats) -> Floats:
+        """Give gradients of weighted sums, all by one product of matrices."""
+        f, e = weights.shape[1], self.F.shape[1]
+        moments = (self.slope @ (weights[:, :, None] * self.F[:, None, :]).reshape(-1, f * e)).reshape(-1, f, e)
+        by_embedding = 2.0 * ((self.slope @ weights)[:, :, None] * self.E[:, None, :] - moments)
+        pulled = self.metric.pull_inputs(np.repeat(self.X, f, axis=0), self.shape, by_embedding.reshape(-1, e))
+        return pulled.reshape(-1, f, self.X.shape[1]).swapaxes(0, 1)
+
+    def pull(self, gradient: Floats) -> Floats:
+        """Carry a gradient back."""
+        by_distance = gradient * self.slope
+        by_embedding = 2.0 * (by_distance.sum(axis=1, keepdims=True) * self.E - by_distance @ self.F)
+        return self.metric.pull_inputs(self.X, self.shape, by_embedding)

@@ -74,12 +74,12 @@ class Posterior:
 
     def predict_gradient(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Predict, and give the gradients of mean, `F x m x d`, and of variance, `m x d`."""
-        correlation, pull = self.covariance.cross_and_pull(X, self.points, self.theta[:-3])
+        correlation, slopes = self.covariance.cross_and_slopes(X, self.points, self.theta[:-3])
         cross = self.amplitude * correlation
         white = _solve(self.lower, cross.T)
         backward = _solve(self.lower, white, transposed=True)
-        dmean = np.stack([pull(np.broadcast_to(self.amplitude * w, cross.shape)) for w in self.weights.T])
-        dvar = pull(-2.0 * self.amplitude * backward.T)
+        dmean = self.amplitude * slopes.weighted(self.weights)
+        dvar = slopes.pull(-2.0 * self.amplitude * backward.T)
         return self.mean + (cross @ self.weights).T, self.amplitude - np.square(white).sum(axis=0), dmean, dvar
 
     def joint(self, X: Floats) -> tuple[Floats, Floats]:

@@ -34,7 +34,7 @@ class Processes:
     @property
     def d(self) -> int:
         """Count the columns of points."""
-        return self.posteriors[0].points.shape[1]
+        return int(self.posteriors[0].points.shape[1])
 
     def predict(self, points: Floats) -> Prediction:
         """Predict `m x d` points."""
