@@ -87,6 +87,8 @@ class Calibration:
 def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable]) -> Calibration:
     """Ask the history about each of its datasets, its group left out, and compare what came with what was expected.
 
+    A dataset is asked about the configurations that were measured on it.
+
     The shares follow the mean regret of each reach over the first designs: a reach that is z standard errors (over
     groups) behind the best one has a share proportional to exp(-z²/2). So distances that say nothing end near the
     portfolio, and good ones near their nearest datasets, without a sharp choice that chance decides.
@@ -113,7 +115,8 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
     if not np.all(np.isfinite(matrix[others]) & (matrix[others] >= 0)):
         msg = "calibrate: expected finite distances of 0 or more between groups, got others. Leave datasets without an embedding out."
         raise DataError(msg)
-    rows = [row for row in range(len(table)) if not np.isnan(table[row]).all()]
+    known = ~np.isnan(table)
+    rows = [row for row in range(len(table)) if known[np.ix_(others[row], known[row])].any()]
     length = min(LENGTH, table.shape[1])
     seen = np.array(
         [[_pair(table, matrix, others, row, ((reach, 1.0),), length)[1] for reach in REACHES] for row in rows]
@@ -149,11 +152,12 @@ def _pair(
     length: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Give the expected and the seen regret curve of one dataset, its group left out; a short one keeps its last value."""
-    rest = others[row]
-    query = Query(table[rest], matrix[row, rest], length, reach=reach)
-    rows = portfolio_rows(query.errors, length, weights=nearness_weights(matrix[row, rest], reach))
+    measured = ~np.isnan(table[row])
+    rest = others[row] & ~np.isnan(table[:, measured]).all(axis=1)
+    query = Query(table[np.ix_(rest, measured)], matrix[row, rest], min(length, int(measured.sum())), reach=reach)
+    rows = portfolio_rows(query.errors, query.k, weights=nearness_weights(matrix[row, rest], reach))
     pad = length - len(rows)
-    expected, seen = expected_regrets(query, rows), regret_curve(table[row], rows)
+    expected, seen = expected_regrets(query, rows), regret_curve(table[row, measured], rows)
     return np.pad(expected, (0, pad), mode="edge"), np.pad(seen, (0, pad), mode="edge")
 
 

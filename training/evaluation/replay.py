@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.regret import expected_evaluations, random_curve, regret_curve
-from history_store.errors import AllTrialsFailedError, UsageError
+from history_store.errors import AllTrialsFailedError, DataError, UsageError
 from training.evaluation.metrics import Metric, given_metric, query_distances
 from training.evaluation.protocol import Fold, Protocol, folds
 from training.evaluation.rivals import TRUE_NORMALISED, Case, Rival
@@ -33,7 +33,7 @@ class Task:
     Attributes:
         row: of the dataset in the table.
         case: what the rivals may know.
-        errors: `c` of its own, looked up and told to searches.
+        errors: `c` of its own, looked up and told to searches; NaN = failed.
     """
 
     row: int
@@ -104,29 +104,33 @@ class Replay:
         curves: dict[str, Matrix] = {}
         evaluations: dict[str, float] = {}
         promised: dict[str, Matrix] = {}
+        horizon = min(self.horizon, len(task.errors))
+        pad = self.horizon - horizon  # once all is measured, the best is known
         with threadpool_limits(1):
             wanted = {rival.metric for rival in self.rivals.values() if rival.is_calibrated and rival.metric}
             case = task.case.calibrated(sorted(wanted))
             for name, rival in self.rivals.items():
                 if rival.design is None:
-                    curves[name] = random_curve(task.errors, self.horizon)[None]
-                    evaluations[name] = expected_evaluations(task.errors, self.horizon, goal=GOAL)
+                    curves[name] = np.pad(random_curve(task.errors, horizon)[None], ((0, 0), (0, pad)), mode="edge")
+                    evaluations[name] = expected_evaluations(task.errors, horizon, goal=GOAL)
                     continue
-                played = list(self._play(name, rival, replace(task, case=case)))
-                curves[name] = np.array([regret_curve(task.errors, rows) for rows in played])
+                played = list(self._play(name, rival, replace(task, case=case), horizon))
+                curves[name] = np.array(
+                    [np.pad(regret_curve(task.errors, rows), (0, pad), mode="edge") for rows in played]
+                )
                 if rival.search_after is None and rival.is_calibrated and (rival.metric or "") in case.calibrations:
-                    promised[name] = case.promise(rival.metric or "", played[0])
+                    promised[name] = np.pad(case.promise(rival.metric or "", played[0]), (0, pad), mode="edge")
                 evaluations[name] = float(np.mean(np.sum(curves[name] > GOAL, axis=1) + 1))
         return Played(task.row, curves, evaluations, promised)
 
-    def _play(self, name: str, rival: Rival, task: Task) -> Iterator[Sequence[int]]:
+    def _play(self, name: str, rival: Rival, task: Task, horizon: int) -> Iterator[Sequence[int]]:
         """Give the rows of each repeat, in order of evaluation."""
         assert rival.design is not None  # noqa: S101  not asked for chance itself
         searches = rival.search_after is not None
         n = self.repeats if searches else self.repeats * CHEAP if rival.is_random else 1
         for repeat in range(n):
             rng = np.random.default_rng([self.seed, zlib.crc32(name.encode()), task.row, repeat])
-            count = self.horizon if rival.search_after is None else min(rival.search_after, self.horizon)
+            count = horizon if rival.search_after is None else min(rival.search_after, horizon)
             rows = rival.design(task.case, count, rng)
             if searches:
                 from bo.search import search_table
@@ -136,7 +140,7 @@ class Replay:
                     task.case.unit,
                     task.errors,
                     initial=rows,
-                    t=self.horizon,
+                    t=horizon,
                     rng=rng,
                     surrogate=self.surrogate,
                     acquisition=rival.acquisition,
@@ -215,20 +219,26 @@ def _tasks(
     between: Mapping[str, Metric],
     only: Sequence[str],
 ) -> Iterator[Task]:
-    """Give each dataset that is asked what it may know."""
+    """Ask each dataset about the configurations that were measured on it, and give it what it may know of them."""
     for fold in every:
         rows = [row for row in fold.queries.tolist() if not only or table.datasets[row] in only]
         answering = np.ix_(fold.history, fold.history)
         inner = {name: metric(fold)[answering] for name, metric in between.items()} if rows else {}
         for row in rows:
+            measured = ~np.isnan(known[row])
+            shares = ~np.isnan(known[np.ix_(fold.history, measured)]).all(axis=1)
+            answers = fold.history[shares]
+            if not len(answers):
+                msg = f"evaluate: expected others that share a configuration with {table.datasets[row]}, got none. Measure shared ones, or leave it out with --only."
+                raise DataError(msg)
             case = Case(
-                known[fold.history],
-                {name: matrix[row, fold.history] for name, matrix in seen.items()},
-                table.unit,
-                inner,
-                tuple(table.groups[other] for other in fold.history),
+                known[np.ix_(answers, measured)],
+                {name: matrix[row, answers] for name, matrix in seen.items()},
+                None if table.unit is None else table.unit[measured],
+                {name: matrix[np.ix_(shares, shares)] for name, matrix in inner.items()},
+                tuple(table.groups[other] for other in answers),
             )
-            yield Task(row, case, table.errors[row])
+            yield Task(row, case, table.errors[row, measured])
 
 
 def _run(replay: Replay, tasks: Iterator[Task], workers: int) -> Iterator[Played]:

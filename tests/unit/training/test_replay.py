@@ -250,3 +250,25 @@ def test_a_failed_run_is_seen_as_error_one_and_one_never_made_is_not():
     failed[:, 3] = True
     known = make_table(errors, failed=failed).known_errors()
     np.testing.assert_array_equal(known[0, :5], [0.2, 0.5, 0.6, 1.0, np.nan])
+
+
+def test_a_dataset_is_asked_about_what_was_measured_on_it(world):
+    errors = world.errors.copy()
+    errors[0, :20] = np.nan
+    few = make_table(errors, distances=world.distances)
+    outcome = play(few, "portfolio", "joint", "random", only=("d0",))
+    alone = ErrorTable("t", errors[:, 20:], NAMES, GROUPS, unit=world.unit[20:], distances=world.distances)
+    expected = play(alone, "portfolio", "joint", "random", only=("d0",))
+    for name in ("portfolio", "joint", "random"):
+        curves = outcome.played[0].curves[name]
+        assert curves.shape == (1, H), "longer than there are configurations"
+        np.testing.assert_allclose(curves[:, :4], expected.played[0].curves[name])
+        assert curves[0, 3:].tolist() == [0, 0, 0]
+
+
+def test_a_dataset_that_shares_no_configuration_is_refused(world):
+    errors = np.full((M, C), np.nan)
+    errors[0, :3] = 0.5, 0.4, 0.6
+    errors[1:, 3:] = world.errors[1:, 3:]
+    with pytest.raises(DataError, match="expected others that share a configuration with d0, got none"):
+        play(make_table(errors, distances=world.distances), "portfolio")
