@@ -263,12 +263,11 @@ class Encoding:
             if not isinstance(axis, Real):
                 continue
             known = np.flatnonzero(np.isfinite(numbers[:, j]))
-            off = axis.numbers(points[known, k]) != numbers[known, j]
-            for row in known[off | np.isin(points[known, k], np.fromiter(exact, dtype=np.float64))]:
-                u, number = float(points[row, k]), float(numbers[row, j])
-                while exact.get(u, number) != number:
-                    u = math.nextafter(u, 0.0 if u > INACTIVE else 1.0)
-                points[row, k], exact[u] = u, number
+            off = known[axis.numbers(points[known, k]) != numbers[known, j]]
+            for row in off:
+                _keep(exact, points[row], k, float(numbers[row, j]))
+            for row in known[np.isin(points[known, k], np.fromiter(exact, dtype=np.float64))]:
+                _keep(exact, points[row], k, float(numbers[row, j]))
         return points
 
     def _active(self, numbers: Floats) -> Bools:
@@ -317,6 +316,14 @@ def _first_rows(keys: Sequence[str], seen: Collection[str]) -> list[int]:
     for row, key in enumerate(keys):
         first.setdefault(key, row)
     return [row for key, row in first.items() if key not in seen]
+
+
+def _keep(exact: dict[float, float], point: Floats, k: int, number: float) -> None:
+    """Let the coordinate stand for a number; where it stands for another one, the next free float64 towards the middle."""
+    u = float(point[k])
+    while exact.get(u, number) != number:
+        u = math.nextafter(u, 0.0 if u > INACTIVE else 1.0)
+    point[k], exact[u] = u, number
 
 
 def _values(axis: Axis) -> Floats:
