@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -38,9 +39,10 @@ from ConfigSpace import (
 )
 from ConfigSpace.exceptions import ForbiddenValueError
 
+from bo.paper_spaces import layered_space
 from bo.space import CELLS, Encoding
 from history_store.errors import DataError, UsageError
-from history_store.space import dump_space, load_space, sobol_configs, target_space
+from history_store.space import dump_space, load_space, sobol_configs, target_space, to_unit
 
 
 def every_kind():
@@ -408,6 +410,21 @@ class TestRefusals:
         space.add(OddClause(space["a"], 3))
         with pytest.raises(UsageError, match=r"own kinds, got Forbidden: a == 3 \(OddClause\)"):
             Encoding(space)
+
+
+def test_rows_are_encoded_together(rng):
+    space = layered_space()
+    encoding = Encoding(space)
+    U = encoding.sample(500, rng=rng)
+    configs = encoding.decode(U)
+
+    def cost(call):
+        start = time.process_time()
+        call()
+        return time.process_time() - start
+
+    ours = min(cost(lambda: encoding.columns(encoding.encode(configs))) for _ in range(3))
+    assert ours < cost(lambda: to_unit(space, configs)) / 4  # one ConfigSpace object a row; 20 times as long
 
 
 def test_import_needs_no_configspace():
