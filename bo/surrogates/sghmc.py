@@ -1,0 +1,134 @@
+"""Stochastic gradient Hamiltonian Monte Carlo that finds every coordinate's step size [Springenberg2016bayesian].
+
+    v ← v - h g - a v + ξ √(2ha - h² Var g),  θ ← θ + v,  h = ε² / √V
+
+g is a noisy gradient of the energy U = -log p(θ | data), V an average of g² that is learned during burn-in. With V = 1 this is
+plain SGHMC [Chen2014stochastic], with friction a = 1 Langevin dynamics (SGLD [Welling2011bayesian]; with V, preconditioned). Chains move side by
+side, in place: θ and g are `K x P`.
+
+Three things differ from the published code. Where ε²√V > a, the noise to inject is negative; clamping it at 0 freezes the
+coordinate for good, so friction is raised there once burn-in ends, and the step cut where friction would exceed 1. V is no
+variance of the noise: the share ḡ²/V of it is signal, and with all data in the batch there is no noise to take off.
+Injected noise is uniform, not normal: its first two moments are what counts, and it takes an eighth of the time to draw.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.surrogates.network import Array
+
+STEP = 1e-2
+"""ε."""
+FRICTION = 0.05
+"""a, at least."""
+UNIT = 1.0 / np.iinfo(np.uint16).max * 12.0**0.5
+"""Makes uniform 16-bit integers have variance 1."""
+
+
+class Sghmc:
+    """Chains' momenta and step sizes; adapt to the gradients until `settle` is called, and leave the target invariant after it."""
+
+    def __init__(
+        self,
+        like: Array,
+        *,
+        adaptive: bool = True,
+        step: float = STEP,
+        friction: float = FRICTION,
+        full_batch: bool = False,
+    ) -> None:
+        """Set up chains.
+
+        Args:
+            like: `K x P`, gives shape and type.
+            adaptive: learn V; otherwise it is 1.
+            step: ε.
+            friction: a, in (0, 1]; 1 is Langevin dynamics.
+            full_batch: gradients are exact, so that their noise needs no correction.
+        """
+        self._step, self._least, self._adaptive, self._exact = step**2, friction, adaptive, full_batch
+        self._buffer = np.empty_like(like)
+        self.momentum = np.zeros_like(like)
+        self.square: Array = np.ones_like(like)
+        """V."""
+        self._tau, self._mean = np.ones_like(like), np.ones_like(like)
+        self.settled = False
+        self._rescale()
+
+    def step(self, theta: Array, gradient: Array, *, rng: np.random.Generator) -> None:
+        """Move θ by one step along a gradient at the scale of all data; both arrays are overwritten."""
+        if self._adaptive and not self.settled:
+            self._adapt(gradient)
+            self._rescale()
+        momentum, buffer = self.momentum, self._buffer
+        momentum *= self._keep
+        gradient *= self._h
+        momentum -= gradient
+        momentum += unit_noise(buffer, rng=rng, scale=self._noise)
+        theta += momentum
+
+    def settle(self) -> None:
+        """End burn-in: V, and what follows from it, stay as they are."""
+        self.settled = True
+        self._rescale()
+
+    def _adapt(self, g: Array) -> None:
+        """Move the averages on; every one from the old values of the others."""
+        rate, change = 1.0 / (self._tau + 1.0), self._buffer
+        np.square(self._mean, out=change)
+        change /= self.square
+        np.subtract(1.0, change, out=change)
+        self._tau *= change
+        self._tau += 1.0
+        np.subtract(g, self._mean, out=change)
+        change *= rate
+        self._mean += change
+        np.square(g, out=change)
+        change -= self.square
+        change *= rate
+        self.square += change
+
+    def _rescale(self) -> None:
+        """Compute h, 1 - a and the size of the noise."""
+        root: Any = np.sqrt(self.square)
+        self._h = self._step / root
+        friction: Any = self._least
+        if self.settled:
+            np.minimum(self._h, 1.0 / self.square, out=self._h)
+            friction = np.clip(self._step * root, self._least, 1.0)
+        self._keep = np.asarray(1.0 - friction, dtype=root.dtype)
+        variance = 2.0 * friction * self._h
+        if not self._exact and self._adaptive:
+            share = np.square(self._mean)
+            share /= self.square
+            np.subtract(1.0, share, out=share)
+            np.maximum(share, 0.0, out=share)
+            root *= self._h
+            share *= np.square(root, out=root)
+            variance -= share
+            np.maximum(variance, 0.0, out=variance)
+        self._noise: Array = np.sqrt(variance, out=variance)
+
+
+def unit_noise(out: Array, *, rng: np.random.Generator, scale: Array) -> Array:
+    """Fill an array with uniform noise of mean 0 and standard deviation `scale`, of the same shape."""
+    bits: NDArray[np.int16] = np.frombuffer(rng.bytes(2 * out.size), dtype=np.int16).reshape(out.shape)
+    np.add(bits, 0.5, out=out, dtype=out.dtype, casting="unsafe")
+    out *= scale
+    out *= UNIT
+    return out
+
+
+SAMPLERS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {
+        "adaptive": {},
+        "sghmc": {"adaptive": False},
+        "psgld": {"friction": 1.0},
+        "sgld": {"adaptive": False, "friction": 1.0},
+    }
+)
+"""Options of `Sghmc` by the name of the sampler; all but the first are there to be compared with it."""
