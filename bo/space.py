@@ -120,6 +120,7 @@ class Encoding:
         Raises:
             DataError: when a configuration does not fit the space; the message names it and what is wrong.
         """
+        configs = [_as_dict(config) for config in configs]
         present = np.array([[axis.name in config for axis in self._axes] for config in configs], dtype=np.bool_)
         present = present.reshape(-1, len(self._axes))
         numbers = np.full(present.shape, np.nan)
@@ -304,6 +305,15 @@ class Encoding:
         return _expected(config, f"a value for {name}, which is inactive here")
 
 
+def _as_dict(config: Config) -> dict[str, Value]:
+    """Copy a configuration, ConfigSpace's own included."""
+    try:
+        return dict(config)
+    except (TypeError, ValueError) as error:
+        msg = f"configuration {config!r}: expected values by name, got {type(config).__name__}. Give a dict."
+        raise DataError(msg) from error
+
+
 def _expected(config: Config, got: str) -> str:
     return (
         f"configuration {dict(config)}: expected one that the space allows, got {got}. Correct the name or the value."
@@ -337,7 +347,7 @@ def _steps(axis: Axis, number: float, rng: np.random.Generator) -> Floats:
     if isinstance(axis, Choice) and not axis.ordered:
         others = np.setdiff1d(_values(axis), [number])
         return others if len(others) <= OTHERS else rng.choice(others, OTHERS, replace=False)
-    low, high = _values(axis)[[0, -1]]
+    low, high = (axis.low, axis.high) if isinstance(axis, Integer) else (0, axis.size - 1)
     wide = axis.units(np.array([number])) + rng.uniform(0.0, WIDE) * np.array([-1.0, 1.0])
     steps = np.concatenate([[number - 1.0, number + 1.0], axis.numbers(np.clip(wide, 0.0, BELOW_ONE))])
     return np.setdiff1d(np.clip(steps, low, high), [number])

@@ -164,6 +164,10 @@ class TestRoundTrips:
         given = {name: np.float64(value) for name, value in config.items()}
         assert encoding.decode(encoding.encode([given])) == [config]
 
+    def test_configurations_of_configspace_are_read(self):
+        encoding, config = Encoding(discrete()), {"a": 1, "b": "x"}
+        assert encoding.decode(encoding.encode([Configuration(discrete(), values=config)])) == [config]
+
     def test_a_space_read_from_json_gives_the_same(self, space, rng):
         U = Encoding(space).sample(6, rng=rng)
         again = Encoding(load_space(dump_space(space)))
@@ -334,6 +338,14 @@ class TestNeighbours:
             seen |= moved
         assert len(seen) > 20
 
+    def test_of_an_integer_with_many_values(self, rng):
+        space = ConfigurationSpace()
+        space.add(Integer("seed", (0, 2**40)))
+        encoding = Encoding(space)
+        found = encoding.decode(encoding.neighbours(encoding.encode([{"seed": 7}])[0], rng=rng))
+        assert {config["seed"] for config in found} >= {6, 8}
+        assert encoding.size == 2**40 + 1
+
     def test_at_an_end_and_in_a_space_of_reals(self, rng):
         space = ConfigurationSpace()
         space.add(OrdinalHyperparameter("a", [1, 2, 4]))
@@ -374,6 +386,11 @@ class TestRefusals:
             encoding.encode([{"a": 1, "b": "x", "c": 30}])
         with pytest.raises(DataError, match="got one that is forbidden by Forbidden: a == 2"):
             encoding.encode([{"a": 2, "b": "x"}])
+
+    @pytest.mark.parametrize("config", [None, 3, "a", ["a"]])
+    def test_what_is_no_configuration(self, config):
+        with pytest.raises(DataError, match=r"expected values by name, got .*Give a dict"):
+            Encoding(discrete()).encode([config])
 
     def test_a_constant_of_another_value(self):
         space = ConfigurationSpace()
