@@ -115,6 +115,7 @@ class MetaFeatureModel:
         rng: np.random.Generator,
         draws: int = DRAWS,
         tau: int | None = None,
+        features: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float32]:
         """Embed a dataset: the mean of its points over several random draws of tau images.
 
@@ -127,6 +128,7 @@ class MetaFeatureModel:
             rng: the only source of randomness.
             draws: R.
             tau: images a draw, drawn with replacement where n < tau; None = as in training.
+            features: what `query_features` gave for them, where several models share it; None = computed if needed.
 
         Returns: `256` float32.
 
@@ -143,14 +145,20 @@ class MetaFeatureModel:
         samples = np.stack([draw(rng, len(images), tau) for _ in range(draws)])
         codes = np.stack([label_codes(labels[sample], self.spec.label_code) for sample in samples])
         with torch.inference_mode():
-            features = self.wing.features(images, labels)
-            known = sample_features(images, labels, rng=rng)[None] if self.spec.handcrafted else None
-            points = self.wing.encode(
-                features[torch.from_numpy(samples)],
-                torch.from_numpy(codes).to(features.device),
-                None if known is None else self.wing.standardised(known).expand(draws, -1),
-            )
+            deep = self.wing.features(images, labels)
+            known = None
+            if self.spec.handcrafted:
+                features = query_features(images, labels, rng=rng) if features is None else features
+                known = self.wing.standardised(features[None]).expand(draws, -1)
+            points = self.wing.encode(deep[torch.from_numpy(samples)], torch.from_numpy(codes).to(deep.device), known)
         return points.double().mean(0).float().cpu().numpy()
+
+
+def query_features(
+    images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Compute the handcrafted features that `embed` tells a model: from a stream of their own, so that no draw depends on them."""
+    return sample_features(images, labels, rng=rng.spawn(1)[0])
 
 
 def draw(rng: np.random.Generator, n: int, tau: int) -> NDArray[np.int64]:

@@ -357,6 +357,7 @@ def train_from_history(
     held_out: Sequence[str] | None = None,
     held_out_fraction: float = 0.2,
     names: Sequence[str] | None = None,
+    handcrafted: Mapping[str, NDArray[np.float64]] | None = None,
     checkpoint: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
     deadline_s: float | None = None,
@@ -374,6 +375,7 @@ def train_from_history(
         held_out: dataset names for validation; None = whole groups chosen at random.
         held_out_fraction: share of datasets so chosen.
         names: datasets to use; None = all.
+        handcrafted: `k x p` features of k samples by dataset, where several runs share them; None = computed if needed.
         checkpoint: as for `train_siamese`.
         progress: as for `train_siamese`.
         deadline_s: as for `train_siamese`.
@@ -397,7 +399,8 @@ def train_from_history(
     data = {}
     for name in names:
         stored = history.images(name)
-        data[name] = LabelledImages(stored.array, stored.labels, stored.rows("train"))
+        known = None if handcrafted is None else handcrafted[name]
+        data[name] = LabelledImages(stored.array, stored.labels, stored.rows("train"), known)
     trained = train_siamese(
         data,
         target,

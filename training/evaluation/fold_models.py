@@ -9,8 +9,8 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from history_store.errors import StorageError, UsageError
 from metafeat.files import replace_file
-from metafeat.handcrafted import handcrafted
-from metafeat.model import MetaFeatureModel
+from metafeat.handcrafted import FEATURES, handcrafted
+from metafeat.model import MetaFeatureModel, query_features
 from metafeat.sample import sample_rows
+from training.labelled_images import LabelledImages
 from training.siamese import train_from_history
-from training.siamese_settings import SiameseSettings
+from training.siamese_settings import SiameseSettings, preset
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -66,6 +67,7 @@ class FoldModels:
         self.settings, self.seed, self.device, self.progress = settings, seed, device, progress
         self.folder = folder
         self._known: dict[LeftOut, Matrix] = {}
+        self._features: SharedFeatures | None = None
         make_folder(folder)
 
     def embeddings(self, left_out: LeftOut) -> Matrix:
@@ -105,18 +107,22 @@ class FoldModels:
             raise UsageError(msg)
         checkpoint, show = path.with_suffix(".checkpoint"), self.progress
         text = f"model without part {' and '.join(str(part + 1) for part in sorted(left_out))}"
+        if self.settings.spec.handcrafted and self._features is None:
+            self._features = shared_features(self.history, self.names, folder=self.folder)
         trained = train_from_history(
             self.history,
             self.settings,
             seed=self.seed,
             names=seen,
             held_out=(),
+            handcrafted=None if self._features is None else self._features.training,
             checkpoint=checkpoint,
             progress=None if show is None else lambda now: show(now.step, now.steps, text),
             device=self.device,
         )
         trained.model.save(path.with_suffix(".safetensors"))
-        found = embed_datasets(self.history, self.names, trained.model)
+        queries = None if self._features is None else self._features.queries
+        found = embed_datasets(self.history, self.names, trained.model, features=queries)
         save_rows(path, self.names, found)
         checkpoint.unlink(missing_ok=True)
         return found
@@ -125,8 +131,12 @@ class FoldModels:
 def random_embeddings(
     history: "History", names: Sequence[str], settings: SiameseSettings, *, folder: Path, seed: int
 ) -> Matrix:
-    """Give the embeddings of datasets by the recipe's network as it is before training, from the folder where they are known."""
-    spec = replace(settings.spec, image_size=history.stored_size, handcrafted=False)
+    """Give the embeddings of datasets by the recipe's network as it is before training, from the folder where they are known.
+
+    A recipe that looks at no images stands aside for `modern` with ADF.
+    """
+    looking = settings if settings.spec.extractor != "handcrafted" else preset("modern", extractor="adf")
+    spec = replace(looking.spec, image_size=history.stored_size, handcrafted=False)
     identity = json.dumps([history.id, history.revision, spec.to_dict(), seed], sort_keys=True)
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}-random.npz"
     known = load_rows(path, names)
@@ -155,15 +165,61 @@ def handcrafted_features(history: "History", names: Sequence[str], *, folder: Pa
     return known
 
 
-def embed_datasets(history: "History", names: Sequence[str], model: MetaFeatureModel) -> Matrix:
+@dataclass(frozen=True, slots=True)
+class SharedFeatures:
+    """Handcrafted features that models of one history share: each costs as much as a small model's whole training.
+
+    Attributes:
+        training: by dataset, `k x p` of the samples that models are trained on.
+        queries: by dataset, `p` of the images that it is embedded from.
+    """
+
+    training: Mapping[str, Matrix]
+    queries: Mapping[str, Matrix]
+
+
+def shared_features(history: "History", names: Sequence[str], *, folder: Path) -> SharedFeatures:
+    """Give the handcrafted features that models need, from the folder where they are known."""
+    path = folder / f"{history.id[:12]}-{history.revision}-samples.npz"
+    known = load_rows(path, names)
+    if known is None:
+        known = np.array([_features_of(history, name).ravel() for name in names])
+        save_rows(path, names, known)
+    found = known.reshape(len(names), -1, len(FEATURES))
+    return SharedFeatures(dict(zip(names, found[:, 1:], strict=True)), dict(zip(names, found[:, 0], strict=True)))
+
+
+def _features_of(history: "History", name: str) -> Matrix:
+    """Compute features of a dataset as a query, and of its samples in training: `(1 + k) x p`."""
+    images, labels = query_images(history, name)
+    stored = history.images(name)
+    whole = LabelledImages(stored.array, stored.labels, stored.rows("train"))
+    query = query_features(images, labels, rng=np.random.default_rng(0))
+    return np.concatenate([query[None], whole.handcrafted_samples()])
+
+
+def embed_datasets(
+    history: "History",
+    names: Sequence[str],
+    model: MetaFeatureModel,
+    *,
+    features: Mapping[str, Matrix] | None = None,
+) -> Matrix:
     """Embed datasets from their stored training images, `m x p`, as a query is embedded with seed 0."""
     rows = []
     for name in names:
-        stored = history.images(name)
-        labels = np.asarray(stored.labels)
-        chosen = sample_rows(labels, stored.rows("train"), seed=0)
-        rows.append(model.embed(np.asarray(stored.array[chosen]), labels[chosen], rng=np.random.default_rng(0)))
+        images, labels = query_images(history, name)
+        known = None if features is None else features[name]
+        rows.append(model.embed(images, labels, rng=np.random.default_rng(0), features=known))
     return np.array(rows, dtype=np.float64)
+
+
+def query_images(history: "History", name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read the images and labels that a stored dataset is embedded from."""
+    stored = history.images(name)
+    labels = np.asarray(stored.labels)
+    chosen = sample_rows(labels, stored.rows("train"), seed=0)
+    return np.asarray(stored.array[chosen]), labels[chosen]
 
 
 def make_folder(folder: Path) -> None:

@@ -6,8 +6,16 @@ import pytest
 from history_store.errors import ImagesMissingError, StorageError, UsageError
 from history_store.history import History
 from training.evaluation import fold_models
-from training.evaluation.fold_models import FoldModels, handcrafted_features, load_rows, random_embeddings, save_rows
+from training.evaluation.fold_models import (
+    FoldModels,
+    embed_datasets,
+    handcrafted_features,
+    load_rows,
+    random_embeddings,
+    save_rows,
+)
 from training.evaluation.protocol import deal
+from training.siamese import train_from_history
 from training.siamese_settings import SiameseSettings, preset
 
 pytestmark = pytest.mark.timeout(60)
@@ -139,3 +147,27 @@ def test_settings_come_back_from_a_models_header():
         assert SiameseSettings.from_dict(told) == preset(name)
     with pytest.raises(UsageError, match="training settings: expected steps, "):
         SiameseSettings.from_dict({})
+
+
+@pytest.mark.parametrize("extractor", ["adf", "handcrafted"])
+def test_shared_handcrafted_features_change_no_model_and_are_computed_once(models, settings, monkeypatch, extractor):
+    from dataclasses import replace
+
+    spec = replace(settings.spec, extractor=extractor, handcrafted=True)
+    told = models(settings=replace(settings, spec=spec))
+    found = told.embeddings(frozenset({1}))
+    alone = train_from_history(
+        told.history, told.settings, names=[n for n, part in zip(told.names, told.parts, strict=True) if part != 1],
+        held_out=(),
+    )  # fmt: skip
+    np.testing.assert_array_equal(found, embed_datasets(told.history, told.names, alone.model))
+    monkeypatch.setattr(fold_models, "query_features", None)
+    assert told.embeddings(frozenset({2})).shape == found.shape
+    assert models(settings=told.settings, seed=1).embeddings(frozenset({2})).shape == found.shape
+
+
+def test_a_recipe_without_images_has_a_random_network_to_compare_with(history, settings, tmp_path):
+    alone = preset("modern", extractor="handcrafted")
+    found = random_embeddings(history, history.names, alone, folder=tmp_path, seed=0)
+    expected = random_embeddings(history, history.names, preset("modern", extractor="adf"), folder=tmp_path, seed=0)
+    np.testing.assert_array_equal(found, expected)
