@@ -172,8 +172,8 @@ def _directions(here: Floats, slopes: Floats, hessians: Floats) -> Floats:
     longest = np.where(uphill, LONGEST, FIRST)[:, None]
     directions = np.where(uphill[:, None], newton, slopes)
     size = np.abs(directions).max(axis=1, keepdims=True)
-    scale = np.where(uphill[:, None], np.minimum(1.0, longest / np.maximum(size, 1e-300)), longest / np.maximum(size, 1e-300))  # fmt: skip
-    return directions * scale
+    scale: Floats = longest / np.maximum(size, 1e-300)
+    return directions * np.where(uphill[:, None], np.minimum(scale, 1.0), scale)
 
 
 def _updated(hessians: Floats, moves: Floats, drops: Floats) -> Floats:

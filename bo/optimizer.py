@@ -209,8 +209,8 @@ class Optimizer:
             DataError: when the configuration does not fit the space.
             UsageError: when an argument is of another kind.
         """
-        observation = Observation.of(config, error, duration=duration, status=status, constraints=constraints)
         point = self._encode(config, "tell")
+        observation = Observation.of(config, error, duration=duration, status=status, constraints=constraints)
         key = self._encoding.keys(point[None])[0]
         for i, told in enumerate(self._history):
             if told.status == "lost" and np.array_equal(self._points[i], point):
@@ -257,7 +257,7 @@ class Optimizer:
                 meta_feature=record["meta_feature"],
                 clock=clock,
             )
-            run._settings = dict(record["settings"])
+            run._settings = {name: record["settings"][name] for name in run._settings}
             run._queue = run._distinct(record["queue"], "queue")
             for told in record["history"]:
                 observation = Observation.from_dict(told)

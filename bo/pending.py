@@ -7,7 +7,7 @@ an incumbent of its own. All candidates of a suggestion are judged by the same d
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bo.surrogates import Conditioned, Surrogate
 
@@ -37,12 +37,12 @@ class Unconditioned:
 
     surrogate: Surrogate
 
-    def predict(self, X: Floats) -> tuple[Floats, Floats]:
+    def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Predict `m x d` points: mean and variance `S x 1 x m`."""
         prediction = self.surrogate.predict(X)
         return prediction.mean[:, None], prediction.var[:, None]
 
-    def predict_gradient(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    def predict_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
         """Predict, with gradients `S x 1 x m x d`."""
         prediction, dmean, dvar = self.surrogate.predict_gradient(X)
         return prediction.mean[:, None], prediction.var[:, None], dmean[:, None], dvar[:, None]

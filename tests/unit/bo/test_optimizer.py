@@ -1,0 +1,479 @@
+"""The optimiser's contract: what it proposes, what it keeps, and that it can be interrupted anywhere."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from ConfigSpace import (
+    Categorical,
+    ConfigurationSpace,
+    EqualsCondition,
+    Float,
+    ForbiddenAndConjunction,
+    ForbiddenEqualsClause,
+    Integer,
+)
+
+from bo import Optimizer, RelatedTask
+from bo.beliefs import ACQUISITIONS
+from history_store.errors import DataError, SpaceExhaustedError, UsageError
+
+NAN = float("nan")
+
+
+def plane():
+    space = ConfigurationSpace()
+    space.add(Float("x", (-5.0, 10.0)), Float("y", (0.0, 15.0)))
+    return space
+
+
+def mixed():
+    space = ConfigurationSpace()
+    space.add(
+        Float("rate", (1e-4, 1.0), log=True),
+        Integer("layers", (1, 6)),
+        Categorical("kind", ["sgd", "adam", "lamb"]),
+        Float("momentum", (0.0, 0.99)),
+    )
+    space.add(EqualsCondition(space["momentum"], space["kind"], "sgd"))
+    space.add(
+        ForbiddenAndConjunction(ForbiddenEqualsClause(space["kind"], "lamb"), ForbiddenEqualsClause(space["layers"], 6))
+    )
+    return space
+
+
+def grid():
+    space = ConfigurationSpace()
+    space.add(Integer("i", (0, 3)), Integer("j", (0, 2)))
+    return space
+
+
+def bowl(config):
+    return ((config["x"] - 3.0) / 5) ** 2 + ((config["y"] - 5.0) / 5) ** 2
+
+
+def mixed_error(config):
+    return abs(np.log10(config["rate"]) + 2) + abs(config["layers"] - 4) + (config["kind"] != "adam")
+
+
+def run(optimizer, error, n):
+    """Ask and tell n times."""
+    configs = []
+    for _ in range(n):
+        config = optimizer.ask()[0]
+        optimizer.tell(config, error(config))
+        configs.append(config)
+    return configs
+
+
+def told(error=bowl, n=6, space=None, **settings):
+    optimizer = Optimizer(plane() if space is None else space, surrogate="gp-map", **settings)
+    run(optimizer, error, n)
+    return optimizer
+
+
+def keys(configs):
+    return [json.dumps(config, sort_keys=True) for config in configs]
+
+
+def through_json(optimizer, **keywords):
+    return Optimizer.from_dict(json.loads(json.dumps(optimizer.to_dict(), allow_nan=False)), **keywords)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+# --- what is proposed ---
+
+
+def test_initial_configurations_come_first_and_in_order_whatever_was_told():
+    initial = [{"x": 1.0, "y": 2.0}, {"x": -4.25, "y": 0.1}, {"x": 1.0, "y": 2.0}, {"x": 9.0, "y": 15.0}]
+    given = [dict(config) for config in initial]
+    optimizer = Optimizer(plane(), initial=initial)
+    optimizer.tell({"x": 0.0, "y": 0.0}, 1.0)
+    assert optimizer.ask(3) == [given[0], given[1], given[3]]
+    assert initial == given
+
+
+def test_what_was_told_before_is_not_proposed_again():
+    optimizer = Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}, {"x": 3.0, "y": 2.0}])
+    optimizer.tell({"x": 1.0, "y": 2.0}, 1.0)
+    assert optimizer.ask() == [{"x": 3.0, "y": 2.0}]
+
+
+@pytest.mark.parametrize("design", ["uniform", "latin", "halton", "sobol"])
+def test_a_design_fills_up_to_the_start(design):
+    optimizer = Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, startup=8)
+    configs = optimizer.ask(8)
+    assert len(set(keys(configs))) == 8
+    assert configs != Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, startup=8, seed=1).ask(8)
+
+
+@pytest.mark.parametrize("acquisition", ACQUISITIONS)
+def test_finds_the_bottom_of_a_bowl(acquisition):
+    optimizer = Optimizer(plane(), surrogate="gp-map", acquisition=acquisition)
+    for i in range(15):
+        config = optimizer.ask()[0]
+        optimizer.tell(config, bowl(config), duration=1.0 + 0.1 * i)
+    assert optimizer.best.error < 0.02
+
+
+def test_searches_a_mixed_conditional_space_and_keeps_to_its_clauses():
+    optimizer = Optimizer(mixed(), surrogate="gp-map")
+    for config in run(optimizer, mixed_error, 25):
+        assert ("momentum" in config) == (config["kind"] == "sgd")
+        assert (config["kind"], config["layers"]) != ("lamb", 6)
+        assert all(type(value) in (int, float, str) for value in config.values())
+    assert optimizer.best.error < 0.3
+
+
+def test_nothing_is_proposed_twice_and_nothing_that_is_pending():
+    optimizer = Optimizer(grid(), surrogate="gp-map")
+    seen = []
+    for n in (3, 2, 4):
+        configs = optimizer.ask(n)
+        seen += configs
+        optimizer.tell(configs[0], float(configs[0]["i"]))
+    assert len(set(keys(seen))) == len(seen) == 9
+    assert len(optimizer.pending) == 6
+    assert optimizer.pending[0] == seen[1]
+
+
+def test_points_asked_for_together_keep_apart():
+    optimizer = told(n=8)
+    points = np.array([[config["x"], config["y"]] for config in optimizer.ask(4)])
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2)[np.triu_indices(4, 1)]
+    assert distances.min() > 0.05
+
+
+def test_an_exhausted_space_ends_with_a_reason():
+    optimizer = Optimizer(grid(), surrogate="gp-map")
+    run(optimizer, lambda config: float(config["i"]), 10)
+    assert len(optimizer.ask(5)) == 2
+    with pytest.raises(
+        SpaceExhaustedError, match=r"got none: 10 evaluations are known and 2 pending\. Take the best one"
+    ):
+        optimizer.ask()
+    assert issubclass(SpaceExhaustedError, UsageError)
+
+
+def test_finite_candidates_are_all_there_is():
+    candidates = [{"x": float(i), "y": float(j)} for i in range(4) for j in range(3)]
+    optimizer = Optimizer(plane(), surrogate="gp-map", candidates=[*candidates, candidates[0]])
+    configs = run(optimizer, bowl, 12)
+    assert sorted(keys(configs)) == sorted(keys(candidates))
+    with pytest.raises(SpaceExhaustedError, match="expected the candidates to hold"):
+        optimizer.ask()
+    best = Optimizer(plane(), surrogate="gp-map", candidates=candidates)
+    assert {"x": 3.0, "y": 2.0} in run(best, bowl, 8)
+
+
+def test_a_space_of_one_configuration():
+    space = ConfigurationSpace()
+    space.add(Categorical("only", ["a"]))
+    optimizer = Optimizer(space)
+    assert optimizer.ask(4) == [{"only": "a"}]
+    optimizer.tell({"only": "a"}, 0.5)
+    with pytest.raises(SpaceExhaustedError):
+        optimizer.ask()
+
+
+# --- what is told ---
+
+
+def test_the_record_is_what_was_told():
+    optimizer = Optimizer(plane())
+    config = optimizer.ask()[0]
+    optimizer.tell(config, np.float32(0.5), duration=3, constraints={"fits": np.True_})
+    optimizer.tell({"x": 0.0, "y": 0.0}, NAN, duration=7.0)
+    first, second = optimizer.history()
+    assert (first.config, first.error, first.status, first.duration) == (config, 0.5, "ok", 3.0)
+    assert dict(first.constraints) == {"fits": True}
+    assert second.status == "failed"
+    assert np.isnan(second.error)
+    assert optimizer.best == first
+    assert optimizer.pending == []
+
+
+def test_the_best_meets_its_constraints():
+    optimizer = Optimizer(plane())
+    assert optimizer.best is None
+    optimizer.tell({"x": 0.0, "y": 0.0}, 0.1, constraints={"fits": False})
+    optimizer.tell({"x": 1.0, "y": 0.0}, NAN)
+    assert optimizer.best is None
+    optimizer.tell({"x": 2.0, "y": 0.0}, 0.5, constraints={"fits": True})
+    assert optimizer.best.error == 0.5
+
+
+def test_results_may_come_in_any_order_and_twice():
+    optimizer = Optimizer(plane(), surrogate="gp-map")
+    configs = optimizer.ask(5)
+    for config in reversed(configs):
+        optimizer.tell(config, bowl(config))
+    optimizer.tell(configs[0], bowl(configs[0]) + 0.1)
+    assert len(optimizer.history()) == 6
+    assert keys(optimizer.ask())[0] not in keys(configs)
+
+
+def test_a_failure_is_learned():
+    """A third of the plane fails; later proposals keep out of it."""
+    optimizer = Optimizer(plane(), surrogate="gp-map", startup=8)
+    configs = run(optimizer, lambda config: NAN if config["x"] > 5.0 else bowl(config), 18)
+    assert np.mean([config["x"] > 5.0 for config in configs[8:]]) <= 0.2
+    assert optimizer.best.error < 0.1
+
+
+@pytest.mark.parametrize("value", [NAN, float("inf"), float("-inf")])
+def test_only_failures(value):
+    optimizer = Optimizer(plane(), surrogate="gp-map")
+    configs = run(optimizer, lambda config: value, 8)
+    assert len(set(keys(configs))) == 8
+    assert optimizer.best is None
+
+
+def test_validity_alone_is_sought_while_nothing_is_valid():
+    optimizer = Optimizer(plane(), surrogate="gp-map", startup=6)
+    for config in optimizer.ask(6):
+        left, low = config["x"] < 2.5, config["y"] < 7.5
+        optimizer.tell(config, 1.0, constraints={"left": left, "low": low and not left})
+    assert optimizer.best is None
+    configs = run(optimizer, lambda config: NAN, 2)
+    assert len(set(keys(configs))) == 2
+
+
+def test_a_lost_worker_fails_and_may_still_answer():
+    clock = Clock()
+    optimizer = Optimizer(plane(), surrogate="gp-map", timeout=60.0, clock=clock)
+    config = optimizer.ask()[0]
+    clock.now += 59.0
+    assert optimizer.pending == [config]
+    clock.now += 2.0
+    assert optimizer.pending == []
+    assert [observation.status for observation in optimizer.history()] == ["lost"]
+    assert keys(optimizer.ask()) != keys([config])
+    optimizer.tell(config, 0.25)
+    assert [(observation.config, observation.error) for observation in optimizer.history()] == [(config, 0.25)]
+
+
+def test_improvement_per_second_prefers_what_is_quick():
+    """Errors say nothing of x, durations grow with it."""
+
+    def mean_x(acquisition):
+        optimizer = Optimizer(plane(), surrogate="gp-map", acquisition=acquisition, startup=5)
+        configs = []
+        for _ in range(12):
+            configs += optimizer.ask()
+            optimizer.tell(configs[-1], (configs[-1]["y"] - 5.0) ** 2, duration=float(np.exp(configs[-1]["x"])))
+        return np.mean([config["x"] for config in configs[5:]])
+
+    assert mean_x("ei-per-second") < mean_x("ei") - 2.0
+
+
+def test_equal_durations_change_nothing():
+    plain, timed = (
+        Optimizer(plane(), surrogate="gp-map"),
+        Optimizer(plane(), surrogate="gp-map", acquisition="ei-per-second"),
+    )
+    expected = run(plain, bowl, 6)
+    for config in expected:
+        assert timed.ask() == [config]
+        timed.tell(config, bowl(config), duration=5.0)
+
+
+# --- a run is a function of its seed ---
+
+
+@pytest.mark.parametrize(("surrogate", "acquisition"), [("gp", "ei"), ("gp-map", "ei-per-second")])
+def test_a_resumed_run_goes_on_as_the_uninterrupted_one(surrogate, acquisition):
+    """Saved with evaluations pending, failures, a constraint and durations; between two asks, and between ask and tell."""
+
+    def error(config):
+        return NAN if config["rate"] > 0.3 else mixed_error(config)
+
+    def step(optimizer, i):
+        configs = optimizer.ask(2)
+        optimizer.tell(configs[0], error(configs[0]), duration=1.0 + i, constraints={"small": configs[0]["layers"] < 5})
+        return configs
+
+    initial = [{"rate": 0.5, "layers": 5, "kind": "adam"}, {"rate": 0.1234567890123, "layers": 2, "kind": "lamb"}]
+    settings = {"surrogate": surrogate, "acquisition": acquisition, "initial": initial, "seed": 3}
+    whole, parts = Optimizer(mixed(), **settings), Optimizer(mixed(), **settings)
+    for i in range(3):
+        expected = step(whole, i)
+        assert step(through_json(parts), i) == step(parts, i) == expected
+        parts = through_json(parts)
+        assert parts.ask() == whole.ask()  # the same data again
+        parts = through_json(parts)
+    assert parts.to_dict() == through_json(parts).to_dict()
+
+
+def test_a_seed_is_one_stream_in_any_process():
+    code = "import json; from test_optimizer import *; o = Optimizer(mixed(), seed=5); print(json.dumps(run(o, mixed_error, 5)))"
+    outs = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"},
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert outs[0] == outs[1]
+    assert json.loads(outs[0]) == run(Optimizer(mixed(), seed=5), mixed_error, 5)
+    assert json.loads(outs[0]) != run(Optimizer(mixed(), seed=6), mixed_error, 5)
+
+
+def test_without_a_seed_runs_differ_and_can_be_resumed():
+    first, second = Optimizer(plane(), seed=None), Optimizer(plane(), seed=None)
+    assert first.ask(3) != second.ask(3)
+    assert through_json(first).ask() == first.ask()
+
+
+def test_a_saved_run_keeps_the_clock_of_what_is_pending():
+    clock = Clock()
+    optimizer = Optimizer(plane(), timeout=60.0, clock=clock)
+    optimizer.ask(2)
+    clock.now += 61.0
+    assert [o.status for o in through_json(optimizer, clock=clock).history()] == ["lost", "lost"]
+
+
+# --- bad input ---
+
+
+@pytest.mark.parametrize("acquisition", ["ei", "lcb"])
+@pytest.mark.parametrize(
+    "errors",
+    [
+        pytest.param([0.3] * 7, id="constant"),
+        pytest.param([0.0] * 7, id="zero"),
+        pytest.param([1e300, 1.0, 2.0, 3.0, 1e-300, 0.0, 5.0], id="huge"),
+        pytest.param([1e8, 2e8, 3e8, 1e8 + 1, 2e8, 1e8, 4e8], id="large"),
+        pytest.param([-1e-8, 2e-8, 3e-9, 0.0, 1e-8, 1e-9, 5e-9], id="small"),
+    ],
+)
+def test_errors_of_any_size(errors, acquisition):
+    optimizer = Optimizer(plane(), acquisition=acquisition)
+    values = iter(errors)
+    configs = run(optimizer, lambda config: next(values), len(errors))
+    assert len(set(keys(configs))) == len(errors)
+    for config in configs:
+        assert -5 <= config["x"] <= 10
+        assert 0 <= config["y"] <= 15
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_observations(n):
+    optimizer = Optimizer(plane(), startup=0)
+    for i in range(n):
+        optimizer.tell({"x": float(i), "y": 1.0}, 0.5 + i)
+    assert len(optimizer.ask(2)) == 2
+
+
+def test_one_dimension_and_one_point_told_again_and_again():
+    space = ConfigurationSpace()
+    space.add(Float("x", (0.0, 1.0)))
+    optimizer = Optimizer(space)
+    for i in range(6):
+        optimizer.tell({"x": 0.25}, float(i))
+    run(optimizer, lambda config: config["x"], 5)
+    assert len(optimizer.history()) == 11
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"surrogate": "forest"}, UsageError, "expected surrogate among gp, gp-map.*got 'forest'"),
+        ({"acquisition": "kg"}, UsageError, "expected acquisition among ei, pi, lcb, ei-per-second, got 'kg'"),
+        ({"design": "grid"}, UsageError, "expected design among uniform.*got 'grid'"),
+        ({"incumbent": "mean"}, UsageError, "expected incumbent among posterior-mean, observed, got 'mean'"),
+        ({"seed": -1}, UsageError, "expected seed to be a whole number of 0 or more, got -1"),
+        ({"seed": "a"}, UsageError, "got 'a'"),
+        ({"startup": 1.5}, UsageError, "expected startup to be a whole number"),
+        ({"timeout": 0}, UsageError, "expected a timeout of seconds above 0, got 0"),
+        ({"initial": [{"x": 1.0, "y": 99.0}]}, DataError, "99"),
+        ({"initial": [{"x": 1.0}]}, DataError, "y"),
+        ({"initial": [3]}, UsageError, r"initial\[0\]: expected a configuration.*got 3"),
+        ({"candidates": []}, UsageError, "expected at least one candidate, got none"),
+        ({"candidates": [{"x": 1.0, "z": 9.0}]}, DataError, "z"),
+        ({"related": [RelatedTask([], [])]}, UsageError, "expected a surrogate for related tasks, mt-..., got 'gp'"),
+    ],
+)
+def test_settings_that_cannot_be_used(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Optimizer(plane(), **arguments)
+
+
+def test_a_space_that_is_none():
+    with pytest.raises(UsageError, match="expected a ConfigSpace ConfigurationSpace, got dict"):
+        Optimizer({"x": (0, 1)})
+    with pytest.raises(UsageError, match="at least one hyperparameter"):
+        Optimizer(ConfigurationSpace())
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda o: o.ask(0), UsageError, "expected at least one configuration, got n=0"),
+        (lambda o: o.ask(1.5), UsageError, "expected a whole number of configurations, got n=1.5"),
+        (lambda o: o.tell({"x": 1.0, "z": 2.0}, 0.5), DataError, "z"),
+        (lambda o: o.tell({"x": 1.0, "y": -3.0}, 0.5), DataError, "-3"),
+        (lambda o: o.tell({"x": NAN, "y": 3.0}, 0.5), DataError, "nan"),
+        (lambda o: o.tell("x", 0.5), UsageError, "tell: expected a configuration.*got 'x'"),
+        (lambda o: o.tell({"x": 1.0, "y": 3.0}, "0.5"), UsageError, "expected error to be a number, got '0.5'"),
+        (lambda o: o.tell({"x": 1.0, "y": 3.0}, None), UsageError, "expected error to be a number, got None"),
+        (lambda o: o.tell({"x": 1.0, "y": 3.0}, 10**400), UsageError, "expected error to be a number"),
+        (lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, duration=-1), UsageError, "duration of 0 or more seconds"),
+        (lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, status="done"), UsageError, "expected status ok, failed.*'done'"),
+        (lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, constraints={"a": 0.5}), UsageError, "'a': 0.5. Give True"),
+    ],
+)
+def test_calls_that_cannot_be_carried_out_change_nothing(call, error, message):
+    optimizer = told(n=2)
+    before = optimizer.to_dict()
+    with pytest.raises(error, match=message):
+        call(optimizer)
+    assert optimizer.to_dict() == before
+
+
+def test_a_failure_needs_no_error():
+    optimizer = Optimizer(plane())
+    optimizer.tell({"x": 1.0, "y": 3.0}, None, status="failed")
+    assert [o.status for o in optimizer.history()] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"schema_version": 2}, "expected a record of version 1, got 2.*upgrade"),
+        ({"history": [{"config": {}}]}, "got a damaged one"),
+        ({"space": {}}, "got a damaged one"),
+        ({"settings": {}}, "got a damaged one"),
+        ({"models": {"errors": {}}}, "got a damaged one"),
+    ],
+)
+def test_records_that_are_none(change, message):
+    with pytest.raises(DataError, match=message):
+        Optimizer.from_dict(told(n=4).to_dict() | change)
+    with pytest.raises(DataError, match="got 'list'"):
+        Optimizer.from_dict([])
+
+
+def test_a_process_with_thousands_of_evaluations_is_warned_of_once(monkeypatch):
+    monkeypatch.setattr("bo.optimizer.PROCESS_LIMIT", 4)
+    optimizer = told(n=5)
+    with pytest.warns(RuntimeWarning, match="5 evaluations are many for 'gp-map'.*Use surrogate='dngo'"):
+        optimizer.ask()
+    optimizer.ask()
+
+
+def test_importing_loads_nothing_heavy():
+    code = "import sys, bo; print([m for m in ('numpy', 'scipy', 'ConfigSpace') if m in sys.modules]); bo.Optimizer; print([m for m in ('scipy', 'torch', 'ConfigSpace') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.split() == ["[]", "[]"]
