@@ -30,6 +30,7 @@ class Metric:
     warping log a and log b (one a plain column each).
 
     Attributes:
+        d: number of columns.
         size: number of shape parameters.
     """
 
@@ -39,6 +40,7 @@ class Metric:
         if not all(0 <= column < d for column in conditional):
             msg = f"Metric: expected conditional columns in 0..{d - 1}, got {sorted(conditional)}. Name columns of the points."
             raise UsageError(msg)
+        self.d = d
         self._arcs = np.array(sorted(conditional), dtype=np.intp)
         self._plain = np.setdiff1d(np.arange(d), self._arcs)
         p, q = len(self._plain), len(self._arcs)

@@ -1,7 +1,7 @@
 """Gaussian processes under several samples of hyperparameters, in the units of the targets."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,41 +24,49 @@ class Processes:
         mean: of the targets.
         sd: of the targets.
         conditional: columns that may be NaN.
+        task: of the points to predict, where the posteriors know several.
     """
 
     posteriors: Sequence[Posterior]
     mean: float
     sd: float
-    conditional: Collection[int] = ()
+    conditional: Collection[int]
+    task: int | None
 
     @property
     def d(self) -> int:
         """Count the columns of points."""
-        return int(self.posteriors[0].points.shape[1])
+        return int(self.posteriors[0].points.shape[1]) - (self.task is not None)
+
+    def of_task(self, points: Floats) -> Floats:
+        """Append the task, where there are several."""
+        return points if self.task is None else np.column_stack([points, np.full(len(points), float(self.task))])
 
     def predict(self, points: Floats) -> Prediction:
         """Predict `m x d` points."""
-        parts = [posterior.predict(points) for posterior in self.posteriors]
+        parts = [posterior.predict(self.of_task(points)) for posterior in self.posteriors]
         return self._prediction([mean[0] for mean, _ in parts], [var for _, var in parts])
 
     def predict_gradient(self, points: Floats) -> tuple[Prediction, Floats, Floats]:
         """Predict, with gradients `S x m x d`."""
-        means, variances, dmeans, dvars = zip(*(p.predict_gradient(points) for p in self.posteriors), strict=True)
+        means, variances, dmeans, dvars = zip(
+            *(p.predict_gradient(self.of_task(points)) for p in self.posteriors), strict=True
+        )
         prediction = self._prediction([mean[0] for mean in means], variances)
         return prediction, self.sd * np.array([dmean[0] for dmean in dmeans]), self.sd**2 * np.array(dvars)
 
     def sample_joint(self, points: Floats, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw `S x n x J` values of the latent function."""
         normals = rng.standard_normal((len(self.posteriors), n, len(points)))
-        draws = [p.draw(points, some) for p, some in zip(self.posteriors, normals, strict=True)]
+        draws = [p.draw(self.of_task(points), some) for p, some in zip(self.posteriors, normals, strict=True)]
         return self.mean + self.sd * np.array(draws)
 
     def condition(self, points: Floats, Y: ArrayLike) -> "ConditionedProcesses":
         """Add J points with targets `S x F x J`."""
         _, targets = checked_fantasies(points, Y, samples=len(self.posteriors), conditional=self.conditional)
         scaled = (targets - self.mean) / self.sd
-        given = [p.given(points, z) for p, z in zip(self.posteriors, scaled, strict=True)]
-        return ConditionedProcesses(Processes(given, self.mean, self.sd, self.conditional))
+        given = [p.given(self.of_task(points), z) for p, z in zip(self.posteriors, scaled, strict=True)]
+        return ConditionedProcesses(replace(self, posteriors=given))
 
     def _prediction(self, means: Sequence[Floats], variances: Sequence[Floats]) -> Prediction:
         """Go over to the units of the targets."""
@@ -92,7 +100,7 @@ class ConditionedProcesses:
         )
 
     def _points(self, X: ArrayLike) -> Floats:
-        return checked_points(X, conditional=self.processes.conditional)
+        return self.processes.of_task(checked_points(X, conditional=self.processes.conditional))
 
     def _variance(self, variances: Sequence[Floats]) -> Floats:
         """Variances > 0 in the units of the targets: `S x 1 x m`."""

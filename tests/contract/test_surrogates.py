@@ -12,7 +12,8 @@ from history_store.errors import DataError, UsageError
 POINTS = np.random.default_rng(9).random((20, 3))
 
 
-QUICK = {"gp": {"burn_in": 10, "samples": 4, "sweeps": 4}}
+SHORT_CHAIN = {"burn_in": 10, "samples": 4, "sweeps": 4}
+QUICK = {"gp": SHORT_CHAIN, "mt-gp": SHORT_CHAIN}
 """Options under which a surrogate keeps all of this too, but sooner; for those that take seconds to fit."""
 EXACT = {"gp", "gp-map", "mt-gp", "dngo", "mt-dngo"}
 """Surrogates that condition on pending points as Bayes has it; others approximate."""
