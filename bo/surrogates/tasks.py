@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 
 OWN_SCALE_FROM = 3
 """Targets of the task at hand, before it is standardised by itself; below, by the average task."""
+FAR = 100.0
+"""Standard deviations of the average task within which targets of another one lie, if their units are the same."""
 MOST_META = 8
 """Dimensions that meta-features are reduced to, at most."""
 
@@ -28,7 +30,8 @@ class Pool:
         task: `n`, in 0..T-1.
         n_tasks: T.
         mean: of the targets of the task at hand.
-        sd: of them; where it has fewer than three, both are the average of the related tasks.
+        sd: of them; where it has fewer than three, both are the average of the related tasks (unless a target is more than 100 sd
+            off, which says that units differ).
     """
 
     X: Floats
@@ -54,6 +57,8 @@ class Pool:
         else:
             mean, sd = float(np.mean([part.mean for part in parts])), float(np.mean([part.sd for part in parts]))
             own = Standardised((y - mean) / sd, mean, sd)
+            if np.abs(own.z).max(initial=0.0) > FAR:
+                own = Standardised.of(y)
         parts.append(own)
         return cls(
             np.concatenate([*(task.X for task in related), X]),
