@@ -1,0 +1,291 @@
+"""DNGO: a network's last hidden layer as the basis of a Bayesian linear regression [Snoek2015scalable].
+
+The surrogate for many evaluations: its cost grows linearly with their number, a Gaussian process's with the third power.
+Below some hundred points the process predicts better.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.surrogates.base import Prediction, Standardised, Task, checked_data, checked_fantasies, checked_points
+from bo.surrogates.basis import Plan, maximise_evidence, train
+from bo.surrogates.bayesian_linear import Posterior
+from bo.surrogates.inputs import Inputs
+from bo.surrogates.linear_head import LinearHead, PriorMean
+from bo.surrogates.network import Activation, Network
+from bo.surrogates.tasks import Pool
+from history_store.errors import UsageError
+
+Floats = NDArray[np.float64]
+Training = Literal["map", "evidence"]
+
+ACTIVATIONS: Mapping[str, tuple[Activation, Activation]] = MappingProxyType(
+    {"tanh": ("tanh", "tanh"), "relu": ("relu", "relu"), "relu-tanh": ("relu", "tanh")}
+)
+"""What follows the hidden layers and the last of them; ReLU alone makes variances explode away from the data (Fig. 2)."""
+SMALLEST_VAR = 1e-12
+"""Predicted variances of standardised targets are at least this."""
+EVIDENCE_SHARE = 0.3
+"""Steps up the evidence, as a share of those of the training before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Trained networks as K maps from points to features.
+
+    Attributes:
+        inputs: from points to what the networks see of them.
+        context: `K x 1 x c` or, one a point, `K x M x c`: what they see besides, of the task.
+        network: whose outputs are the features.
+        theta: `K x P`, float64.
+        bias: whether a constant feature is appended.
+    """
+
+    inputs: Inputs
+    context: Floats
+    network: Network
+    theta: Floats
+    bias: bool
+
+    def values(self, X: Floats) -> Floats:
+        """Compute `K x M x D` features of `M x d` points."""
+        return self._widened(self.network.forward(self.theta, self._shown(X))[-1], 1.0)
+
+    def values_and_jacobian(self, X: Floats) -> tuple[Floats, Floats]:
+        """Compute features and their derivatives `K x M x d x D`."""
+        layers = self.network.forward(self.theta, self._shown(X))
+        jacobian = np.moveaxis(self.network.jacobian(self.theta, layers)[:, :, : self.inputs.width], 3, 0)
+        slopes = np.moveaxis(self.inputs.pull_back(X, jacobian), 0, 3)
+        return self._widened(layers[-1], 1.0), self._widened(slopes, 0.0)
+
+    def _shown(self, X: Floats) -> Floats:
+        """Compute what the networks see: `M x in`, or `K x M x in`."""
+        shown = self.inputs(X)
+        k, _, c = self.context.shape
+        if not c:
+            return shown
+        m = len(shown)
+        return np.concatenate(
+            [np.broadcast_to(shown, (k, *shown.shape)), np.broadcast_to(self.context, (k, m, c))], axis=2
+        )
+
+    def _widened(self, values: Floats, constant: float) -> Floats:
+        """Append the constant feature, where there is one."""
+        if not self.bias:
+            return values
+        return np.concatenate([values, np.full((*values.shape[:-1], 1), constant)], axis=-1)
+
+
+class DNGO:
+    """Networks with a Bayesian last layer, whose precisions and prior mean are slice-sampled.
+
+    Every fit starts from its generator alone. The S samples are those of all networks together. A network that fits its
+    points perfectly has features that do, and a last layer that believes them; so each is trained on other points than its
+    last layer, which sees all: without that, predictions away from the data are thousands of times too sure.
+    """
+
+    _name = "DNGO"
+
+    def __init__(
+        self,
+        *,
+        conditional: Sequence[int] = (),
+        hidden: Sequence[int] = (50, 50, 50),
+        activation: str = "tanh",
+        prior_mean: PriorMean = "none",
+        training: Training = "map",
+        networks: int = 5,
+        samples: int = 2,
+        burn_in: int = 50,
+        steps: int = 500,
+        epochs: int = 250,
+        decay: float = 0.01,
+        held_out: float = 0.2,
+    ) -> None:
+        """Set up the networks.
+
+        Args:
+            conditional: columns of the points that may be NaN, inactive.
+            hidden: widths of the hidden layers; the last is the number of features.
+            activation: a name in `ACTIVATIONS`.
+            prior_mean: `quadratic`, a bowl whose place and curvature are inferred; `fixed`, (x - 0.5)² in every dimension;
+                `none`, a constant.
+            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: dear.
+            networks: how many.
+            samples: of hyperparameters, a network.
+            burn_in: sweeps of their chain that are thrown away.
+            steps: of training, at least.
+            epochs: passes of training through the data, at least.
+            decay: variance of the noise, in units of the targets', for weights N(0, 1/fan-in).
+            held_out: share of the points that a network is not trained on.
+
+        Raises:
+            UsageError: when a name or a number does not fit.
+        """
+        if activation not in ACTIVATIONS or prior_mean not in get_args(PriorMean) or training not in get_args(Training):
+            msg = f"{self._name}: expected an activation among {', '.join(ACTIVATIONS)}, a prior mean among {', '.join(get_args(PriorMean))} and training map or evidence, got {activation!r}, {prior_mean!r} and {training!r}. Leave them out for the defaults."
+            raise UsageError(msg)
+        if min([networks, samples, steps, len(hidden), *hidden]) < 1 or min(burn_in, epochs, decay) < 0:
+            msg = f"{self._name}: expected positive hidden sizes, networks, samples and steps and no negative burn_in, epochs or decay, got {list(hidden)}, {networks}, {samples}, {steps}, {burn_in}, {epochs} and {decay}. Leave them out for the defaults."
+            raise UsageError(msg)
+        if not 0.0 <= held_out < 1.0:
+            msg = f"{self._name}: expected held_out in [0, 1), got {held_out}. Leave it out for the default."
+            raise UsageError(msg)
+        self._conditional, self._hidden = tuple(conditional), tuple(hidden)
+        inner, last = ACTIVATIONS[activation]
+        self._activations: tuple[Activation, ...] = (*[inner] * (len(hidden) - 1), last)
+        self._mean: PriorMean = prior_mean
+        self._plan = Plan(networks, steps, epochs, decay, held_out)
+        self._training, self._samples, self._burn_in = training, samples, burn_in
+        self._related: Sequence[Task] = ()
+        self._metas, self._embedding, self._least = np.zeros((1, 0)), 0, 1
+        self._features: Features | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
+        """Train on `n x d` points and `n` ≥ 1 targets; refusals as in `checked_data`."""
+        points, targets = checked_data(X, y, conditional=self._conditional, least=self._least)
+        pool = Pool.of(self._related, points, targets)
+        inputs = Inputs(points.shape[1], self._conditional)
+        metas = self._metas[pool.task]
+        shown = np.hstack([inputs(pool.X), metas])
+        sizes = (shown.shape[1] + self._embedding, *self._hidden)
+        body = Network(sizes, self._activations)
+        whole = Network((*sizes, 1), (*self._activations, "linear"))
+        theta, psi = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=pool.task, n_tasks=pool.n_tasks)
+        theta, psi = theta[:, : body.n_weights].astype(np.float64), psi.astype(np.float64)
+        if not len(targets) and self._embedding:
+            psi[:, -1] = psi[:, :-1].mean(axis=1)
+        everywhere = np.broadcast_to(metas, (self._plan.stack, *metas.shape))
+        contexts = np.concatenate([everywhere, psi[:, pool.task]], axis=2) if self._embedding else everywhere
+        if self._training == "evidence":
+            steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))
+            theta = maximise_evidence(body, theta, X=inputs(pool.X), contexts=contexts, z=pool.z, steps=steps)
+        features = Features(inputs, contexts, body, theta, self._mean != "quadratic")
+        self._heads = [
+            LinearHead(basis, pool.X, pool.z, mean=self._mean, samples=self._samples, burn_in=self._burn_in, rng=rng)
+            for basis in features.values(pool.X)
+        ]
+        here = np.broadcast_to(self._metas[-1], (self._plan.stack, 1, self._metas.shape[1]))
+        context = np.concatenate([here, psi[:, -1:]], axis=2) if self._embedding else here
+        self._features = replace(features, context=context)
+        self._targets = Standardised(np.zeros(0), pool.mean, pool.sd)
+        return self
+
+    def predict(self, X: ArrayLike) -> Prediction:
+        """Predict the latent function at `m x d` points under every sample.
+
+        Raises:
+            UsageError: when nothing was fitted, or the points have other dimensions.
+            DataError: when a point is not finite.
+        """
+        points, features = self._checked(X)
+        mean, var = predict(self._heads, [head.posterior for head in self._heads], points, features.values(points))
+        return self._prediction(mean[:, 0], var)
+
+    def predict_gradient(self, X: ArrayLike) -> tuple[Prediction, Floats, Floats]:
+        """Predict, with the gradients `S x m x d` of mean and variance; refusals as in `predict`."""
+        points, features = self._checked(X)
+        mean, var, dmean, dvar = predict_gradient(
+            self._heads, [head.posterior for head in self._heads], points, *features.values_and_jacobian(points)
+        )
+        sd = self._targets.sd
+        return self._prediction(mean[:, 0], var), sd * dmean[:, 0], sd**2 * dvar
+
+    def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
+        """Draw the latent function n times a sample at J points: `S x n x J`; refusals as in `predict`."""
+        points, features = self._checked(X)
+        drawn = [
+            head.posterior.draw(basis, n, rng=rng) + head.offset(points)[:, None]
+            for head, basis in zip(self._heads, features.values(points), strict=True)
+        ]
+        return self._targets.mean + self._targets.sd * np.concatenate(drawn)
+
+    def condition(self, X: ArrayLike, Y: ArrayLike) -> "ConditionedDNGO":
+        """Predict as if targets `S x F x J` had been observed at J pending points; the features stay as they are."""
+        points, features = self._checked(X)
+        samples = sum(len(head.alpha) for head in self._heads)
+        _, targets = checked_fantasies(X, Y, samples=samples, conditional=self._conditional)
+        z = np.split((targets - self._targets.mean) / self._targets.sd, len(self._heads))
+        posteriors = [
+            head.condition(basis, told - head.offset(points)[:, None])
+            for head, basis, told in zip(self._heads, features.values(points), z, strict=True)
+        ]
+        return ConditionedDNGO(self._heads, posteriors, features, self._targets, self._conditional)
+
+    def state(self) -> dict[str, Any]:
+        """Give what the next fit starts from: nothing."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take a state; there is nothing in it."""
+
+    def _checked(self, X: ArrayLike) -> tuple[Floats, Features]:
+        """Read points, which must have the columns of the fit."""
+        points = checked_points(X, conditional=self._conditional)
+        if self._features is None or self._features.inputs.d != points.shape[1]:
+            fitted = "none" if self._features is None else self._features.inputs.d
+            msg = f"{self._name}: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
+            raise UsageError(msg)
+        return points, self._features
+
+    def _prediction(self, mean: Floats, var: Floats) -> Prediction:
+        """Put what was predicted into the units of the targets."""
+        sd = self._targets.sd
+        noise = np.concatenate([1.0 / head.beta for head in self._heads])
+        return Prediction(self._targets.mean + sd * mean, sd**2 * var, sd**2 * noise)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionedDNGO:
+    """DNGO that was also told fantasies; every field is one a network, but for the last three."""
+
+    heads: Sequence[LinearHead]
+    posteriors: Sequence[Posterior]
+    features: Features
+    targets: Standardised
+    conditional: Sequence[int]
+
+    def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
+        """Predict `m x d` points: mean `S x F x m`, latent variance `S x 1 x m`."""
+        points = checked_points(X, conditional=self.conditional)
+        mean, var = predict(self.heads, self.posteriors, points, self.features.values(points))
+        return self.targets.mean + self.targets.sd * mean, self.targets.sd**2 * var[:, None]
+
+    def predict_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict, with the gradients of mean, `S x F x m x d`, and of variance, `S x 1 x m x d`."""
+        points = checked_points(X, conditional=self.conditional)
+        mean, var, dmean, dvar = predict_gradient(
+            self.heads, self.posteriors, points, *self.features.values_and_jacobian(points)
+        )
+        sd = self.targets.sd
+        return self.targets.mean + sd * mean, sd**2 * var[:, None], sd * dmean, sd**2 * dvar[:, None]
+
+
+def predict(
+    heads: Sequence[LinearHead], posteriors: Sequence[Posterior], points: Floats, features: Floats
+) -> tuple[Floats, Floats]:
+    """Predict standardised targets by all networks: mean `S x F x m`, variance `S x m`."""
+    means, variances = [], []
+    for head, posterior, basis in zip(heads, posteriors, features, strict=True):
+        mean, var = posterior.predict(basis)
+        means.append(mean + head.offset(points)[:, None])
+        variances.append(np.maximum(var, SMALLEST_VAR))
+    return np.concatenate(means), np.concatenate(variances)
+
+
+def predict_gradient(
+    heads: Sequence[LinearHead], posteriors: Sequence[Posterior], points: Floats, features: Floats, jacobian: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Predict standardised targets, with gradients `S x F x m x d` and `S x m x d`."""
+    mean, var = predict(heads, posteriors, points, features)
+    means, variances = [], []
+    for head, posterior, basis, slopes in zip(heads, posteriors, features, jacobian, strict=True):
+        dmean, dvar = posterior.gradient(basis, slopes)
+        means.append(dmean + head.slopes(points)[:, None])
+        variances.append(dvar)
+    return mean, var, np.concatenate(means), np.concatenate(variances)
