@@ -2,8 +2,8 @@
 
 The groups are dealt into folds; for each variant and fold a model is trained without the fold's groups and its distances from
 them to all others are compared with the true ones (Spearman and recall of the five nearest, of errors as they are and
-normalised) and used by `joint` (regret after 1, 3 and 10). Each model is one line of the file --runs; the same command goes on
-where it was stopped. Differences from the base are paired by dataset and seed, standard errors over groups.
+normalised) and used by `joint` (regret after 1, 3 and 10). Each model is one line of the file --runs, its weights lie beside it; the
+same command goes on where it was stopped. Differences from the base are paired by dataset and seed, standard errors over groups.
 
     OMP_NUM_THREADS=1 python scripts/bench/metrics.py HISTORY_WITH_IMAGES.h5 --runs runs.jsonl \
         [--use-folds 3] [--steps 150] [--seeds 1] [--variant NAME ...] [--workers 2] [--out FILE.json]
@@ -24,11 +24,9 @@ from bo.designs import initial_designs
 from bo.regret import clustered_interval, regret_curve
 from history_store.history import History
 from history_store.response import fill_failed, target_distance
-from metafeat.sample import sample_rows
+from training.evaluation.fold_models import FoldModels
 from training.evaluation.metrics import neighbour_recalls, rank_correlations
 from training.evaluation.protocol import deal
-from training.labelled_images import LabelledImages
-from training.siamese import train_siamese
 from training.siamese_settings import SiameseSettings, preset
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -39,7 +37,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "residual convolutions": {"backbone": "residual"},
     "handcrafted": {"handcrafted": True},
     "handcrafted, normalised": {"handcrafted": True, "target": "normalised"},
-    "handcrafted, normalised, attention": {"handcrafted": True, "target": "normalised", "extractor": "attention"},
+    "handcrafted, attention": {"handcrafted": True, "extractor": "attention"},
     **{
         f"handcrafted alone, {kind}": {"extractor": "handcrafted", "target": kind}
         for kind in ("mean_l1", "normalised", "sqrt_normalised", "rank")
@@ -48,13 +46,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "paper, Bi-LSTM": {"preset": "paper", "extractor": "bilstm"},
 }
 MEASURES = ("spearman", "spearman_normalised", "recall", "recall_normalised", "regret@1", "regret@3", "regret@10")
-_data: dict[str, LabelledImages] = {}
 
 
 def settings_of(variant: str, steps: int | None) -> SiameseSettings:
     """Give the settings of a variant; steps shorten all but the paper's presets in proportion."""
     fields = dict(VARIANTS[variant])
-    found = preset(fields.pop("preset", "modern"), extractor=fields.get("extractor"))
+    found = preset(fields.pop("preset", "modern"), extractor=fields.get("extractor", "adf"))
     found = replace(found, spec=replace(found.spec, **fields))
     whole = VARIANTS[variant].get("preset") == "paper" or found.spec.extractor == "handcrafted"  # published, or quick
     return found if steps is None or whole else replace(found, steps=steps)
@@ -70,36 +67,17 @@ def tasks(options: argparse.Namespace, known: set[str]) -> Iterator[dict[str, An
                     yield {"key": key, "variant": variant, "fold": fold, "seed": seed}
 
 
-def train(path: Path, folds: int, steps: int | None, task: dict[str, Any]) -> dict[str, Any]:
+def train(path: Path, folder: Path, folds: int, steps: int | None, task: dict[str, Any]) -> dict[str, Any]:
     """Train one model without one fold and measure its distances from that fold."""
     import torch
 
     torch.set_num_threads(1)
     with History.open(path) as history:
-        names, groups = list(history.names), list(history.groups)
-        errors = fill_failed(history.errors, history.failed)
-        errors = errors[:, np.isfinite(errors).mean(axis=0) >= 0.5]
-        if not _data:
-            for name in names:
-                stored = history.images(name)
-                _data[name] = LabelledImages(np.asarray(stored.array), np.asarray(stored.labels), stored.rows("train"))
+        names = list(history.names)
+        parts = deal("leave-source-out", names, list(history.groups), folds, seed=0)
         settings = settings_of(task["variant"], steps)
-        if settings.spec.handcrafted and _data[names[0]].handcrafted is None:
-            _data.update({name: images.with_handcrafted() for name, images in _data.items()})
-        parts = deal("leave-source-out", names, groups, folds, seed=0)
-        seen = [name for name, part in zip(names, parts, strict=True) if part != task["fold"]]
-        rows = [names.index(name) for name in seen]
-        target = target_distance(errors[rows], settings.spec.target, names=seen)
-        data = {name: _data[name] for name in seen}
-        trained = train_siamese(data, target, settings=settings, seed=task["seed"], held_out=())
-        vectors = []
-        for name in names:
-            images = _data[name]
-            assert images.rows is not None
-            chosen = sample_rows(images.labels, images.rows, seed=0)
-            rng = np.random.default_rng(0)
-            vectors.append(trained.model.embed(images.images[chosen], images.labels[chosen], rng=rng))
-    points = np.array(vectors, dtype=np.float64)
+        models = FoldModels(history, names, parts, settings, folder=folder, seed=task["seed"])
+        points = models.embeddings(frozenset({task["fold"]}))
     queries = np.flatnonzero(parts == task["fold"])
     distances = {names[q]: np.linalg.norm(points - points[q], axis=1).round(6).tolist() for q in queries}
     return {**task, "distances": distances}
@@ -149,7 +127,7 @@ def main() -> None:
     options = parser.parse_args()
     runs = [json.loads(line) for line in options.runs.read_text().splitlines()] if options.runs.exists() else []
     todo = list(tasks(options, {run["key"] for run in runs}))
-    work = partial(train, options.history, options.folds, options.steps)
+    work = partial(train, options.history, options.runs.with_suffix(".models"), options.folds, options.steps)
     with options.runs.open("a") as file, ProcessPoolExecutor(options.workers) as pool:
         for run in pool.map(work, todo):
             runs.append(run)
