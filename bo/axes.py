@@ -46,6 +46,11 @@ class Real:
     log: bool = False
     size: float = field(default=math.inf, init=False)
     width: int = field(default=1, init=False)
+    rounded: tuple[float, float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        low, high = self._round(np.array([self.low, self.high])).tolist()
+        object.__setattr__(self, "rounded", (low, high))
 
     def numbers(self, u: Floats) -> Floats:
         """Map `n` coordinates to `n` values on the grid; the bounds belong to it."""
@@ -55,8 +60,8 @@ class Real:
 
     def snap(self, values: Floats) -> Floats:
         """Round `n` values to the grid."""
-        low, high, rounded = self._round(np.array([self.low])), self._round(np.array([self.high])), self._round(values)
-        return np.where(rounded >= high, self.high, np.where(rounded <= low, self.low, rounded))
+        found, (low, high) = self._round(values), self.rounded
+        return np.where(found >= high, self.high, np.where(found <= low, self.low, found))
 
     def units(self, numbers: Floats) -> Floats:
         """Map `n` values to `n` coordinates in [0, 1)."""

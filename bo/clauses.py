@@ -96,6 +96,14 @@ def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) 
     raise UsageError(msg)
 
 
+def mentioned(clause: ConditionLike | ForbiddenLike) -> set[str]:
+    """Name the hyperparameters whose values a condition or a forbidden clause looks at."""
+    roles = ("parent", "hyperparameter", "left", "right")
+    return {
+        getattr(part, role).name for part in getattr(clause, "dlcs", (clause,)) for role in roles if hasattr(part, role)
+    }
+
+
 def _joined(join: Any, tests: Sequence[Test]) -> Test:
     return lambda rows: functools.reduce(join, [test(rows) for test in tests])
 

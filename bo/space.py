@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bo.axes import BELOW_ONE, Axis, Choice, Integer, Real, axis_of
-from bo.clauses import condition_test, forbidden_test
+from bo.clauses import condition_test, forbidden_test, mentioned
 from bo.unit_designs import Design, unit_points
 from history_store.errors import DataError, UsageError
 from history_store.records import Config, Value
@@ -76,6 +76,9 @@ class Encoding:
         ends = list(itertools.accumulate((axis.width for axis in free), initial=0))
         self.d = ends[-1]
         self.column = np.array(ends[:-1], dtype=np.int64)
+        asked = set().union(*map(mentioned, [*space.conditions, *space.forbidden_clauses]))
+        self._tested = [k for k, name in enumerate(self.names) if name in asked]
+        self._stepped = [k for k in range(self.p) if not self.real[k]]
         children = {child for child, _ in self._conditions}
         self.conditional = tuple(
             column
@@ -85,14 +88,22 @@ class Encoding:
         )
 
     def columns(self, U: ArrayLike) -> Floats:
-        """Give what a surrogate sees of points: `n x p` -> `n x d`, rounded to what is evaluated, NaN where inactive."""
-        numbers = self._numbers(self._checked(U))
-        blocks = [self._axes[j].columns(numbers[:, j]) for j in self._free]
-        return np.concatenate([np.empty((len(numbers), 0)), *blocks], axis=1)
+        """Give what a surrogate sees of points: `n x p` -> `n x d`, rounded to what is evaluated, NaN where inactive.
+
+        Reals are left as they are: their grid is finer than 1e-13 of the range.
+        """
+        points = self._checked(U)
+        numbers = self._numbers(points, {*self._stepped, *self._tested})[:, self._free]
+        X = np.empty((len(points), self.d))
+        X[:, self.column[self.real]] = np.where(np.isnan(numbers), np.nan, points)[:, self.real]
+        for k in self._stepped:
+            axis = self._axes[self._free[k]]
+            X[:, self.column[k] : self.column[k] + axis.width] = axis.columns(numbers[:, k])
+        return X
 
     def valid(self, U: ArrayLike) -> Bools:
         """Tell which of `n x p` points no clause forbids, after rounding."""
-        return ~self._forbids(self._numbers(self._checked(U)))
+        return ~self._forbids(self._numbers(self._checked(U), self._tested))
 
     def decode(self, U: ArrayLike) -> list[dict[str, Value]]:
         """Give the configurations of `n x p` points with native Python values, inactive hyperparameters left out.
@@ -247,10 +258,14 @@ class Encoding:
             raise UsageError(msg)
         return np.minimum(points, BELOW_ONE)
 
-    def _numbers(self, points: Floats) -> Floats:
-        """Round points to numbers, `n x h`, one column a hyperparameter with the constants, NaN where inactive."""
+    def _numbers(self, points: Floats, which: Collection[int] | None = None) -> Floats:
+        """Round points to numbers, `n x h`, one column a hyperparameter with the constants, NaN where inactive.
+
+        Coordinates that are not in `which` are not asked for, nor does activity depend on them: any number will do.
+        """
         numbers = np.zeros((len(points), len(self._axes)))
-        for k, j in enumerate(self._free):
+        for k in range(self.p) if which is None else which:
+            j = self._free[k]
             numbers[:, j] = self._axes[j].numbers(points[:, k])
             if exact := self._exact[k]:
                 for row in np.flatnonzero(np.isin(points[:, k], np.fromiter(exact, dtype=np.float64))):
