@@ -5,6 +5,7 @@ there are few points. Inside, targets are standardised; inputs lie in [0, 1].
 """
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, Self, get_args
 
 import numpy as np
@@ -117,6 +118,19 @@ class GaussianProcess:
         """Predict as if targets `S x F x J` had been observed at J points; refusals as in `predict`."""
         processes, points = self._fitted(X)
         return processes.condition(points, Y)
+
+    def thin(self, samples: slice) -> Self:
+        """Predict by some of the samples, to rank many points: a copy that shares the rest.
+
+        Raises:
+            UsageError: when the process was not fitted.
+        """
+        if self._processes is None:
+            msg = "GaussianProcess: expected a fitted process to thin, got none. Fit first."
+            raise UsageError(msg)
+        some = copy(self)
+        some._processes = self._processes.thin(samples)  # noqa: SLF001  of its own class
+        return some
 
     def state(self) -> dict[str, Any]:
         """Give the chain, as JSON has it."""

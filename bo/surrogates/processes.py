@@ -42,6 +42,10 @@ class Processes:
         """Append the task, where there are several."""
         return points if self.task is None else np.column_stack([points, np.full(len(points), float(self.task))])
 
+    def thin(self, samples: slice) -> "Processes":
+        """Keep some of the samples."""
+        return replace(self, posteriors=self.posteriors[samples])
+
     def predict(self, points: Floats) -> Prediction:
         """Predict `m x d` points."""
         parts = [posterior.predict(self.of_task(points)) for posterior in self.posteriors]
@@ -80,6 +84,10 @@ class ConditionedProcesses:
     """Processes that were told F fantasies of every sample; their variances do not depend on them."""
 
     processes: Processes
+
+    def thin(self, samples: slice) -> "ConditionedProcesses":
+        """Keep some of the samples."""
+        return ConditionedProcesses(self.processes.thin(samples))
 
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Predict `m x d` points: mean `S x F x m` and latent variance `S x 1 x m`."""
