@@ -26,6 +26,8 @@ Floats = NDArray[np.float64]
 
 CHUNK = 512
 """Points of one call of a model: what it needs for them stays small."""
+SOME = slice(None, None, 4)
+"""The samples by which points are ordered roughly."""
 SMALLEST_PROBABILITY = 1e-300
 """Probabilities are at least this, so that their logarithms are finite."""
 
@@ -41,9 +43,14 @@ class Criterion(Protocol):
         """Value points, with the gradients `m x d`; 0 in inactive columns."""
         ...
 
+    @property
+    def rough(self) -> "Criterion":
+        """Give one that orders points nearly alike for less; itself where there is none."""
+        ...
+
 
 class Classifier(Protocol):
-    """A model of whether a constraint is met."""
+    """A model of whether a constraint is met, as far as a criterion asks it."""
 
     def probability(self, X: Floats) -> Floats:
         """Give P(valid) at `m x d` points under every sample: `S x m`."""
@@ -69,7 +76,14 @@ class Improvement:
         if weighed and acquisition == "lcb":
             self._score, self._average = log_confidence_gain, integrate_log
             self._slopes, self._weigh = log_confidence_gain_slopes, log_integration_weights
+        self._fantasies, self._acquisition, self._weighed = fantasies, acquisition, weighed
         self._model, self._best = fantasies.model, fantasies.best
+
+    @property
+    def rough(self) -> Criterion:
+        """Give the same by some of the samples."""
+        some = self._fantasies.thin(SOME)
+        return self if some is None else Improvement(some, acquisition=self._acquisition, weighed=self._weighed)
 
     def value(self, X: Floats) -> Floats:
         """Value points."""
@@ -95,6 +109,11 @@ class Validity:
 
     classifier: Classifier
 
+    @property
+    def rough(self) -> Criterion:
+        """Give itself."""
+        return self
+
     def value(self, X: Floats) -> Floats:
         """Value points."""
         return _log(self.classifier.probability(X).mean(axis=0))
@@ -111,6 +130,13 @@ class Product:
     """The sum of criteria that are logarithms, asked a chunk of points at a time."""
 
     factors: Sequence[Criterion]
+
+    @property
+    def rough(self) -> Criterion:
+        """Give the product of rough factors."""
+        factors = [factor.rough for factor in self.factors]
+        same = all(rough is factor for rough, factor in zip(factors, self.factors, strict=True))
+        return self if same else Product(factors)
 
     def value(self, X: Floats) -> Floats:
         """Value points."""

@@ -1,7 +1,7 @@
 """Search for the point that a criterion values most: a Sobol cloud, a spray around the incumbents, then a climb.
 
 Reals climb along the gradient, all starts in one batch; what comes in steps moves to its best neighbour [Snoek2012practical].
-Spaces of few configurations are looked through whole.
+Spaces of few configurations are looked through whole. Where samples of hyperparameters cost a solve each, most of the way is gone by some.
 """
 
 from collections.abc import Collection
@@ -22,6 +22,8 @@ SPRAY, SPRAY_SDS = 64, (0.05, 0.005)
 """Points around each incumbent at each standard deviation."""
 STARTS = 10
 """Best points of the cloud, and as many of the spray, from which a climb starts."""
+FINALS = 5
+"""Ends of climbs by a rough criterion that go on by the exact one."""
 STEPS = 50
 """Steps of a climb along the gradient, refused ones included."""
 ROUNDS = 8
@@ -32,7 +34,7 @@ LONGEST, FIRST = 0.3, 0.1
 """Coordinates move so far in one step, and in the first one."""
 SHORTER = 0.25
 """What a refused step is shortened by."""
-SMALLEST_RISE, SMALLEST_MOVE = 1e-7, 1e-9
+SMALLEST_RISE, SMALLEST_MOVE = 1e-5, 1e-9
 """A climb ends where it rises or moves less."""
 
 
@@ -53,13 +55,20 @@ def maximise(
     if encoding.size <= CLOUD:
         points = encoding.sample(CLOUD, design="uniform", rng=rng, exclude=taken)
         return best_free(criterion.value(encoding.columns(points)), points, encoding, taken)
+    rough = criterion.rough
     clouds = [next(unit_points("sobol", encoding.p, n=CLOUD, rng=rng)), _spray(around, rng)]
     clouds = [cloud[encoding.valid(cloud)] for cloud in clouds]
-    values = [criterion.value(encoding.columns(cloud)) for cloud in clouds]
+    values = [rough.value(encoding.columns(cloud)) for cloud in clouds]
     tops = [np.argsort(-value, kind="stable")[:STARTS] for value in values]
     starts = np.concatenate([cloud[top] for cloud, top in zip(clouds, tops, strict=True)])
-    found, heights = climb(criterion, encoding, starts, rng=rng)
-    return best_free(np.concatenate([heights, *values]), np.concatenate([found, *clouds]), encoding, taken)
+    found, heights = climb(rough, encoding, starts, rng=rng)
+    points, ranks = np.concatenate([found, *clouds]), np.concatenate([heights, *values])
+    if rough is criterion:
+        return best_free(ranks, points, encoding, taken)
+    finals = found[np.argsort(-heights, kind="stable")[:FINALS]]
+    found, heights = climb(criterion, encoding, finals, rng=rng)
+    best = best_free(heights, found, encoding, taken)
+    return best_free(ranks, points, encoding, taken) if best is None else best
 
 
 def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collection[str]) -> Floats | None:

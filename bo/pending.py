@@ -5,6 +5,7 @@ an incumbent of its own. All candidates of a suggestion are judged by the same d
 """
 
 from dataclasses import dataclass
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +19,15 @@ FEW_PENDING = 4
 MANY_FANTASIES, FEW_FANTASIES = 32, 16
 
 
+@runtime_checkable
+class Thins(Protocol):
+    """A surrogate, fitted or told fantasies, whose samples cost a solve each."""
+
+    def thin(self, samples: slice) -> Self:
+        """Predict by some of the samples; leaves the surrogate as it is."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Fantasies:
     """A surrogate under each of F outcomes of what is pending.
@@ -29,6 +39,16 @@ class Fantasies:
 
     model: Conditioned
     best: Floats
+
+    def thin(self, samples: slice) -> Self | None:
+        """Keep some of the samples; None where they are one, or come together for the same."""
+        if len(self.best) == 1:
+            return None
+        if isinstance(self.model, Thins):
+            return type(self)(self.model.thin(samples), self.best[samples])
+        if isinstance(self.model, Unconditioned) and isinstance(self.model.surrogate, Thins):
+            return type(self)(Unconditioned(self.model.surrogate.thin(samples)), self.best[samples])
+        return None
 
 
 @dataclass(frozen=True, slots=True)
