@@ -68,6 +68,7 @@ class Beliefs:
             keywords |= {"related": tasks, "meta": meta}
         self._keywords = keywords
         self._kept: dict[str, Kept[Any]] = {}
+        self._means: tuple[int, Floats] | None = None
 
     @property
     def least(self) -> int:
@@ -96,11 +97,13 @@ class Beliefs:
         best, acquisition, row = np.zeros((1, 1)), "lcb", None  # nothing to improve on yet
         if len(valid):
             acquisition = self._acquisition
-            mean = model.predict(X).mean
-            best = mean.min(axis=1, keepdims=True)
+            if self._means is None or self._means[0] != evidence.revision:
+                self._means = evidence.revision, model.predict(X).mean
+            means = self._means[1]
+            best = means.min(axis=1, keepdims=True)
             if self._incumbent == "observed":
                 best = np.full_like(best, z.min())
-            row = int(valid[mean.mean(axis=0).argmin()])
+            row = int(valid[means.mean(axis=0).argmin()])
         probability = None
         if validity and len(evidence.pending):
             probability = np.exp(Product(validity).value(evidence.pending))

@@ -22,7 +22,9 @@ SPRAY, SPRAY_SDS = 64, (0.05, 0.005)
 """Points around each incumbent at each standard deviation."""
 STARTS = 10
 """Best points of the cloud, and as many of the spray, from which a climb starts."""
-FINALS = 5
+RANKED = 256
+"""Points of each that are ranked by a rough criterion; by one yet rougher, all are."""
+FINALS = 3
 """Ends of climbs by a rough criterion that go on by the exact one."""
 STEPS = 50
 """Steps of a climb along the gradient, refused ones included."""
@@ -34,8 +36,8 @@ LONGEST, FIRST = 0.3, 0.1
 """Coordinates move so far in one step, and in the first one."""
 SHORTER = 0.25
 """What a refused step is shortened by."""
-SMALLEST_RISE, SMALLEST_MOVE = 1e-5, 1e-9
-"""A climb ends where it rises or moves less."""
+SMALLEST_RISE, ROUGH_RISE, SMALLEST_MOVE = 1e-5, 1e-2, 1e-9
+"""A climb ends where it rises, or by a rough criterion rises, or moves less."""
 
 
 def maximise(
@@ -58,17 +60,18 @@ def maximise(
     rough = criterion.rough
     clouds = [next(unit_points("sobol", encoding.p, n=CLOUD, rng=rng)), _spray(around, rng)]
     clouds = [cloud[encoding.valid(cloud)] for cloud in clouds]
-    values = [rough.value(encoding.columns(cloud)) for cloud in clouds]
-    tops = [np.argsort(-value, kind="stable")[:STARTS] for value in values]
-    starts = np.concatenate([cloud[top] for cloud, top in zip(clouds, tops, strict=True)])
-    found, heights = climb(rough, encoding, starts, rng=rng)
-    points, ranks = np.concatenate([found, *clouds]), np.concatenate([heights, *values])
+    if rough is not criterion:
+        clouds = [_best(rough.rough, encoding, cloud, n=RANKED)[0] for cloud in clouds]
+    tops, values = zip(*(_best(rough, encoding, cloud, n=len(cloud)) for cloud in clouds), strict=True)
+    starts = np.concatenate([top[:STARTS] for top in tops])
+    if rough is not criterion:
+        found, heights = climb(rough, encoding, starts, rng=rng, rise=ROUGH_RISE)
+        starts = found[np.argsort(-heights, kind="stable")[:FINALS]]
+    found, heights = climb(criterion, encoding, starts, rng=rng)
     if rough is criterion:
-        return best_free(ranks, points, encoding, taken)
-    finals = found[np.argsort(-heights, kind="stable")[:FINALS]]
-    found, heights = climb(criterion, encoding, finals, rng=rng)
+        found, heights = np.concatenate([found, *tops]), np.concatenate([heights, *values])
     best = best_free(heights, found, encoding, taken)
-    return best_free(ranks, points, encoding, taken) if best is None else best
+    return best_free(np.concatenate(values), np.concatenate(tops), encoding, taken) if best is None else best
 
 
 def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collection[str]) -> Floats | None:
@@ -85,13 +88,13 @@ def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collect
 
 
 def climb(
-    criterion: Criterion, encoding: Encoding, points: Floats, *, rng: np.random.Generator
+    criterion: Criterion, encoding: Encoding, points: Floats, *, rng: np.random.Generator, rise: float = SMALLEST_RISE
 ) -> tuple[Floats, Floats]:
-    """Climb from `b x p` allowed points.
+    """Climb from `b x p` allowed points until a step brings less than a rise.
 
     Returns: every point that was stopped at or looked at on the way, `m x p`, and its value `m`.
     """
-    points, values = ascend(criterion, encoding, points)
+    points, values = ascend(criterion, encoding, points, rise=rise)
     seen = [(points, values)]
     for _ in range(ROUNDS):
         if encoding.real.all() or not len(points):
@@ -103,16 +106,18 @@ def climb(
         seen.append((near, heights))
         best = np.full(len(points), -np.inf)
         np.maximum.at(best, owner, heights)
-        better = best > values + SMALLEST_RISE
+        better = best > values + rise
         rows = [np.flatnonzero((owner == i) & (heights == best[i]))[0] for i in np.flatnonzero(better)]
         if not rows:
             break
-        points, values = ascend(criterion, encoding, near[rows])
+        points, values = ascend(criterion, encoding, near[rows], rise=rise)
         seen.append((points, values))
     return np.concatenate([p for p, _ in seen]), np.concatenate([v for _, v in seen])
 
 
-def ascend(criterion: Criterion, encoding: Encoding, points: Floats) -> tuple[Floats, Floats]:
+def ascend(
+    criterion: Criterion, encoding: Encoding, points: Floats, *, rise: float = SMALLEST_RISE
+) -> tuple[Floats, Floats]:
     """Climb along the gradient of the real coordinates by projected BFGS, all starts in one batch.
 
     Each start keeps its own inverse Hessian and step length; every step asks the criterion once, at all starts that still
@@ -122,6 +127,7 @@ def ascend(criterion: Criterion, encoding: Encoding, points: Floats) -> tuple[Fl
         criterion: of model columns.
         encoding: of the space.
         points: `b x p` allowed points.
+        rise: a start stops when a step brings less.
 
     Returns: `b x p` points, none lower than its start, and their values `b`.
     """
@@ -152,8 +158,15 @@ def ascend(criterion: Criterion, encoding: Encoding, points: Floats) -> tuple[Fl
         rows = moving[good]
         hessians[rows] = _updated(hessians[rows], moves[good], slopes[rows] - gradients[good])
         points[rows], values[rows], slopes[rows], lengths[rows] = trial[good], heights[good], gradients[good], 1.0
-        moving = moving[~good | (rises > SMALLEST_RISE)]
+        moving = moving[~good | (rises > rise)]
     return points, values
+
+
+def _best(criterion: Criterion, encoding: Encoding, points: Floats, *, n: int) -> tuple[Floats, Floats]:
+    """Keep the n best of points, best first, and their values."""
+    values = criterion.value(encoding.columns(points))
+    order = np.argsort(-values, kind="stable")[:n]
+    return points[order], values[order]
 
 
 def _spray(around: Floats, rng: np.random.Generator) -> Floats:

@@ -6,8 +6,9 @@ from dense_gp import DenseGp
 
 from bo.acquisition import expected_improvement, lower_confidence_bound
 from bo.cost import InverseCost
-from bo.criterion import CHUNK, Improvement, Product, Validity
+from bo.criterion import CHUNK, SOME, Improvement, Product, Validity
 from bo.pending import fantasise
+from bo.surrogates import GaussianProcess
 
 X = np.array([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9]])
 Y = np.array([0.4, -0.6, 0.3])
@@ -84,6 +85,23 @@ def test_a_bound_orders_points_alike_when_it_is_weighed():
     prediction = gp.predict(POINTS)
     np.testing.assert_allclose(plain, lower_confidence_bound(prediction.mean, prediction.var, BEST[:1])[0])
     np.testing.assert_array_equal(np.argsort(plain), np.argsort(weighed))
+
+
+def test_a_rough_criterion_is_that_of_some_samples():
+    """A process can be asked by some of its samples, told fantasies or not; what cannot is its own rough criterion."""
+    gp = GaussianProcess(burn_in=5).fit(X, Y, rng=np.random.default_rng(0))
+    best = gp.predict(X).mean.min(axis=1, keepdims=True)
+    for pending in (PENDING[:0], PENDING):
+        exact = Improvement(fantasise(gp, pending, best, rng=np.random.default_rng(0)), acquisition="ei")
+        rough = Product([exact, Validity(Ramp())]).rough
+        told = exact._fantasies
+        mean, var = told.model.predict(POINTS)
+        some = expected_improvement(mean, var, told.best)[SOME].mean(axis=(0, 1))
+        np.testing.assert_allclose(rough.value(POINTS), np.log(some) + Validity(Ramp()).value(POINTS), rtol=1e-8)
+        assert rough.value(POINTS).shape == rough.rough.value(POINTS).shape
+    assert len(exact.rough.rough._best) == 1
+    plain = Product([improvement(), Validity(Ramp()), InverseCost(model())])
+    assert plain.rough is plain
 
 
 def test_impossible_is_finite():

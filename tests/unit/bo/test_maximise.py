@@ -31,6 +31,10 @@ class Bowl:
         self.shape = np.eye(len(self.top)) + twist * np.ones((len(self.top), len(self.top)))
         self.calls = 0
 
+    @property
+    def rough(self):
+        return self
+
     def value_gradient(self, X):
         self.calls += 1
         off = np.nan_to_num(X - self.top)
@@ -57,6 +61,15 @@ def found(criterion, encoding, *, taken=(), seed=0):
 def test_finds_the_top_of_a_bowl(p, twist):
     top = rng(p).uniform(0.1, 0.9, p)
     np.testing.assert_allclose(found(Bowl(top, twist=twist), reals(p)), top, atol=1e-4)
+
+
+def test_a_rough_criterion_leads_and_the_exact_one_decides():
+    class Led(Bowl):
+        rough = Bowl([0.45, 0.35, 0.6])
+
+    led = Led([0.4, 0.4, 0.5], twist=1.0)
+    np.testing.assert_allclose(found(led, reals(3)), led.top, atol=1e-4)
+    assert led.calls < led.rough.calls + 60
 
 
 @pytest.mark.parametrize("corner", [(0, 0, 0), (1, 0, 1), (1, 1, 1)])
