@@ -58,6 +58,45 @@ def slice_step(
     return 0.0, current
 
 
+def elliptical_step(
+    log_likelihood: Callable[[NDArray[np.float64]], float], current: NDArray[np.float64], *, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Make one elliptical slice-sampling update of a vector with a standard normal prior [Murray2010elliptical].
+
+    Args:
+        log_likelihood: of a vector, up to a constant; -inf where it is impossible.
+        current: `n`, where it is possible.
+        rng: the only source of randomness.
+
+    Returns: the new vector, `n`.
+
+    Raises:
+        FloatingPointError: when the likelihood is NaN, or 0 at the current vector.
+    """
+    here = log_likelihood(current)
+    if not math.isfinite(here):
+        msg = f"elliptical_step: expected a finite log likelihood at the current vector, got {here}. Start where it is possible."
+        raise FloatingPointError(msg)
+    height = here - rng.standard_exponential()
+    other = rng.standard_normal(len(current))
+    angle = 2.0 * math.pi * rng.random()
+    low, high = angle - 2.0 * math.pi, angle
+    while high - low > SMALLEST_BRACKET:
+        proposed = math.cos(angle) * current + math.sin(angle) * other
+        value = log_likelihood(proposed)
+        if math.isnan(value):
+            msg = f"elliptical_step: expected a log likelihood, got NaN at angle {angle}. Give -inf where it is impossible."
+            raise FloatingPointError(msg)
+        if value > height:
+            return proposed
+        if angle < 0.0:
+            low = angle
+        else:
+            high = angle
+        angle = low + (high - low) * rng.random()
+    return current
+
+
 def random_direction(n: int, rng: np.random.Generator) -> NDArray[np.float64]:
     """Draw a unit vector, uniform on the sphere: `n`."""
     vector = rng.standard_normal(n)

@@ -18,7 +18,7 @@ from bo.surrogates.bayesian_linear import Posterior
 from bo.surrogates.inputs import Inputs
 from bo.surrogates.linear_head import LinearHead, PriorMean
 from bo.surrogates.network import Activation, Network
-from bo.surrogates.tasks import Pool
+from bo.surrogates.tasks import OWN_SCALE_FROM, Pool
 from history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
@@ -166,9 +166,13 @@ class DNGO:
             steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))
             theta = maximise_evidence(body, theta, X=inputs(pool.X), contexts=contexts, z=pool.z, steps=steps)
         features = Features(inputs, contexts, body, theta, self._mean != "quadratic")
+        # The last layer is of the target alone as soon as there is something to see: how noisy others are says little of it.
+        own = slice(-len(targets) if len(targets) >= OWN_SCALE_FROM else None, None)
         self._heads = [
-            LinearHead(basis, pool.X, pool.z, mean=self._mean, samples=self._samples, burn_in=self._burn_in, rng=rng)
-            for basis in features.values(pool.X)
+            LinearHead(
+                basis, pool.X[own], pool.z[own], mean=self._mean, samples=self._samples, burn_in=self._burn_in, rng=rng
+            )
+            for basis in features.values(pool.X)[:, own]
         ]
         here = np.broadcast_to(self._metas[-1], (self._plan.stack, 1, self._metas.shape[1]))
         context = np.concatenate([here, psi[:, -1:]], axis=2) if self._embedding else here

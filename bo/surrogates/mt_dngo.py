@@ -15,9 +15,10 @@ EMBEDDING = 5
 
 
 class MultiTaskDNGO(DNGO):
-    """Networks of the input [x; meta-feature; ψ_t], ψ_t the embedding of task t, with a Bayesian last layer for all tasks.
+    """Networks of the input [x; meta-feature; ψ_t], ψ_t the embedding of task t, with a Bayesian last layer.
 
-    Fitted without a point of its own, the target has the mean embedding of the related tasks.
+    The last layer is the target's own from three points on, before that one for all tasks: learned from all, precisions say
+    how noisy the related tasks are. Without a point, the target has the mean embedding of the related tasks.
     """
 
     _name = "MultiTaskDNGO"

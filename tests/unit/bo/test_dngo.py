@@ -1,0 +1,213 @@
+"""DNGO, for one task and several: against its own regression, other activations, held-out points, related tasks."""
+
+import numpy as np
+import pytest
+
+from bo.surrogates import DNGO, MultiTaskDNGO, Task
+from bo.surrogates.basis import Adam, Plan, train
+from bo.surrogates.network import Network
+from history_store.errors import UsageError
+
+POINTS = np.random.default_rng(9).random((40, 2))
+QUICK = {"networks": 2, "steps": 200, "burn_in": 10}
+
+
+def wave(X, shift=0.0):
+    return np.sin(5 * X[:, 0] + shift) + X[:, 1] ** 2
+
+
+def data(n=40, seed=0, d=2):
+    X = np.random.default_rng(seed).random((n, d))
+    return X, wave(X)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def mean(model, X):
+    return model.predict(X).mean.mean(axis=0)
+
+
+def test_adam_takes_a_first_step_of_its_rate():
+    theta = np.array([[1.0, -2.0]])
+    Adam(theta, rate=0.1, steps=10).step(theta, np.array([[5.0, -1e-3]]))
+    np.testing.assert_allclose(theta, [[0.9, -1.9]], rtol=1e-4)
+
+
+def test_training_fits_by_least_squares():
+    X, y = data()
+    network = Network((2, 30, 30, 1))
+    theta, _ = train(network, X, y, plan=Plan(2, 800, 0, 0.0, 0.0), rng=rng())
+    assert theta.dtype == np.float32
+    assert np.square(network.forward(theta, X.astype(np.float32))[-1][..., 0] - y).mean() < 1e-3
+
+
+def test_decay_keeps_weights_small():
+    X, y = data()
+    sizes = [
+        np.square(train(Network((2, 20, 1)), X, y, plan=Plan(1, 200, 0, decay, 0.0), rng=rng())[0]).sum()
+        for decay in (0.0, 1.0)
+    ]
+    assert sizes[1] < 0.5 * sizes[0]
+
+
+def test_held_out_points_do_not_train():
+    """Of five points each network misses one, and is trained as if it were not there."""
+    X, y = data(5)
+    moved = y + 100.0 * (np.arange(5) == 2)
+    plan = Plan(20, 30, 0, 0.0, 0.2)
+    first, second = (train(Network((2, 5, 1)), X, z, plan=plan, rng=rng(1))[0] for z in (y, moved))
+    same = np.all(first == second, axis=1)
+    assert 0 < same.sum() < 20
+
+
+def test_large_data_are_trained_in_batches():
+    X, y = data(700)
+    prediction = DNGO(**QUICK, epochs=30).fit(X, y, rng=rng()).predict(POINTS)
+    assert np.sqrt(np.mean((prediction.mean.mean(axis=0) - wave(POINTS)) ** 2)) < 0.15
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"prior_mean": "quadratic"}, {"prior_mean": "fixed"}, {"training": "evidence"}, {"activation": "relu-tanh"}],
+    ids=str,
+)
+def test_smooth_functions_are_learned(options):
+    model = DNGO(**QUICK | {"steps": 400} | options).fit(*data(60), rng=rng())
+    assert np.corrcoef(mean(model, POINTS), wave(POINTS))[0, 1] > 0.97
+
+
+@pytest.mark.parametrize("prior_mean", ["quadratic", "fixed"])
+def test_gradients_and_fantasies_with_a_bowl(prior_mean):
+    X, y = data(20)
+    X[::4, 1] = np.nan
+    model = DNGO(prior_mean=prior_mean, conditional=(1,), **QUICK).fit(X, y, rng=rng())
+    points = POINTS[:6].copy()
+    points[0, 1] = np.nan
+    given = model.condition(points[:2], model.sample_joint(points[:2], 3, rng=rng()))
+    for predict, slopes in (
+        (lambda P: model.predict(P).mean, model.predict_gradient(points)[1]),
+        (lambda P: given.predict(P)[0], given.predict_gradient(points)[2]),
+    ):
+        step = np.array([0.0, 1e-5])
+        numeric = np.nan_to_num((predict(points + step) - predict(points - step)) / 2e-5)
+        np.testing.assert_allclose(slopes[..., 1], numeric, rtol=1e-4, atol=1e-6)
+
+
+def test_conditioning_is_a_regression_on_more_rows():
+    """Pending points that are told what was predicted leave the mean and lower the variance."""
+    model = DNGO(**QUICK).fit(*data(30), rng=rng())
+    plain = model.predict(POINTS)
+    mean, var = model.condition(POINTS[:5], plain.mean[:, None, :5]).predict(POINTS)
+    np.testing.assert_allclose(mean[:, 0], plain.mean, rtol=1e-7, atol=1e-9)
+    assert np.all(var[:, 0] <= plain.var * (1 + 1e-9))
+
+
+def test_relu_alone_makes_variances_explode_away_from_the_data():
+    """Ratio of sd at distance 0.5 outside the data, ReLU against tanh, at least 3 [Snoek2015scalable] Fig. 2."""
+    ratios = []
+    for seed in range(3):
+        X = 0.25 + 0.5 * rng(seed).random((40, 2))
+        away = np.array([[-0.25, 0.5], [1.25, 0.5], [0.5, -0.25], [0.5, 1.25]])
+        sd = [
+            np.sqrt(DNGO(activation=name, networks=2).fit(X, wave(X), rng=rng(seed)).predict(away).var).mean()
+            for name in ("relu", "tanh")
+        ]
+        ratios.append(sd[0] / sd[1])
+    assert np.median(ratios) >= 3
+
+
+def test_predictions_are_not_too_sure():
+    """Squared errors are of the predicted size, where without held-out points they are thousands of times it."""
+    X, y = data(40, d=5)
+    new = rng(7).random((300, 5))
+
+    def surprise(**options):
+        prediction = DNGO(**options).fit(X, y, rng=rng()).predict(new)
+        return np.mean((wave(new) - prediction.mean) ** 2 / (prediction.var + prediction.noise[:, None]))
+
+    assert surprise() < 5
+    assert surprise(held_out=0.0, decay=1e-4) > 50
+
+
+def test_the_quadratic_mean_looks_inside():
+    """After ten points of a function without structure, the centre is expected to be better than corners."""
+    X, y = rng().random((10, 10)), rng(1).standard_normal(10)
+    corners = rng(2).integers(0, 2, (50, 10)).astype(float)
+    model = DNGO(prior_mean="quadratic", networks=1, samples=8, burn_in=20).fit(X, y, rng=rng())
+    assert mean(model, np.full((1, 10), 0.5))[0] < mean(model, corners).mean()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"activation": "gelu"}, "expected an activation among tanh, relu, relu-tanh"),
+        ({"prior_mean": "cubic"}, "a prior mean among none, quadratic, fixed"),
+        ({"training": "prayer"}, "training map or evidence, got 'tanh', 'none' and 'prayer'"),
+        ({"networks": 0}, "expected positive hidden sizes, networks, samples and steps"),
+        ({"hidden": ()}, "expected positive hidden sizes"),
+        ({"held_out": 1.0}, r"expected held_out in \[0, 1\), got 1.0"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
+        DNGO(**options)
+
+
+# Several tasks.
+
+
+def tasks(n=3, shift=0.3, points=30, meta=False):
+    found = []
+    for k in range(n):
+        X, _ = data(points, seed=10 + k)
+        found.append(Task(X, 3.0 * wave(X, shift * (k + 1)) + k, np.array([shift * (k + 1), 1.0]) if meta else None))
+    return found
+
+
+def test_without_related_tasks_it_is_the_single_task_model():
+    X, y = data(12)
+    one, other = (kind(**QUICK).fit(X, y, rng=rng()).predict(POINTS) for kind in (DNGO, MultiTaskDNGO))
+    np.testing.assert_array_equal(one.mean, other.mean)
+    np.testing.assert_array_equal(one.var, other.var)
+
+
+def error(model):
+    return np.sqrt(np.mean((mean(model, POINTS) - wave(POINTS)) ** 2))
+
+
+@pytest.mark.parametrize("meta", [False, True])
+def test_related_tasks_help_where_there_are_few_points(meta):
+    X, y = data(5)
+    target = np.array([0.0, 1.0]) if meta else None
+    alone = DNGO().fit(X, y, rng=rng())
+    together = MultiTaskDNGO(related=tasks(meta=meta), meta=target).fit(X, y, rng=rng())
+    assert error(together) < 0.8 * error(alone)
+
+
+def test_a_target_without_data_is_the_average_task():
+    model = MultiTaskDNGO(related=tasks(), **QUICK).fit(np.zeros((0, 2)), np.zeros(0), rng=rng())
+    prediction = model.predict(POINTS)
+    assert np.isfinite(prediction.mean).all()
+    assert np.corrcoef(prediction.mean.mean(axis=0), wave(POINTS, 0.6))[0, 1] > 0.9
+    level = np.mean([task.y.mean() for task in tasks()])
+    assert prediction.mean.mean() == pytest.approx(level, abs=1.0)
+
+
+def test_unrelated_tasks_do_not_hurt():
+    """By more than a fifth, in the median of seeds; other functions of the same columns."""
+    ratios = []
+    for seed in range(3):
+        X, y = data(25, seed)
+        others = [Task(T.X, np.cos(7 * T.X[:, 1] + 2 * k) - k * T.X[:, 0]) for k, T in enumerate(tasks(2))]
+        together, alone = MultiTaskDNGO(related=others, networks=3), DNGO(networks=3)
+        ratios.append(error(together.fit(X, y, rng=rng(seed))) / error(alone.fit(X, y, rng=rng(seed))))
+    assert np.median(ratios) < 1.2
+
+
+def test_a_target_alone_needs_data_and_tasks_need_one_space():
+    with pytest.raises(UsageError, match="got 0 points"):
+        MultiTaskDNGO().fit(np.zeros((0, 2)), np.zeros(0), rng=rng())
+    with pytest.raises(UsageError, match="expected the columns of the related tasks"):
+        MultiTaskDNGO(related=tasks()).fit(np.zeros((2, 3)), np.zeros(2), rng=rng())
