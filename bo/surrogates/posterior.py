@@ -104,7 +104,7 @@ class Posterior:
         n, j = len(self.points), len(X)
         between = _solve(self.lower, self._cross(X).T)
         prior = self.amplitude * self.covariance.matrix(X, self.theta[:-3])
-        lower = np.zeros((n + j, n + j), order="F")
+        lower = np.empty((n + j, n + j), order="F")
         lower[:n, :n] = self.lower
         lower[n:, :n] = between.T
         lower[n:, n:] = self._factor_joint(prior - between.T @ between, math.exp(self.theta[-2]))

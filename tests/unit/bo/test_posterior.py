@@ -96,7 +96,7 @@ def test_a_new_chain_burns_in_on_some_of_many_points(monkeypatch):
     assert seen == [8] * 4 + [16] * 9
     del seen[:]
     model.fit(points, points[:, 0], rng=rng)
-    assert seen == [16] * 2, "10 sweeps cost as much as a quarter of them at twice the points"
+    assert seen == [16] * 5, "10 sweeps at 8 points, half of them at twice as many"
 
 
 def test_the_state_is_the_chain():
