@@ -16,6 +16,8 @@ LOG_NOISE_SD = 2.0
 """Prior of the log variance of the noise, of standardised targets: broad, since a tight one ruins noisy data or exact ones."""
 LEAST_NOISE = 1e-6
 """Variance of the noise beneath the one that is learned, which bounds the gradients."""
+MOST_LOG_NOISE = 50.0
+"""Log variance of the noise, at most, of a prediction: beyond it, chains have diverged."""
 GAMMA = (1.0, 1.0)
 """Shape and rate of the Gamma hyperprior of a layer's precision."""
 ROWS = 1000
@@ -39,7 +41,7 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class BayesianNetwork:
-    """Weights N(0, 1/λ), a log variance s of the noise N(-4, 2²), and ψ ~ N(0, 1), L numbers a task that are inputs too.
+    """Weights N(0, 1/λ), biases N(0, 1), a log variance s of the noise N(-4, 2²), and ψ ~ N(0, 1), L numbers a task that are inputs too.
 
     Its parameters lie in one row of `n_parameters`: weights of the network, ψ `T x L`, s. The first output is the mean; a second one,
     in a heteroscedastic network, is added to s. The variance of the noise is exp(s) + 1e-6.
@@ -76,13 +78,16 @@ class BayesianNetwork:
         return theta
 
     def precisions(self, theta: Array, *, rng: np.random.Generator | None = None) -> Array:
-        """Give λ of every parameter, `K x n_parameters`: 1, or given a generator, for weights a draw λ | w a layer.
+        """Give λ of every parameter, `K x n_parameters`: 1, between hidden layers √fan-in, or given a generator a draw a layer.
 
-        λ | w ~ Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
+        With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~ Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
         """
         result = np.ones_like(theta)
         result[:, -1] = 0.0
-        if rng is not None:
+        if rng is None:
+            for weights, _ in self.network.layers(result)[1:-1]:
+                weights[...] = weights.shape[1] ** 0.5
+        else:
             shape, rate = GAMMA
             for (weights, _), (into, _) in zip(self.network.layers(theta), self.network.layers(result), strict=True):
                 squares = np.square(weights, dtype=np.float64).sum(axis=(1, 2))
@@ -153,7 +158,7 @@ class BayesianNetwork:
                 values = self.network.forward(one[:, : self.network.n_weights], self._inputs(one, X[rows], of))[-1]
                 mean[k, rows] = values[0, :, 0]
                 variance[k, rows] = one[0, -1] + (values[0, :, 1] if self.heteroscedastic else 0.0)
-        np.exp(variance, out=variance)
+        np.exp(np.minimum(variance, MOST_LOG_NOISE, out=variance), out=variance)
         variance += LEAST_NOISE
         return mean, variance
 
@@ -188,7 +193,7 @@ class Schedule:
         thin: steps between two samples of a chain.
         batch: points a step; all of them where there are no more.
         step: ε.
-        hyperprior: whether every layer's precision is drawn anew before each sample; otherwise it is 1.
+        hyperprior: whether every layer's precision is drawn anew before each sample; otherwise it is fixed.
     """
 
     sampler: str = "adaptive"

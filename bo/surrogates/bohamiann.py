@@ -65,7 +65,7 @@ class Bohamiann:
             task_code: how networks tell tasks apart.
             hidden: widths of the tanh layers.
             heteroscedastic: let the noise depend on the point.
-            hyperprior: draw the precision of every layer's weights from its posterior under Gamma(1, 1); otherwise it is 1.
+            hyperprior: draw the precision of every layer's weights from its posterior under Gamma(1, 1); otherwise it is fixed.
             sampler: a name in `bo.surrogates.sghmc.SAMPLERS`.
             samples: networks that are kept, of all chains together.
             chains: that run side by side.

@@ -6,9 +6,10 @@ g is a noisy gradient of the energy U = -log p(θ | data), V an average of g² t
 plain SGHMC [Chen2014stochastic], with friction a = 1 Langevin dynamics (SGLD [Welling2011bayesian]; with V, preconditioned). Chains move side by
 side, in place: θ and g are `K x P`.
 
-Three things differ from the published code. Where ε²√V > a, the noise to inject is negative; clamping it at 0 freezes the
+Four things differ from the published code. Where ε²√V > a, the noise to inject is negative; clamping it at 0 freezes the
 coordinate for good, so friction is raised there once burn-in ends, and the step cut where friction would exceed 1. V is no
 variance of the noise: the share ḡ²/V of it is signal, and with all data in the batch there is no noise to take off.
+There, V also needs a window of its own.
 Injected noise is uniform, not normal: its first two moments are what counts, and it takes an eighth of the time to draw.
 """
 
@@ -25,6 +26,8 @@ STEP = 1e-2
 """ε."""
 FRICTION = 0.05
 """a, at least."""
+WINDOW = 200
+"""Exact gradients that V averages over, at least: τ, which measures noise, would let it follow single ones to 0."""
 UNIT = 1.0 / np.iinfo(np.uint16).max * 12.0**0.5
 """Makes uniform 16-bit integers have variance 1."""
 
@@ -56,6 +59,7 @@ class Sghmc:
         self.square: Array = np.ones_like(like)
         """V."""
         self._tau, self._mean = np.ones_like(like), np.ones_like(like)
+        self._count = 0
         self.settled = False
         self._rescale()
 
@@ -78,7 +82,9 @@ class Sghmc:
 
     def _adapt(self, g: Array) -> None:
         """Move the averages on; every one from the old values of the others."""
-        rate, change = 1.0 / (self._tau + 1.0), self._buffer
+        self._count += 1
+        window = np.maximum(self._tau, min(self._count, WINDOW)) if self._exact else self._tau
+        rate, change = 1.0 / (window + 1.0), self._buffer
         np.square(self._mean, out=change)
         change /= self.square
         np.subtract(1.0, change, out=change)
