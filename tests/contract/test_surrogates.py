@@ -13,9 +13,10 @@ POINTS = np.random.default_rng(9).random((20, 3))
 
 
 SHORT_CHAIN = {"burn_in": 10, "samples": 4, "sweeps": 4}
-QUICK = {"gp": SHORT_CHAIN, "mt-gp": SHORT_CHAIN}
+FEW_NETWORKS = {"burn_in": 800, "thin": 20, "samples": 20, "chains": 4}
+QUICK = {"gp": SHORT_CHAIN, "mt-gp": SHORT_CHAIN, "bohamiann": FEW_NETWORKS, "mt-bohamiann": FEW_NETWORKS}
 """Options under which a surrogate keeps all of this too, but sooner; for those that take seconds to fit."""
-EXACT = {"gp", "gp-map", "mt-gp", "dngo", "mt-dngo"}
+EXACT = {"gp", "gp-map", "mt-gp", "dngo", "mt-dngo", "bohamiann", "mt-bohamiann"}
 """Surrogates that condition on pending points as Bayes has it; others approximate."""
 
 
