@@ -72,9 +72,10 @@ def test_the_posterior_of_a_linear_regression_is_kept(sampler):
 
     walk(chains, theta, gradient, 2000, rng)
     chains.settle()
+    walk(chains, theta, gradient, 3000, rng)  # forgets what adapting did
     kept = walk(chains, theta, gradient, 3000, rng, keep=20).reshape(-1, 3)
     assert np.all(np.abs(kept.mean(axis=0) - mean) < 0.1 * sd)
-    np.testing.assert_allclose(kept.std(axis=0), sd, rtol=0.18)
+    np.testing.assert_allclose(kept.std(axis=0), sd, rtol=0.15)
 
 
 def test_nothing_moves_without_force_or_noise():
