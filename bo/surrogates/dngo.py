@@ -30,6 +30,8 @@ ACTIVATIONS: Mapping[str, tuple[Activation, Activation]] = MappingProxyType(
 """What follows the hidden layers and the last of them; ReLU alone makes variances explode away from the data (Fig. 2)."""
 SMALLEST_VAR = 1e-12
 """Predicted variances of standardised targets are at least this."""
+BLOCK = 512
+"""Points predicted at a time: what is computed on them stays in the cache."""
 EVIDENCE_SHARE = 0.3
 """Steps up the evidence, as a share of those of the training before."""
 
@@ -103,7 +105,7 @@ class DNGO:
         samples: int = 2,
         burn_in: int = 50,
         steps: int = 500,
-        epochs: int = 250,
+        epochs: int = 500,
         decay: float = 0.01,
         held_out: float = 0.2,
     ) -> None:
@@ -188,14 +190,14 @@ class DNGO:
             DataError: when a point is not finite.
         """
         points, features = self._checked(X)
-        mean, var = predict(self._heads, [head.posterior for head in self._heads], points, features.values(points))
+        mean, var = predict(self._heads, [head.posterior for head in self._heads], points, features)
         return self._prediction(mean[:, 0], var)
 
     def predict_gradient(self, X: ArrayLike) -> tuple[Prediction, Floats, Floats]:
         """Predict, with the gradients `S x m x d` of mean and variance; refusals as in `predict`."""
         points, features = self._checked(X)
         mean, var, dmean, dvar = predict_gradient(
-            self._heads, [head.posterior for head in self._heads], points, *features.values_and_jacobian(points)
+            self._heads, [head.posterior for head in self._heads], points, features
         )
         sd = self._targets.sd
         return self._prediction(mean[:, 0], var), sd * dmean[:, 0], sd**2 * dvar
@@ -257,38 +259,40 @@ class ConditionedDNGO:
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Predict `m x d` points: mean `S x F x m`, latent variance `S x 1 x m`."""
         points = checked_points(X, conditional=self.conditional)
-        mean, var = predict(self.heads, self.posteriors, points, self.features.values(points))
+        mean, var = predict(self.heads, self.posteriors, points, self.features)
         return self.targets.mean + self.targets.sd * mean, self.targets.sd**2 * var[:, None]
 
     def predict_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
         """Predict, with the gradients of mean, `S x F x m x d`, and of variance, `S x 1 x m x d`."""
         points = checked_points(X, conditional=self.conditional)
-        mean, var, dmean, dvar = predict_gradient(
-            self.heads, self.posteriors, points, *self.features.values_and_jacobian(points)
-        )
+        mean, var, dmean, dvar = predict_gradient(self.heads, self.posteriors, points, self.features)
         sd = self.targets.sd
         return self.targets.mean + sd * mean, sd**2 * var[:, None], sd * dmean, sd**2 * dvar[:, None]
 
 
 def predict(
-    heads: Sequence[LinearHead], posteriors: Sequence[Posterior], points: Floats, features: Floats
+    heads: Sequence[LinearHead], posteriors: Sequence[Posterior], points: Floats, features: Features
 ) -> tuple[Floats, Floats]:
     """Predict standardised targets by all networks: mean `S x F x m`, variance `S x m`."""
-    means, variances = [], []
-    for head, posterior, basis in zip(heads, posteriors, features, strict=True):
-        mean, var = posterior.predict(basis)
-        means.append(mean + head.offset(points)[:, None])
-        variances.append(np.maximum(var, SMALLEST_VAR))
-    return np.concatenate(means), np.concatenate(variances)
+    samples, fantasies, _ = posteriors[0].mean.shape
+    mean = np.empty((samples * len(heads), fantasies, len(points)))
+    var = np.empty((samples * len(heads), len(points)))
+    for start in range(0, len(points), BLOCK):
+        block = slice(start, start + BLOCK)
+        for k, basis in enumerate(features.values(points[block])):
+            rows = slice(k * samples, (k + 1) * samples)
+            mean[rows, :, block], var[rows, block] = posteriors[k].predict(basis)
+            mean[rows, :, block] += heads[k].offset(points[block])[:, None]
+    return mean, np.maximum(var, SMALLEST_VAR, out=var)
 
 
 def predict_gradient(
-    heads: Sequence[LinearHead], posteriors: Sequence[Posterior], points: Floats, features: Floats, jacobian: Floats
+    heads: Sequence[LinearHead], posteriors: Sequence[Posterior], points: Floats, features: Features
 ) -> tuple[Floats, Floats, Floats, Floats]:
     """Predict standardised targets, with gradients `S x F x m x d` and `S x m x d`."""
     mean, var = predict(heads, posteriors, points, features)
     means, variances = [], []
-    for head, posterior, basis, slopes in zip(heads, posteriors, features, jacobian, strict=True):
+    for head, posterior, basis, slopes in zip(heads, posteriors, *features.values_and_jacobian(points), strict=True):
         dmean, dvar = posterior.gradient(basis, slopes)
         means.append(dmean + head.slopes(points)[:, None])
         variances.append(dvar)

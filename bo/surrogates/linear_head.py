@@ -59,7 +59,9 @@ class LinearHead:
         self.posterior = self._regression.posterior(self._combination(self.eta), self.alpha, self.beta)
 
     def offset(self, X: Floats) -> Floats:
-        """Compute the prior means at `m x d` points: `S x m`."""
+        """Compute the prior means at `m x d` points: `S x m`, or `S x 1` where there are none."""
+        if self._mean == "none":
+            return np.zeros((len(self.eta), 1))
         result: Floats = prior_mean.coefficients(self.eta) @ prior_mean.design(X).T
         return result
 
