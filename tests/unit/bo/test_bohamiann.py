@@ -12,7 +12,7 @@ from bo.surrogates.network import Network
 from bo.surrogates.tasks import Pool, reduced_meta
 from history_store.errors import DataError, UsageError
 
-QUICK = {"burn_in": 600, "thin": 20, "samples": 24, "chains": 4}
+QUICK = {"burn_in": 300, "thin": 10, "samples": 24, "chains": 4}
 POINTS = np.random.default_rng(8).random((15, 2))
 
 

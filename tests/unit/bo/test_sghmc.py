@@ -19,7 +19,7 @@ def walk(chains, theta, gradient, steps, rng, *, keep=1):
 @pytest.mark.parametrize(("precision", "friction"), [(1.0, 0.05), (100.0, 0.05), (100.0, 1.0), (1e4, 0.2)])
 def test_the_stationary_variance_of_a_quadratic_is_the_predicted_one(precision, friction):
     """v, θ are an AR(2): var θ = (2-a)/a · q/(hΛ(4-2a-hΛ)), q = 2ha without gradient noise."""
-    rng, theta = np.random.default_rng(0), np.zeros((20, 400))
+    rng, theta = np.random.default_rng(0), np.zeros((10, 300))
     chains = Sghmc(theta, adaptive=False, friction=friction, step=0.05 / precision**0.25, full_batch=True)
     chains.settle()
     h = 0.05**2 / precision**0.5
