@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.acquisition import SCORES
+from bo.constraint import CLASSIFIERS, Classifier
 from bo.cost import InverseCost, log_durations
-from bo.criterion import Classifier, Criterion, Improvement, Product, Validity
+from bo.criterion import Criterion, Improvement, Product, Validity
 from bo.kept import Kept
 from bo.observation import Observation
 from bo.pending import fantasise
@@ -22,6 +23,8 @@ Incumbent = Literal["posterior-mean", "observed"]
 
 ACQUISITIONS = (*SCORES, "ei-per-second")
 """What a suggestion may maximise."""
+PROCESSES = ("gp", "gp-map", "mt-gp")
+"""Surrogates whose cost grows with the cube of the evaluations; the others are networks."""
 NETWORKS_NEED, PROCESSES_NEED = 3, 2
 """Valid evaluations before the first fit."""
 SUCCESS = "evaluation succeeds"
@@ -68,6 +71,12 @@ class Beliefs:
             keywords |= {"related": tasks, "meta": meta}
         self._keywords = keywords
         self._kept: dict[str, Kept[Any]] = {}
+        self._makers: Mapping[str, Callable[[], Any]] = {
+            "errors": self._errors,
+            "durations": self._durations,
+            "constraint": self._constraint,
+            "noisy": self._noisy_constraint,
+        }
         self._means: tuple[int, Floats] | None = None
 
     @property
@@ -75,7 +84,7 @@ class Beliefs:
         """Count the valid evaluations that the surrogate needs."""
         if self._units is not None:
             return 0
-        return PROCESSES_NEED if self._surrogate in ("gp", "gp-map", "mt-gp") else NETWORKS_NEED
+        return PROCESSES_NEED if self._surrogate in PROCESSES else NETWORKS_NEED
 
     def criterion(self, evidence: Evidence, *, rng: np.random.Generator) -> tuple[Criterion, int | None] | None:
         """Make what the next suggestion maximises, and name the best evaluation so far, where there is one.
@@ -93,7 +102,7 @@ class Beliefs:
             return None
         X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
         z = self._scaled(y)
-        model: Surrogate = self._fitted("errors", self._errors, X, z, evidence.revision)
+        model: Surrogate = self._fitted("errors", X, z, evidence.revision)
         best, acquisition, row = np.zeros((1, 1)), "lcb", None  # nothing to improve on yet
         if len(valid):
             acquisition = self._acquisition
@@ -118,8 +127,7 @@ class Beliefs:
     def restore(self, record: Mapping[str, Any]) -> None:
         """Take a record of `to_dict`."""
         for name, state in record.items():
-            make = {"errors": self._errors, "durations": self._durations}.get(name, self._constraint)
-            self._keep(name, make).restore(state)
+            self._keep(name, self._makers[name.split(":")[0]]).restore(state)
 
     def _errors(self) -> Surrogate:
         """Make the model of errors."""
@@ -129,11 +137,14 @@ class Beliefs:
         """Make the model of the logarithms of durations."""
         return SURROGATES["gp"](conditional=self._conditional)
 
-    def _constraint(self) -> Classifier:
-        """Make the model of one constraint."""
-        from bo.validity import LabelRegression
+    def _constraint(self, labels: str = "noiseless") -> Classifier:
+        """Make the model of one constraint: networks beside networks, a process beside processes."""
+        kind = "gp" if self._surrogate in PROCESSES else "network"
+        return CLASSIFIERS[kind](conditional=self._conditional, labels=labels)
 
-        return LabelRegression(conditional=self._conditional)
+    def _noisy_constraint(self) -> Classifier:
+        """Make the model of a constraint that one configuration was told both to meet and to miss."""
+        return self._constraint("noisy")
 
     def _classifiers(self, evidence: Evidence) -> list[Classifier]:
         """Fit the constraints that were both met and missed, in order of their names."""
@@ -143,9 +154,8 @@ class Beliefs:
             rows = [i for i, known in enumerate(labels) if name in known]
             met = np.array([labels[i][name] for i in rows], dtype=np.float64)
             if 0 < met.sum() < len(met):
-                found.append(
-                    self._fitted(f"constraint {name}", self._constraint, evidence.X[rows], met, evidence.revision)
-                )
+                kind = "noisy" if _disagree(evidence.X[rows], met) else "constraint"
+                found.append(self._fitted(f"{kind}:{name}", evidence.X[rows], met, evidence.revision))
         return found
 
     def _costs(self, evidence: Evidence) -> list[Criterion]:
@@ -155,7 +165,7 @@ class Beliefs:
         logs = log_durations(seconds[known])
         if not self._per_second or len(logs) < PROCESSES_NEED or np.ptp(logs) < SMALLEST_SD:
             return []
-        return [InverseCost(self._fitted("durations", self._durations, evidence.X[known], logs, evidence.revision))]
+        return [InverseCost(self._fitted("durations", evidence.X[known], logs, evidence.revision))]
 
     def _keep(self, name: str, make: Callable[[], Any]) -> Kept[Any]:
         """Give a model by name, made at first use with a seed of its own."""
@@ -163,9 +173,9 @@ class Beliefs:
             self._kept[name] = Kept(make(), seed=(self._seed, zlib.crc32(name.encode())))
         return self._kept[name]
 
-    def _fitted(self, name: str, make: Callable[[], Any], X: Floats, y: Floats, revision: int) -> Any:
-        """Give a model by name, fitted."""
-        return self._keep(name, make).fitted(X, y, revision=revision)
+    def _fitted(self, name: str, X: Floats, y: Floats, revision: int) -> Any:
+        """Give a model by name, fitted; what stands before a colon says which kind it is."""
+        return self._keep(name, self._makers[name.split(":")[0]]).fitted(X, y, revision=revision)
 
     def _scaled(self, y: Floats) -> Floats:
         """Bring errors into units in which scores cannot overflow: the related tasks', where there are any, else their own."""
@@ -173,6 +183,12 @@ class Beliefs:
             mean, sd = self._units
             return (y - mean) / sd
         return Standardised.of(y).z if len(y) else y
+
+
+def _disagree(X: Floats, labels: Floats) -> bool:
+    """Tell whether some point, NaN = NaN, has both labels."""
+    points = np.nan_to_num(X, nan=-1.0)
+    return len(np.unique(points, axis=0)) < len(np.unique(np.column_stack([points, labels]), axis=0))
 
 
 def _units(related: Sequence[Task]) -> tuple[float, float]:

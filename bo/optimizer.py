@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.beliefs import ACQUISITIONS, Beliefs, Evidence, Incumbent
+from bo.beliefs import ACQUISITIONS, PROCESSES, Beliefs, Evidence, Incumbent
 from bo.maximise import best_free, maximise
 from bo.observation import Observation
 from bo.related import RelatedTask, tasks_of
@@ -331,7 +331,7 @@ class Optimizer:
     def _warn_of_size(self) -> None:
         """Say once that a Gaussian process has become slow."""
         n = len(self._history) + len(self._pending)
-        if n > PROCESS_LIMIT and "gp" in self._settings["surrogate"] and not self._is_warned:
+        if n > PROCESS_LIMIT and self._settings["surrogate"] in PROCESSES and not self._is_warned:
             self._is_warned = True
             msg = f"Optimizer: {n} evaluations are many for {self._settings['surrogate']!r}, whose cost grows with their cube. Use surrogate='dngo'."
             warnings.warn(msg, RuntimeWarning, stacklevel=4)

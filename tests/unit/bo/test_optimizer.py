@@ -304,7 +304,7 @@ def test_a_resumed_run_goes_on_as_the_uninterrupted_one(surrogate, acquisition):
     initial = [{"rate": 0.5, "layers": 5, "kind": "adam"}, {"rate": 0.1234567890123, "layers": 2, "kind": "lamb"}]
     settings = {"surrogate": surrogate, "acquisition": acquisition, "initial": initial, "seed": 3}
     whole, parts = Optimizer(mixed(), **settings), Optimizer(mixed(), **settings)
-    for i in range(3):
+    for i in range(2):
         expected = step(whole, i)
         assert step(through_json(parts), i) == step(parts, i) == expected
         parts = through_json(parts)
@@ -314,20 +314,19 @@ def test_a_resumed_run_goes_on_as_the_uninterrupted_one(surrogate, acquisition):
 
 
 def test_a_seed_is_one_stream_in_any_process():
-    code = "import json; from test_optimizer import *; o = Optimizer(mixed(), seed=5); print(json.dumps(run(o, mixed_error, 5)))"
-    outs = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": seed, "OMP_NUM_THREADS": "1"},
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert outs[0] == outs[1]
-    assert json.loads(outs[0]) == run(Optimizer(mixed(), seed=5), mixed_error, 5)
-    assert json.loads(outs[0]) != run(Optimizer(mixed(), seed=6), mixed_error, 5)
+    code = "import json; from test_optimizer import *; print(json.dumps(run(start(5), mixed_error, 5)))"
+    out = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},
+    ).stdout
+    assert json.loads(out) == run(start(5), mixed_error, 5) != run(start(6), mixed_error, 5)
+
+
+def start(seed):
+    return Optimizer(mixed(), surrogate="gp-map", seed=seed)
 
 
 def test_without_a_seed_runs_differ_and_can_be_resumed():
@@ -477,3 +476,56 @@ def test_importing_loads_nothing_heavy():
     code = "import sys, bo; print([m for m in ('numpy', 'scipy', 'ConfigSpace') if m in sys.modules]); bo.Optimizer; print([m for m in ('scipy', 'torch', 'ConfigSpace') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.split() == ["[]", "[]"]
+
+
+# --- constraints and related tasks ---
+
+
+def test_a_configuration_told_to_fail_and_to_succeed_is_no_contradiction():
+    optimizer = told(n=4)
+    optimizer.tell(optimizer.history()[0].config, NAN)
+    expected = optimizer.ask()
+    assert {"errors", "noisy:evaluation succeeds"} == set(optimizer.to_dict()["models"])
+    again = through_json(optimizer)
+    again._pending.clear()
+    assert len(again.ask()) == len(expected) == 1
+
+
+def related(shift=0.0, meta=None):
+    rng = np.random.default_rng(0)
+    configs = [
+        {"x": float(x), "y": float(y)} for x, y in zip(rng.uniform(-5, 10, 25), rng.uniform(0, 15, 25), strict=True)
+    ]
+    return RelatedTask(configs, [NAN, *(100 + 10 * bowl(config) + shift for config in configs[1:])], meta)
+
+
+@pytest.mark.parametrize("meta", [None, [0.5, 1.0]])
+def test_related_tasks_give_the_first_suggestion(meta):
+    """The related task's best region comes first; a run with related tasks resumes too."""
+    settings = {"surrogate": "mt-gp", "related": [related(meta=meta)], "meta_feature": meta}
+    optimizer = Optimizer(plane(), **settings)
+    config = optimizer.ask()[0]
+    assert bowl(config) < 0.5
+    optimizer.tell(config, bowl(config))
+    assert through_json(optimizer).ask() == optimizer.ask()
+
+
+@pytest.mark.parametrize(
+    ("tasks", "meta", "error", "message"),
+    [
+        ([related(meta=[1.0, 2.0])], None, UsageError, r"of one length.*got none, \(2,\)"),
+        ([related(meta=[1.0, 2.0])], [1.0], UsageError, r"got \(1,\), \(2,\)"),
+        ([related(meta=[NAN])], [1.0], DataError, "meta-features that are finite"),
+        ([RelatedTask([{"x": 1.0, "y": 1.0}], [1.0, 2.0])], None, UsageError, r"one error a configuration \(1\), got shape \(2,\)"),
+        ([RelatedTask([{"x": 99.0, "y": 1.0}], [1.0])], None, DataError, "99"),
+    ],
+)  # fmt: skip
+def test_related_tasks_that_cannot_be_used(tasks, meta, error, message):
+    with pytest.raises(error, match=message):
+        Optimizer(plane(), surrogate="mt-gp", related=tasks, meta_feature=meta)
+
+
+def test_related_tasks_that_all_failed_are_no_help_and_no_harm():
+    task = RelatedTask([{"x": 1.0, "y": 1.0}], [NAN])
+    optimizer = Optimizer(plane(), surrogate="mt-gp", related=[task])
+    assert len(set(keys(run(optimizer, bowl, 4)))) == 4
