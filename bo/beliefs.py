@@ -134,8 +134,9 @@ class Beliefs:
         return SURROGATES[self._surrogate](**self._keywords)
 
     def _durations(self) -> Surrogate:
-        """Make the model of the logarithms of durations."""
-        return SURROGATES["gp"](conditional=self._conditional)
+        """Make the model of the logarithms of durations: a network beside networks, a process beside processes."""
+        kind = "gp" if self._surrogate in PROCESSES else "dngo"
+        return SURROGATES[kind](conditional=self._conditional)
 
     def _constraint(self, labels: str = "noiseless") -> Classifier:
         """Make the model of one constraint: networks beside networks, a process beside processes."""
