@@ -1,0 +1,154 @@
+"""Acceptance checks of the optimiser on published problems: networks, the grid tables, conditional spaces, prior means.
+
+The Gaussian process on Branin and Hartmann-6, workers side by side and an infeasible disc are in `test_optimiser.py`, the UCI
+sets in `test_uci.py`. What was observed stands beside each limit.
+"""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ConfigSpace import ConfigurationSpace, Float
+from dngo import pending
+from functions import branin, hartmann6, layers
+from runs import search
+from snoek2015 import extrapolate, read_grid, run_grid
+
+from bo.space import Encoding
+from bo.surrogates import DNGO, SURROGATES, GaussianProcess
+
+GRIDS = Path(__file__).parents[3] / "shared" / "tables" / "grids"
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+needs_grids = pytest.mark.skipif(not GRIDS.is_dir(), reason=f"no measured grids at {GRIDS}")
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "problem", "t", "seeds", "limit"),
+    [
+        ("dngo", branin, 60, 5, 0.41),
+        ("bohamiann", branin, 60, 3, 0.5),
+        ("dngo", hartmann6, 100, 5, -3.0),
+    ],
+)
+def test_networks_find_the_minimum(surrogate, problem, t, seeds, limit):
+    made = problem()
+    found = [search(made.space, made.value, t, surrogate=surrogate, seed=seed).best_at(t) for seed in range(seeds)]
+    assert np.median(found) <= limit, found
+
+
+@needs_grids
+@pytest.mark.parametrize(
+    ("grid", "t", "surrogate", "seeds", "limit"),
+    [
+        ("lda", 50, "gp", 20, 1267.5),
+        ("lda", 50, "dngo", 20, 1267.5),
+        ("svm", 100, "gp", 10, 0.2420),
+        ("svm", 100, "dngo", 5, 0.2420),
+        ("logreg", 100, "gp", 5, 0.0700),
+        ("logreg", 100, "dngo", 5, 0.0700),
+    ],
+)
+def test_measured_grids(grid, t, surrogate, seeds, limit):
+    table = read_grid(GRIDS, grid)
+    found = [run_grid(table, t, surrogate=surrogate, seed=seed).best_at(t) for seed in range(seeds)]
+    assert np.mean(found) <= limit, found
+
+
+@needs_grids
+def test_integrated_hyperparameters_are_no_worse_than_a_point_estimate():
+    table, t, seeds = read_grid(GRIDS, "lda"), 30, range(20)
+    sampled, point = (
+        np.mean([run_grid(table, t, surrogate=surrogate, seed=seed).best_at(t) for seed in seeds])
+        for surrogate in ("gp", "gp-map")
+    )
+    assert sampled <= point
+
+
+@needs_grids
+def test_improvement_per_second_saves_time():
+    """Hours on the clock of the measured durations until an error of 0.25."""
+    table, t, seeds = read_grid(GRIDS, "svm"), 40, range(20)
+    plain, per_second = (
+        np.mean(
+            [
+                run_grid(table, t, timed=True, acquisition=acquisition, seed=seed).reached(0.25)[1] or np.inf
+                for seed in seeds
+            ]
+        )
+        for acquisition in ("ei", "ei-per-second")
+    )
+    assert per_second < plain
+
+
+def test_eight_hundred_pending():
+    figures = pending()
+    assert figures["suggest_s"] <= 60.0
+    assert figures["peak_gb"] < 4.0
+
+
+def test_relu_alone_is_unsure_away_from_the_data():
+    relu, tanh = (
+        np.median([extrapolate(activation, seed)["sd_outside"]["0.5"] for seed in range(5)])
+        for activation in ("relu", "tanh")
+    )
+    assert relu >= 3.0 * tanh
+
+
+def test_arcs_predict_conditional_functions_better_than_values_at_random():
+    problem = layers()
+    encoding, rng = Encoding(problem.space), np.random.default_rng(0)
+    points = encoding.sample(400, design="uniform", rng=rng)
+    configs = encoding.decode(points)
+    keep = [i for i, config in enumerate(configs) if config["layers"] > 0][:150]  # the second layer half the time
+    X, y = encoding.columns(points)[keep], np.array([problem.value(configs[i]) for i in keep])
+    filled = np.where(np.isnan(X), rng.random(X.shape), X)
+    errors = np.zeros(2)
+    for fold in range(10):
+        test = np.arange(len(X)) % 10 == fold
+        for i, (columns, conditional) in enumerate([(X, encoding.conditional), (filled, ())]):
+            model = GaussianProcess(conditional=conditional)
+            model.fit(columns[~test], y[~test], rng=np.random.default_rng(fold))
+            errors[i] += np.mean((model.predict(columns[test]).mean.mean(axis=0) - y[test]) ** 2) / y.var()
+    assert errors[0] <= 0.9 * errors[1], errors / 10
+
+
+def ten():
+    space = ConfigurationSpace()
+    space.add(*(Float(f"x{i}", (0.0, 1.0)) for i in range(10)))
+    return space
+
+
+def bowl(config, centre):
+    return sum((x - centre) ** 2 for x in config.values())
+
+
+@pytest.fixture
+def networks(monkeypatch):
+    """Search by networks with a prior mean."""
+
+    def run(prior_mean, t, *, centre, seed):
+        made = {**SURROGATES, "dngo": partial(DNGO, prior_mean=prior_mean)}
+        monkeypatch.setattr("bo.beliefs.SURROGATES", made)
+        options = {"surrogate": "dngo", "startup": 10, "design": "uniform", "seed": seed}
+        return search(ten(), partial(bowl, centre=centre), t, **options)
+
+    return run
+
+
+def test_a_quadratic_mean_looks_inside(networks):
+    def distance(prior_mean, seed):
+        trace = networks(prior_mean, 20, centre=0.5, seed=seed)
+        return np.mean([bowl(config, 0.5) ** 0.5 for config in trace.configs[10:]])
+
+    quadratic, none = (np.mean([distance(name, seed) for seed in range(3)]) for name in ("quadratic", "none"))
+    assert quadratic < none
+
+
+def test_a_quadratic_mean_does_not_hide_a_corner(networks):
+    quadratic, none = (
+        np.mean([networks(name, 60, centre=0.0, seed=seed).best_at(60) for seed in range(3)])
+        for name in ("quadratic", "none")
+    )
+    assert quadratic <= 1.2 * none
