@@ -47,6 +47,15 @@ class Surrogate(Protocol):
         """Predict `m x d` points, with the gradients `S x m x d` of mean and variance; 0 in inactive columns."""
         ...
 
+    def joint_gradient(
+        self, X: ArrayLike
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Predict J points jointly: mean `S x J`, covariance of the latent function `S x J x J`, and their gradients.
+
+        Those of the mean are `S x J x d`; those of the covariance, with respect to the first of the two points, `S x J x J x d`.
+        """
+        ...
+
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw the latent function n times a sample, jointly at J points: `S x n x J`."""
         ...

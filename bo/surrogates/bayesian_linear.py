@@ -128,6 +128,12 @@ class Posterior:
         dvar = 2.0 * np.einsum("si,mki->smk", 1.0 / self.precision, slopes * rotated[:, None], optimize=True)
         return dmean, dvar
 
+    def joint_gradient(self, features: Floats, jacobian: Floats) -> tuple[Floats, Floats]:
+        """Compute the covariance `S x M x M` of M points, and its gradient with respect to the first one, `S x M x M x d`."""
+        rotated, slopes = features @ self.vectors, jacobian @ self.vectors
+        spread = rotated / self.precision[:, None]
+        return spread @ rotated.T, np.einsum("mki,sni->smnk", slopes, spread, optimize=True)
+
     def draw(self, features: Floats, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw n functions at `M x D` features: `S x n x M`, for F = 1."""
         noise = rng.standard_normal((len(self.mean), n, features.shape[1]))

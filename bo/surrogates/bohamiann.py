@@ -150,6 +150,15 @@ class Bohamiann:
         dmean, dvar = moment_slopes(values, slopes)
         return self._prediction(*moments(values)), self._sd * dmean[None], self._sd**2 * dvar[None]
 
+    def joint_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict J points jointly by the moments of all networks, with gradients `1 x J x d` and `1 x J x J x d`."""
+        values, slopes = self._gradients(self._checked(X))
+        centred = (values - values.mean(axis=0)) / len(values)
+        covariance = centred.T @ (values - values.mean(axis=0))
+        dcovariance = np.einsum("sn,smd->mnd", centred, slopes, optimize=True)
+        mean, dmean = self._mean + self._sd * values.mean(axis=0), self._sd * slopes.mean(axis=0)
+        return mean[None], self._sd**2 * covariance[None], dmean[None], self._sd**2 * dcovariance[None]
+
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw n of the networks, each at all J points: `1 x n x J`."""
         values = self._functions(self._checked(X))[0]

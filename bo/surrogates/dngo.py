@@ -202,6 +202,18 @@ class DNGO:
         sd = self._targets.sd
         return self._prediction(mean[:, 0], var), sd * dmean[:, 0], sd**2 * dvar
 
+    def joint_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict J points jointly, with gradients `S x J x d` and `S x J x J x d`; refusals as in `predict`."""
+        points, features = self._checked(X)
+        prediction, dmean, _ = self.predict_gradient(points)
+        parts = [
+            head.posterior.joint_gradient(basis, slopes)
+            for head, basis, slopes in zip(self._heads, *features.values_and_jacobian(points), strict=True)
+        ]
+        covariance, dcovariance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        sd = self._targets.sd
+        return prediction.mean, sd**2 * covariance, dmean, sd**2 * dcovariance
+
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw the latent function n times a sample at J points: `S x n x J`; refusals as in `predict`."""
         points, features = self._checked(X)

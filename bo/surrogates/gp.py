@@ -109,6 +109,11 @@ class GaussianProcess:
         processes, points = self._fitted(X)
         return processes.predict_gradient(points)
 
+    def joint_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict J points jointly, with gradients `S x J x d` and `S x J x J x d`; refusals as in `predict`."""
+        processes, points = self._fitted(X)
+        return processes.joint_gradient(points)
+
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw the latent function n times a sample, jointly at J points: `S x n x J`; refusals as in `predict`."""
         processes, points = self._fitted(X)

@@ -89,6 +89,20 @@ class Posterior:
         prior = self.amplitude * self.covariance.matrix(X, self.theta[:-3])
         return self.mean + (cross @ self.weights).T, prior - white.T @ white
 
+    def joint_gradient(self, X: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict `m` points jointly, and give the gradients of mean, `F x m x d`, and of covariance, `m x m x d`.
+
+        Those of the covariance are with respect to the first of the two points.
+        """
+        correlation, slopes = self.covariance.cross_and_slopes(X, self.points, self.theta[:-3])
+        own, own_slopes = self.covariance.cross_and_slopes(X, X, self.theta[:-3])
+        cross = self.amplitude * correlation
+        white = _solve(self.lower, cross.T)
+        backward = _solve(self.lower, white, transposed=True)
+        dcovariance = self.amplitude * (own_slopes.weighted(np.eye(len(X))) - slopes.weighted(backward)).swapaxes(0, 1)
+        mean = self.mean + (cross @ self.weights).T
+        return mean, self.amplitude * own - white.T @ white, self.amplitude * slopes.weighted(self.weights), dcovariance
+
     def draw(self, X: Floats, normals: Floats) -> Floats:
         """Turn standard normal numbers `n x m` into joint draws `n x m` of the latent function, for the first version."""
         mean, covariance = self.joint(X)

@@ -59,6 +59,17 @@ class Processes:
         prediction = self._prediction([mean[0] for mean in means], variances)
         return prediction, self.sd * np.array([dmean[0] for dmean in dmeans]), self.sd**2 * np.array(dvars)
 
+    def joint_gradient(self, points: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict jointly: mean, covariance, and their gradients `S x J x d` and `S x J x J x d`."""
+        parts = [posterior.joint_gradient(self.of_task(points)) for posterior in self.posteriors]
+        means, covariances, dmeans, dcovariances = zip(*parts, strict=True)
+        return (
+            self.mean + self.sd * np.array([mean[0] for mean in means]),
+            self.sd**2 * np.array(covariances),
+            self.sd * np.array([dmean[0] for dmean in dmeans]),
+            self.sd**2 * np.array(dcovariances),
+        )
+
     def sample_joint(self, points: Floats, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw `S x n x J` values of the latent function."""
         normals = rng.standard_normal((len(self.posteriors), n, len(points)))

@@ -174,6 +174,46 @@ def test_gradients_at_the_data_are_finite(surrogate):
     assert np.isfinite(dvar).all()
 
 
+def test_joint_predictions_have_the_predicted_moments_and_gradients(surrogate):
+    model, points = fitted(surrogate), POINTS[:5]
+    prediction, dmean, dvar = model.predict_gradient(points)
+    mean, covariance, joint_dmean, dcovariance = model.joint_gradient(points)
+    np.testing.assert_allclose(mean, prediction.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(joint_dmean, dmean, rtol=1e-7, atol=1e-9)
+    variances = np.diagonal(covariance, axis1=1, axis2=2)
+    np.testing.assert_allclose(variances, prediction.var, rtol=1e-6, atol=1e-11 * prediction.var.max())
+    np.testing.assert_allclose(covariance, covariance.swapaxes(1, 2), atol=1e-10 * covariance.max())
+    assert np.all(np.linalg.eigvalsh(covariance) > -1e-9 * covariance.max())
+    of_variances = 2.0 * np.diagonal(dcovariance, axis1=1, axis2=2).swapaxes(1, 2)
+    np.testing.assert_allclose(of_variances, dvar, rtol=1e-6, atol=1e-8 * np.abs(dvar).max())
+
+    def with_fixed(first):
+        return model.joint_gradient(np.concatenate([first, points]))[1][:, :5, 5:]
+
+    assert_gradient(dcovariance, differences(with_fixed, points))
+
+
+def test_joint_covariances_are_those_of_joint_draws(surrogate):
+    model, points, n = fitted(surrogate), POINTS[:4], 4000
+    _, covariance, _, _ = model.joint_gradient(points)
+    draws = model.sample_joint(points, n, rng=np.random.default_rng(6))
+    centred = draws - draws.mean(axis=1, keepdims=True)
+    sampled = np.einsum("snj,snk->sjk", centred, centred) / n
+    variances = np.diagonal(covariance, axis1=1, axis2=2)
+    error = np.sqrt((variances[:, :, None] * variances[:, None] + covariance**2) / n)
+    assert np.all(np.abs(sampled - covariance) < 6 * error + 1e-9)
+
+
+def test_joint_predictions_where_something_is_inactive(surrogate):
+    X, y = with_inactive(12)
+    model = surrogate(conditional=(2,)).fit(X, y, rng=np.random.default_rng(1))
+    _, covariance, dmean, dcovariance = model.joint_gradient(X[:4])
+    assert np.isfinite(covariance).all()
+    assert np.isfinite(dcovariance).all()
+    assert not dmean[:, [0, 3], 2].any()
+    assert not dcovariance[:, [0, 3], :, 2].any()
+
+
 def test_joint_draws_have_the_predicted_moments(surrogate):
     model, n = fitted(surrogate), 4000
     prediction, draws = model.predict(POINTS[:6]), model.sample_joint(POINTS[:6], n, rng=np.random.default_rng(2))
