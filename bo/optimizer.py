@@ -15,12 +15,13 @@ import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bo.beliefs import ACQUISITIONS, PROCESSES, Beliefs, Evidence, Incumbent
+from bo.gpyopt_engine import check_engine, propose
 from bo.maximise import best_free, maximise
 from bo.observation import Observation
 from bo.related import RelatedTask, tasks_of
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 Floats = NDArray[np.float64]
+Engine = Literal["warmstart", "gpyopt"]
 
 SCHEMA = 1
 """Version of what `to_dict` gives."""
@@ -75,6 +77,7 @@ class Optimizer:
         incumbent: Incumbent = "posterior-mean",
         timeout: float | None = None,
         seed: int | None = 0,
+        engine: Engine = "warmstart",
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Set up a run.
@@ -93,13 +96,14 @@ class Optimizer:
             incumbent: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.
             timeout: seconds after which a configuration that was asked for counts as lost; None = never.
             seed: of everything random; None = another one every time.
+            engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
             clock: gives the time in seconds.
 
         Raises:
-            UsageError: when a name, a number or a space does not fit.
+            UsageError: when a name, a number or a space does not fit, or GPyOpt is wanted and not installed.
             DataError: when a configuration does not fit the space.
         """
-        self._settings = _checked_settings(surrogate, acquisition, design, incumbent, startup, timeout, seed)
+        self._settings = _checked_settings(surrogate, acquisition, design, incumbent, startup, timeout, seed, engine)
         self._encoding, self._space, self._clock = _encoding_of(space), space, clock
         queue = self._distinct(initial, "initial")
         self._candidates = (
@@ -281,21 +285,39 @@ class Optimizer:
                 return dict(config)
         self._asked += 1
         rng = np.random.default_rng([self._settings["seed"], zlib.crc32(b"ask"), self._asked])
+        self._warn_of_size()
+        point = self._proposed(rng) if self._settings["engine"] == "gpyopt" else self._promising(rng)
+        if point is not None:
+            return self._encoding.decode(point[None])[0]
+        return next(iter(self._designed(1, f"spare {self._asked}", list(self._taken))), None)
+
+    def _promising(self, rng: np.random.Generator) -> Floats | None:
+        """Find the free point that our models promise most from; None where they know too little, or none is free."""
         encoding, pending = self._encoding, [p.point for p in self._pending.values()]
         evidence = Evidence(self._history, self._columns(self._points), self._columns(pending), self._revision)
-        point = None
-        self._warn_of_size()
-        if found := self._beliefs.criterion(evidence, rng=rng):
-            criterion, row = found
-            if self._candidates is not None:
-                free = self._candidates[[key not in self._taken for key in encoding.keys(self._candidates)]]
-                point = best_free(criterion.value(encoding.columns(free)), free, encoding, self._taken)
-            else:
-                around = np.reshape([] if row is None else self._points[row], (-1, encoding.p))
-                point = maximise(criterion, encoding, around=around, taken=self._taken, rng=rng)
-        if point is not None:
-            return encoding.decode(point[None])[0]
-        return next(iter(self._designed(1, f"spare {self._asked}", list(self._taken))), None)
+        found = self._beliefs.criterion(evidence, rng=rng)
+        if found is None:
+            return None
+        criterion, row = found
+        if self._candidates is not None:
+            free = self._candidates[[key not in self._taken for key in encoding.keys(self._candidates)]]
+            return best_free(criterion.value(encoding.columns(free)), free, encoding, self._taken)
+        around = np.reshape([] if row is None else self._points[row], (-1, encoding.p))
+        return maximise(criterion, encoding, around=around, taken=self._taken, rng=rng)
+
+    def _proposed(self, rng: np.random.Generator) -> Floats | None:
+        """Let GPyOpt choose."""
+        return propose(
+            self._encoding,
+            self._history,
+            np.reshape(self._points, (-1, self._encoding.p)),
+            pending=np.reshape([p.point for p in self._pending.values()], (-1, self._encoding.p)),
+            candidates=self._candidates,
+            taken=self._taken,
+            surrogate=self._settings["surrogate"],
+            acquisition=self._settings["acquisition"],
+            rng=rng,
+        )
 
     def _designed(self, n: int, name: str, taken: Sequence[str]) -> list[dict[str, Value]]:
         """Draw up to n new configurations of the design."""
@@ -387,6 +409,7 @@ def _checked_settings(
     startup: int | None,
     timeout: float | None,
     seed: int | None,
+    engine: Engine,
 ) -> dict[str, Any]:
     """Check names and numbers, and draw a seed where there is none."""
     names = {
@@ -394,11 +417,14 @@ def _checked_settings(
         "acquisition": (acquisition, ACQUISITIONS),
         "design": (design, get_args(Design)),
         "incumbent": (incumbent, get_args(Incumbent)),
+        "engine": (engine, get_args(Engine)),
     }
     for what, (name, known) in names.items():
         if name not in known:
             msg = f"Optimizer: expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
             raise UsageError(msg)
+    if engine == "gpyopt":
+        check_engine(surrogate, acquisition)
     for what, number in (("startup", startup), ("seed", seed)):
         if number is not None and (not isinstance(number, int | np.integer) or number < 0):
             msg = f"Optimizer: expected {what} to be a whole number of 0 or more, got {number!r}. Leave it out for the default."

@@ -1,0 +1,149 @@
+"""GPyOpt as the engine of a run, as in the experiments of [Kim2017warmstart]: its models, its acquisitions, its search.
+
+It takes part where the next point is chosen; designs, initial configurations, pending and saved evaluations are the `Optimizer`'s.
+GPyOpt knows neither conditions nor forbidden clauses nor failures nor pending evaluations, so that here inactive hyperparameters
+stand at the middle of their range, what failed or broke a constraint has the worst error that was seen, and what is pending the best
+(a constant liar, [Ginsbourger2010kriging]). What it proposes that is taken or forbidden gives way to the best of a random cloud.
+
+Needs the extra ``gpyopt``. Every suggestion is a function of the data and the generator: GPyOpt draws from numpy's global state,
+which is set for it and put back.
+"""
+
+import io
+import logging
+import warnings
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.maximise import best_free
+from bo.observation import Observation
+from bo.space import Encoding
+from bo.surrogates.base import Standardised
+from history_store.errors import UsageError
+
+Floats = NDArray[np.float64]
+
+MODELS = {"gp": "GPModel_MCMC", "gp-map": "GPModel"}
+"""GPyOpt's models by the names of our surrogates that do the same."""
+ACQUISITIONS = {"ei": "AcquisitionEI", "lcb": "AcquisitionLCB"}
+"""GPyOpt's acquisition functions by our names: EI with jitter 0.01, LCB with weight 2."""
+CLOUD = 1024
+"""Random configurations of which the best is taken where GPyOpt's own proposal cannot be."""
+
+
+def check_engine(surrogate: str, acquisition: str) -> None:
+    """Check that GPyOpt is there and knows the model and the acquisition.
+
+    Raises:
+        UsageError: when it does not.
+    """
+    if surrogate not in MODELS or acquisition not in ACQUISITIONS:
+        msg = f"Optimizer: expected engine='gpyopt' with a surrogate among {', '.join(MODELS)} and an acquisition among {', '.join(ACQUISITIONS)}, got {surrogate!r} and {acquisition!r}. Name one of those, or leave engine out."
+        raise UsageError(msg)
+    missing = [name for name in ("GPyOpt", "GPy") if find_spec(name) is None]
+    if missing:
+        msg = f"Optimizer: expected GPyOpt for engine='gpyopt', got an installation without {' and '.join(missing)}. Install the extra: pip install 'warmstart[gpyopt]'."
+        raise UsageError(msg)
+
+
+def propose(
+    encoding: Encoding,
+    told: Sequence[Observation],
+    points: Floats,
+    *,
+    pending: Floats,
+    candidates: Floats | None,
+    taken: Collection[str],
+    surrogate: str,
+    acquisition: str,
+    rng: np.random.Generator,
+) -> Floats | None:
+    """Choose the next point.
+
+    Args:
+        encoding: of the space.
+        told: `n` evaluations.
+        points: `n x p`, theirs.
+        pending: `J x p`.
+        candidates: `m x p`, the only points to choose from; None = all of the space.
+        taken: keys of configurations that were proposed already.
+        surrogate: `gp` = hyperparameters sampled by Hamiltonian Monte Carlo, `gp-map` = the most probable ones.
+        acquisition: `ei` or `lcb`.
+        rng: the only source of randomness.
+
+    Returns: `p`; None with fewer than two valid evaluations, or where no configuration is free.
+    """
+    errors = np.array([observation.error if observation.valid else np.nan for observation in told])
+    if np.isfinite(errors).sum() < 2:
+        return None
+    errors = np.concatenate([np.where(np.isnan(errors), np.nanmax(errors), errors), np.full(len(pending), np.nanmin(errors))])  # fmt: skip
+    domain = _Domain(encoding)
+    with _quiet(rng):
+        score = _score(domain.items, domain.to(np.concatenate([points, pending])), errors, surrogate, acquisition)
+        if candidates is None:
+            row = score.space.zip_inputs(score.optimize()[0])
+            proposed = domain.back(np.asarray(row, dtype=np.float64))
+            if encoding.valid(proposed)[0] and encoding.keys(proposed)[0] not in taken:
+                return np.asarray(proposed[0])
+            candidates = encoding.sample(CLOUD, design="uniform", rng=rng, exclude=taken)
+        free = candidates[[key not in taken for key in encoding.keys(candidates)]]
+        if not len(free):
+            return None
+        promised = np.ravel(score.acquisition_function(score.space.unzip_inputs(domain.to(free))))
+    return best_free(-promised, free, encoding, taken)
+
+
+class _Domain:
+    """The cube in GPyOpt's words: unordered choices of more than two by their positions, all else continuous and rounded by us."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        widths = np.diff([*encoding.column.tolist(), encoding.d])
+        self._choices = np.where(widths > 1, widths, 0)
+        self.items: list[dict[str, Any]] = [
+            {"name": f"x{k}", "type": "categorical", "domain": tuple(range(n))}
+            if n
+            else {"name": f"x{k}", "type": "continuous", "domain": (0.0, 1.0)}
+            for k, n in enumerate(self._choices.tolist())
+        ]
+
+    def to(self, points: Floats) -> Floats:
+        """Go over from `n x p` points."""
+        return np.where(self._choices > 0, np.minimum(np.floor(points * self._choices), self._choices - 1), points)
+
+    def back(self, rows: Floats) -> Floats:
+        """Go over to points in [0, 1]."""
+        return np.clip(np.where(self._choices > 0, (rows + 0.5) / np.maximum(self._choices, 1), rows), 0.0, 1.0)
+
+
+def _score(items: Sequence[dict[str, Any]], X: Floats, errors: Floats, surrogate: str, acquisition: str) -> Any:
+    """Fit an ARD Matérn 5/2 process to standardised errors, and give GPyOpt's acquisition function of it."""
+    import GPy
+    import GPyOpt
+
+    space = GPyOpt.Design_space(list(items))
+    kernel = GPy.kern.Matern52(space.model_dimensionality, variance=1.0, ARD=True)
+    model = getattr(GPyOpt.models, MODELS[surrogate])(kernel=kernel, verbose=False)
+    model.updateModel(space.unzip_inputs(X), Standardised.of(errors).z[:, None], None, None)
+    name = ACQUISITIONS[acquisition] + ("_MCMC" if surrogate == "gp" else "")
+    search = GPyOpt.optimization.AcquisitionOptimizer(space)
+    return getattr(GPyOpt.acquisitions, name)(model, space, search)
+
+
+@contextmanager
+def _quiet(rng: np.random.Generator) -> Iterator[None]:
+    """Lend numpy's global generator a seed, and hold back what GPyOpt and GPy print and log, and the filters that they set."""
+    state, level = np.random.get_state(), logging.root.manager.disable  # noqa: NPY002  GPyOpt knows no other
+    logging.disable(logging.WARNING)
+    np.random.seed(int(rng.integers(2**32)))  # noqa: NPY002
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
+        np.random.set_state(state)  # noqa: NPY002
