@@ -1,0 +1,117 @@
+"""Our surrogates as BoTorch models, for its acquisition functions and `optimize_acqf`. Needs the extra ``botorch``.
+
+BoTorch maximises, so that what a model predicts is -error: the best value so far is -min(errors). Points are the model columns
+that the surrogate was fitted to, in [0, 1], NaN = inactive (`bo.space.Encoding.columns`).
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from botorch.acquisition.objective import PosteriorTransform
+from botorch.models.model import Model
+from botorch.posteriors import Posterior
+from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
+from gpytorch.distributions import MultivariateNormal
+
+from bo.surrogates import Surrogate
+from history_store.errors import UsageError
+
+JITTER = 1e-10
+"""Share of the largest variance on the diagonal of covariances, which are singular where points coincide."""
+
+
+class SurrogateModel(Model):  # type: ignore[misc]
+    """A fitted surrogate, its samples of hyperparameters as BoTorch's ensemble dimension.
+
+    Acquisition functions, analytic and Monte-Carlo ones, are averaged over samples; the posterior at q points is joint, and
+    differentiable with respect to the points, exactly. `X_pending` goes where BoTorch takes it: to the q... functions, not to
+    the analytic ones. The model cannot be conditioned (`fantasize`, knowledge gradient): use `Surrogate.condition`.
+    """
+
+    _is_ensemble = True
+    _is_fully_bayesian = True  # a sample is a Gaussian of its own, not a draw
+
+    def __init__(self, surrogate: Surrogate) -> None:
+        """Wrap a surrogate that was fitted; what it is fitted to later, the model predicts."""
+        super().__init__()
+        self.surrogate = surrogate
+        self._samples: int | None = None
+
+    @property
+    def num_outputs(self) -> int:
+        """Count the outputs: one, -error."""
+        return 1
+
+    @property
+    def batch_shape(self) -> torch.Size:
+        """Give the samples of hyperparameters, as BoTorch names them; none before the first posterior."""
+        return torch.Size([] if self._samples is None else [self._samples])
+
+    def posterior(
+        self,
+        X: torch.Tensor,
+        output_indices: list[int] | None = None,
+        observation_noise: bool | torch.Tensor = False,  # noqa: FBT001, FBT002  BoTorch's signature
+        posterior_transform: PosteriorTransform | None = None,
+    ) -> Posterior:
+        """Predict -error at `b x q x d` points, jointly over q.
+
+        Args:
+            X: `b x q x d` model columns.
+            output_indices: of the one output.
+            observation_noise: add the noise of the surrogate, or a variance that broadcasts to `b x S x q x 1`.
+            posterior_transform: applied to what is returned.
+
+        Returns: a mixture of S normal posteriors, `b x S x q x 1`.
+
+        Raises:
+            UsageError: when another output than the first is asked for.
+        """
+        if output_indices not in (None, [0]):
+            msg = f"posterior: expected the one output [0], got {output_indices}. Leave output_indices out."
+            raise UsageError(msg)
+        self.eval()
+        points = self.transform_inputs(X)
+        batch, (q, d) = points.shape[:-2], points.shape[-2:]
+        flat = points.reshape(-1, q, d)
+        mean, covariance = _Joint.apply(flat.double(), self.surrogate)
+        self._samples = mean.shape[1]
+        diagonal = JITTER * covariance.detach().diagonal(dim1=-2, dim2=-1).amax(dim=-1)[..., None].expand(mean.shape)
+        mean, covariance, diagonal = (
+            part.reshape(*batch, *part.shape[1:]).to(X) for part in (mean, covariance, diagonal)
+        )
+        if isinstance(observation_noise, torch.Tensor):
+            diagonal = diagonal + observation_noise.to(X).squeeze(-1)
+        elif observation_noise:
+            prediction = self.surrogate.predict(flat[0, :1].detach().cpu().double().numpy())
+            diagonal = diagonal + torch.as_tensor(prediction.noise, dtype=X.dtype, device=X.device)[:, None]
+        posterior = GaussianMixturePosterior(MultivariateNormal(mean, covariance + torch.diag_embed(diagonal)))
+        return posterior if posterior_transform is None else posterior_transform(posterior, X=X)
+
+
+class _Joint(torch.autograd.Function):
+    """Means and covariances of -error by a surrogate, with its own gradients."""
+
+    @staticmethod
+    def forward(ctx: Any, X: torch.Tensor, surrogate: Surrogate) -> tuple[torch.Tensor, torch.Tensor]:
+        """Predict `b x q x d` points: means `b x S x q`, covariances `b x S x q x q`."""
+        points = X.detach().cpu().numpy()
+        if X.shape[1] == 1:  # nothing is joint: all at once
+            prediction, slopes, bends = surrogate.predict_gradient(points[:, 0])
+            parts = [prediction.mean.T[..., None], prediction.var.T[..., None, None]]
+            parts += [slopes.swapaxes(0, 1)[:, :, None], 0.5 * bends.swapaxes(0, 1)[:, :, None, None]]
+        else:
+            parts = [np.stack(part) for part in zip(*map(surrogate.joint_gradient, points), strict=True)]
+        mean, covariance, dmean, dcovariance = (torch.as_tensor(part, device=X.device) for part in parts)
+        ctx.save_for_backward(dmean, dcovariance)
+        return -mean, covariance
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        """Carry gradients back to the points; a point has part in its row of a covariance and in its column."""
+        dmean, dcovariance = ctx.saved_tensors
+        by_mean, by_covariance = gradients
+        both = by_covariance + by_covariance.mT
+        from_mean = torch.einsum("bsi,bsid->bid", by_mean, dmean)
+        return torch.einsum("bsij,bsijd->bid", both, dcovariance) - from_mean, None
