@@ -15,7 +15,7 @@ from bo.criterion import Criterion, Improvement, Product, Validity
 from bo.kept import Kept
 from bo.observation import Observation
 from bo.pending import fantasise
-from bo.surrogates import SURROGATES, Surrogate, Task
+from bo.surrogates import SURROGATES, Prediction, Surrogate, Task
 from bo.surrogates.base import SMALLEST_SD, Standardised
 
 Floats = NDArray[np.float64]
@@ -94,7 +94,7 @@ class Beliefs:
 
         Returns: None where there is too little to go by.
         """
-        valid = np.flatnonzero([observation.valid for observation in evidence.told])
+        valid = _valid(evidence)
         validity = [Validity(classifier) for classifier in self._classifiers(evidence)]
         if not len(valid) and validity and self.least:
             return Product(validity), None
@@ -119,6 +119,17 @@ class Beliefs:
         fantasies = fantasise(model, evidence.pending, best, rng=rng, probability=probability)
         others: list[Criterion] = [*validity, *self._costs(evidence)]
         return Product([Improvement(fantasies, acquisition=acquisition, weighed=bool(others)), *others]), row
+
+    def predict(self, evidence: Evidence, X: Floats) -> Prediction | None:
+        """Predict errors at `m x d` points, in their own units; None where there is too little to go by."""
+        valid = _valid(evidence)
+        if len(valid) < self.least:
+            return None
+        y = np.array([evidence.told[i].error for i in valid.tolist()])
+        model: Surrogate = self._fitted("errors", evidence.X[valid], self._scaled(y), evidence.revision)
+        mean, sd = self._units or (Standardised.of(y).mean, Standardised.of(y).sd)
+        found = model.predict(X)
+        return Prediction(mean + sd * found.mean, sd**2 * found.var, sd**2 * found.noise)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the states of all models, as JSON has them."""
@@ -184,6 +195,11 @@ class Beliefs:
             mean, sd = self._units
             return (y - mean) / sd
         return Standardised.of(y).z if len(y) else y
+
+
+def _valid(evidence: Evidence) -> NDArray[np.intp]:
+    """Give the rows of evaluations that have an error and meet their constraints."""
+    return np.flatnonzero([observation.valid for observation in evidence.told])
 
 
 def _disagree(X: Floats, labels: Floats) -> bool:

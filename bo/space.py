@@ -164,6 +164,11 @@ class Encoding:
                 numbers[known, j] = axis.snap(numbers[known, j])
         return [row.tobytes().hex() for row in numbers[:, self._free]]
 
+    def values(self, k: int, u: Floats) -> list[Value]:
+        """Give the values that `n` coordinates of the k-th hyperparameter stand for, wherever it is active."""
+        axis = self._axes[self._free[k]]
+        return [axis.native(number) for number in axis.numbers(u).tolist()]
+
     def neighbours(self, u: ArrayLike, *, rng: np.random.Generator) -> Floats:
         """Give the allowed points that differ from one by one step of one active hyperparameter that is not real.
 

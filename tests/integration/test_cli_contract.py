@@ -55,7 +55,7 @@ def test_the_commands_are_those_of_the_contract():
     assert {("suggest",), ("neighbours",), ("train",), ("evaluate",), *(("history", name) for name in history)} <= set(
         COMMANDS
     )
-    assert {name for group, *name in COMMANDS if group == "plot" for name in name} == {"map", "ccov", "regret"}
+    assert {name for group, *name in COMMANDS if group == "plot" for name in name} == {"map", "ccov", "regret", "run"}
 
 
 @pytest.mark.parametrize("path", COMMANDS, ids=" ".join)

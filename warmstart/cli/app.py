@@ -98,3 +98,4 @@ pictures.command("ccov", epilog=example("warmstart plot ccov", "warmstart plot c
     plot.ccov
 )
 pictures.command("regret", epilog=example("warmstart plot regret evaluation.json --out regret.svg"))(plot.regret)
+pictures.command("run", epilog=example("warmstart plot run run.json --out run.svg"))(plot.run)

@@ -1,4 +1,4 @@
-"""`plot map | ccov | regret`: pictures as PNG or SVG."""
+"""`plot map | ccov | regret | run`: pictures as PNG or SVG."""
 
 from typing import Annotated
 
@@ -152,3 +152,36 @@ def regret(
         files = draw_regret(one, target.parent, stem=stem, suffix=target.suffix, rivals=rival or (), times=time or ())
         names += [str(file) for file in files]
     shell.result({"schema_version": 1, "report": report, "files": names}, [{"file": name} for name in names])
+
+
+def run(
+    record: Annotated[
+        str, typer.Argument(metavar="RUN.json", help="A run of the optimiser: what `Optimizer.to_dict` gave, as JSON.")
+    ],
+    *,
+    out: Annotated[
+        str,
+        typer.Option("--out", "-o", help="The file of the errors in time, .png or .svg; the others lie beside it."),
+    ] = "run.png",
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Draw a run of the optimiser: errors in time, fit, slices of prediction and acquisition, what matters, architectures."""
+    from pathlib import Path
+
+    from warmstart.plots.style import check_target
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    target = Path(out)
+    check_target(target)
+    from bo.diagnostics import diagnose, read_run
+    from warmstart.plots.read_report import read_json
+    from warmstart.plots.run import draw_run
+
+    found = diagnose(read_run(read_json(Path(record), what="a run, what Optimizer.to_dict gave")))
+    for note in found.notes:
+        shell.note(note)
+    names = [str(file) for file in draw_run(found, target.parent, stem=target.stem, suffix=target.suffix)]
+    shell.result({"schema_version": 1, "run": record, "files": names}, [{"file": name} for name in names])

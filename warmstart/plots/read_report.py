@@ -19,14 +19,7 @@ def read_reports(path: Path) -> list[dict[str, Any]]:
         MissingPathError: nothing there.
         DataError: no JSON, no report, or one of another version.
     """
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        msg = f"{path}: expected a report of `warmstart evaluate --out FILE.json`, got nothing there. Check the path."
-        raise MissingPathError(msg) from error
-    except (OSError, ValueError) as error:
-        msg = f"{path}: expected a report of `warmstart evaluate --out FILE.json`, got a file that cannot be read as JSON ({error}). Evaluate again."
-        raise DataError(msg) from error
+    found = read_json(path, what="a report of `warmstart evaluate --out FILE.json`")
     is_object = isinstance(found, dict)
     if is_object and found.get("schema_version") != _VERSION:
         msg = f"{path}: expected a report with schema_version {_VERSION}, got {found.get('schema_version')!r}. Evaluate again, or upgrade warmstart."
@@ -36,6 +29,23 @@ def read_reports(path: Path) -> list[dict[str, Any]]:
         msg = f"{path}: expected a report of `warmstart evaluate --out FILE.json`, got JSON without rivals. Evaluate again."
         raise DataError(msg)
     return list(reports)
+
+
+def read_json(path: Path, *, what: str) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        MissingPathError: nothing there.
+        DataError: no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        msg = f"{path}: expected {what}, got nothing there. Check the path."
+        raise MissingPathError(msg) from error
+    except (OSError, ValueError) as error:
+        msg = f"{path}: expected {what}, got a file that cannot be read as JSON ({error}). Write it again."
+        raise DataError(msg) from error
 
 
 def check_report(report: Mapping[str, Any]) -> None:

@@ -1,0 +1,328 @@
+"""What a person looks at to judge a run: arrays put together from what `Optimizer.to_dict` gave, drawn elsewhere.
+
+Models are ours, whatever the engine of the run, and of the run's own surrogate, acquisition and data.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.beliefs import Beliefs, Evidence
+from bo.clauses import mentioned
+from bo.observation import Observation
+from bo.optimizer import SCHEMA
+from bo.related import RelatedTask, tasks_of
+from bo.space import Encoding
+from bo.surrogates import GaussianProcess, Prediction
+from bo.surrogates.metric import Metric
+from history_store.errors import DataError
+from history_store.records import Value
+from history_store.space import load_space
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+GRID = 101
+"""Points of a slice."""
+FOLDS = 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """A run as it was saved.
+
+    Attributes:
+        encoding: of its space.
+        told: `n` evaluations, in order.
+        points: `n x p`, theirs.
+        pending: `J x p`.
+        record: what `Optimizer.to_dict` gave.
+    """
+
+    encoding: Encoding
+    told: Sequence[Observation]
+    points: Floats
+    pending: Floats
+    record: Mapping[str, Any]
+
+    @property
+    def errors(self) -> Floats:
+        """Give the `n` errors; NaN where an evaluation failed, was lost or broke a constraint."""
+        return np.array([observation.error if observation.valid else np.nan for observation in self.told])
+
+    def evidence(self, rows: NDArray[np.intp] | None = None) -> Evidence:
+        """Give what was told, or some rows of it, as a model sees it."""
+        kept = np.arange(len(self.told)) if rows is None else rows
+        columns, pending = self.encoding.columns(self.points[kept]), self.encoding.columns(self.pending)
+        return Evidence([self.told[row] for row in kept.tolist()], columns, pending, int(self.record["revision"]))
+
+    def beliefs(self) -> Beliefs:
+        """Give models as at the start of the run."""
+        settings = self.record["settings"]
+        related = [RelatedTask.from_dict(task) for task in self.record["related"]]
+        tasks, meta = tasks_of(related, self.record["meta_feature"], self.encoding)
+        return Beliefs(
+            surrogate=settings["surrogate"],
+            acquisition=settings["acquisition"],
+            incumbent=settings["incumbent"],
+            conditional=self.encoding.conditional,
+            related=tasks,
+            meta=meta,
+            seed=settings["seed"],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """Errors as predicted by models that had not seen them; rows are valid evaluations.
+
+    Attributes:
+        number: `m`, which evaluation, from 0.
+        error: `m`, as measured.
+        mean: `m`, as predicted.
+        sd: `m`, of the prediction, noise included.
+    """
+
+    number: NDArray[np.intp]
+    error: Floats
+    mean: Floats
+    sd: Floats
+
+    @property
+    def covered(self) -> float:
+        """Give the share of errors within two standard deviations; 0.95 where the model is right about itself."""
+        return float(np.mean(np.abs(self.error - self.mean) <= 2.0 * self.sd))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slice:
+    """One hyperparameter varied, the others as in the best configuration.
+
+    Attributes:
+        name: of the hyperparameter.
+        unit: `g` coordinates in [0, 1).
+        value: the `g` values they stand for.
+        mean: `g` predicted errors.
+        sd: `g`, of the error without noise.
+        acquisition: `g`, what a suggestion maximises; EI and PI as logarithms. NaN where the clauses of the space forbid.
+        best: the coordinate of the best configuration.
+        told: `n` coordinates of what was told, NaN where the hyperparameter was inactive.
+    """
+
+    name: str
+    unit: Floats
+    value: Sequence[Value]
+    mean: Floats
+    sd: Floats
+    acquisition: Floats
+    best: float
+    told: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sensitivity:
+    """How many lengthscales lie between the two ends of each hyperparameter: the more, the more it matters.
+
+    Attributes:
+        names: `p`.
+        spans: `S x p`, one row a sample of the process's hyperparameters.
+        active: `p`, valid evaluations in which each was active; few of them say little, and the prior speaks.
+    """
+
+    names: Sequence[str]
+    spans: Floats
+    active: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shares:
+    """Which architecture each evaluation had: the values of the hyperparameters that others depend on.
+
+    Attributes:
+        names: architectures, most frequent first.
+        which: `n` positions among them, in the order of the run.
+    """
+
+    names: Sequence[str]
+    which: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Diagnosis:
+    """All there is to see of a run; None where it is too young for a model, or its space has no conditions.
+
+    Attributes:
+        errors: `n`, in order, NaN where an evaluation failed, was lost or broke a constraint.
+        acquisition: name of what is maximised.
+        notes: why something is None.
+    """
+
+    errors: Floats
+    acquisition: str
+    fit: Fit | None
+    slices: Sequence[Slice] | None
+    sensitivity: Sensitivity | None
+    shares: Shares | None
+    notes: Sequence[str]
+
+
+def diagnose(run: Run, *, folds: int = FOLDS) -> Diagnosis:
+    """Put together all there is to see of a run.
+
+    Raises:
+        DataError: when no evaluation succeeded.
+    """
+    if not np.isfinite(run.errors).any():
+        raise DataError(_too_few(0))
+    notes: list[str] = []
+
+    fit = _tried(lambda: held_out_fit(run, folds=folds), notes)
+    cuts, matters = _tried(lambda: slices(run), notes), _tried(lambda: sensitivity(run), notes)
+    acquisition = str(run.record["settings"]["acquisition"])
+    return Diagnosis(run.errors, acquisition, fit, cuts, matters, architectures(run), list(dict.fromkeys(notes)))
+
+
+def read_run(record: Mapping[str, Any]) -> Run:
+    """Read what `Optimizer.to_dict` gave.
+
+    Raises:
+        DataError: when it is another thing, damaged or of another version.
+    """
+    if not isinstance(record, Mapping) or record.get("schema_version") != SCHEMA or "settings" not in record:
+        got = f"version {record.get('schema_version')!r}" if isinstance(record, Mapping) else type(record).__name__
+        msg = f"run: expected what Optimizer.to_dict gives, version {SCHEMA}, got {got}. Save the run as JSON, and upgrade warmstart where it is newer."
+        raise DataError(msg)
+    try:
+        encoding = Encoding(load_space(json.dumps(record["space"])))
+        told = [Observation.from_dict(one) for one in record["history"]]
+        points = encoding.encode([one.config for one in told])
+        run = Run(encoding, told, points, encoding.encode([one["config"] for one in record["pending"]]), record)
+        run.beliefs().restore(record["models"])
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        msg = f"run: expected what Optimizer.to_dict gives, got a damaged one ({type(error).__name__}: {error}). Save the run again."
+        raise DataError(msg) from error
+    return run
+
+
+def best_so_far(errors: Floats) -> Floats:
+    """Give the least of the errors up to each of `n` evaluations; NaN before the first valid one."""
+    lowest: Floats = np.minimum.accumulate(np.where(np.isnan(errors), np.inf, errors))
+    return np.where(np.isinf(lowest), np.nan, lowest)
+
+
+def held_out_fit(run: Run, *, folds: int = FOLDS) -> Fit:
+    """Predict every valid evaluation by the run's surrogate, fitted to the other folds.
+
+    Folds are dealt in turn over the order of the run: each is of early and late evaluations alike.
+
+    Raises:
+        DataError: when there are too few evaluations to leave some out.
+    """
+    rows = np.flatnonzero(np.isfinite(run.errors))
+    number = np.arange(len(rows)) % min(folds, max(len(rows), 1))
+    mean, sd = np.empty(len(rows)), np.empty(len(rows))
+    for fold in range(min(folds, len(rows))):
+        out = number == fold
+        found = run.beliefs().predict(run.evidence(rows[~out]), run.encoding.columns(run.points[rows[out]]))
+        if found is None:
+            raise DataError(_too_few(len(rows)))
+        mean[out], sd[out] = _mixed(found, noise=True)
+    if not len(rows):
+        raise DataError(_too_few(0))
+    return Fit(rows, run.errors[rows], mean, sd)
+
+
+def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
+    """Cut predictions and acquisition through the best configuration, along every hyperparameter that is active in it.
+
+    Raises:
+        DataError: when there are too few evaluations for the surrogate.
+    """
+    evidence, beliefs, encoding = run.evidence(), run.beliefs(), run.encoding
+    beliefs.restore(run.record["models"])
+    rng = np.random.default_rng(run.record["settings"]["seed"])
+    found = beliefs.criterion(evidence, rng=rng)
+    if found is None or not np.isfinite(run.errors).any():
+        raise DataError(_too_few(int(np.isfinite(run.errors).sum())))
+    best = run.points[np.nanargmin(run.errors)]
+    config, told = encoding.decode(best[None])[0], encoding.columns(run.points)
+    cuts = []
+    for k, name in enumerate(encoding.names):
+        if name not in config:
+            continue
+        unit = (np.arange(grid) + 0.5) / grid
+        points = np.repeat(best[None], grid, axis=0)
+        points[:, k] = unit
+        X, allowed = encoding.columns(points), encoding.valid(points)
+        prediction = beliefs.predict(evidence, X)
+        assert prediction is not None  # noqa: S101  there is a criterion
+        mean, sd = _mixed(prediction, noise=False)
+        acquisition = np.where(allowed, found[0].value(X), np.nan)
+        there = np.where(np.isnan(told[:, encoding.column[k]]), np.nan, run.points[:, k])
+        cuts.append(Slice(name, unit, encoding.values(k, unit), mean, sd, acquisition, float(best[k]), there))
+    return cuts
+
+
+def sensitivity(run: Run) -> Sensitivity:
+    """Ask a Gaussian process, whatever the run's own surrogate is, how far apart it finds the ends of each hyperparameter.
+
+    For a number that is 1/ℓ, for a conditional one the length of its arc's chord, for choices the distance of the two furthest.
+
+    Raises:
+        DataError: when fewer than two evaluations are valid.
+    """
+    rows = np.flatnonzero(np.isfinite(run.errors))
+    if len(rows) < 2:
+        raise DataError(_too_few(len(rows)))
+    encoding, seed = run.encoding, run.record["settings"]["seed"]
+    process = GaussianProcess(conditional=encoding.conditional)
+    X = encoding.columns(run.points[rows])
+    process.fit(X, run.errors[rows], rng=np.random.default_rng(seed))
+    metric = Metric(encoding.d, conditional=encoding.conditional)
+    widths = np.diff([*encoding.column.tolist(), encoding.d])
+    spans = np.empty((len(process.thetas), encoding.p))
+    for k, (first, width) in enumerate(zip(encoding.column.tolist(), widths.tolist(), strict=True)):
+        ends = np.full((max(width, 2), encoding.d), 0.5)
+        ends[:, first : first + width] = np.eye(width) if width > 1 else [[0.0], [1.0]]
+        for s, theta in enumerate(process.thetas):
+            embedded = metric.embed(ends, theta[: metric.size])
+            spans[s, k] = np.linalg.norm(embedded[:, None] - embedded[None], axis=2).max()
+    return Sensitivity(encoding.names, spans, np.isfinite(X[:, encoding.column]).sum(axis=0))
+
+
+def architectures(run: Run) -> Shares | None:
+    """Name each evaluation's architecture; None where no hyperparameter depends on one that comes in steps."""
+    encoding = run.encoding
+    asked = set().union(*map(mentioned, encoding.space.conditions))
+    parents = [name for name, real in zip(encoding.names, encoding.real, strict=True) if name in asked and not real]
+    if not parents or not run.told:
+        return None
+    known = [", ".join(f"{n} {one.config[n]}" for n in parents if n in one.config) or "none" for one in run.told]
+    names = [name for name, _ in Counter(known).most_common()]
+    return Shares(names, np.array([names.index(name) for name in known], dtype=np.intp))
+
+
+def _tried(make: Callable[[], T], notes: list[str]) -> T | None:
+    """Make something, or note why it cannot be."""
+    try:
+        return make()
+    except DataError as error:
+        notes.append(str(error))
+        return None
+
+
+def _mixed(prediction: Prediction, *, noise: bool) -> tuple[Floats, Floats]:
+    """Give mean and standard deviation `m` of the mixture over samples."""
+    mean = prediction.mean.mean(axis=0)
+    var = (prediction.var + prediction.noise[:, None] * noise).mean(axis=0) + prediction.mean.var(axis=0)
+    return mean, np.sqrt(var)
+
+
+def _too_few(count: int) -> str:
+    """Say that there is too little to look at."""
+    return f"run: expected enough valid evaluations for the surrogate, got {count}. Tell the optimiser some more."

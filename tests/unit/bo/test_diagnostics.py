@@ -1,0 +1,231 @@
+"""What a person looks at: the arrays agree with the run they were put together from."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
+
+from bo import Optimizer
+from bo.beliefs import Beliefs
+from bo.diagnostics import (
+    Fit,
+    architectures,
+    best_so_far,
+    diagnose,
+    held_out_fit,
+    read_run,
+    sensitivity,
+    slices,
+)
+from bo.space import Encoding
+from history_store.errors import DataError
+
+
+def conditional():
+    space = ConfigurationSpace()
+    space.add(
+        Float("rate", (1e-4, 1.0), log=True),
+        Float("idle", (0.0, 1.0)),
+        Integer("layers", (1, 3)),
+        Categorical("kind", ["sgd", "adam", "lamb"]),
+        Float("momentum", (0.0, 0.99)),
+    )
+    space.add(EqualsCondition(space["momentum"], space["kind"], "sgd"))
+    return space
+
+
+def error_of(config):
+    return (math.log10(config["rate"]) + 2) ** 2 / 4 + 0.1 * config["layers"] + 0.2 * (config["kind"] == "lamb")
+
+
+def record(n=20, *, space=None, error=error_of, **settings):
+    """A run that was told a design of n configurations and saved, as JSON has it."""
+    space = conditional() if space is None else space
+    optimizer = Optimizer(space, startup=n, **({"surrogate": "gp-map"} | settings))
+    for config in optimizer.ask(n) if n else ():
+        optimizer.tell(config, error(config))
+    return json.loads(json.dumps(optimizer.to_dict()))
+
+
+@pytest.fixture(scope="module")
+def run():
+    return read_run(record())
+
+
+def test_a_run_comes_back_as_it_was_told(run):
+    assert run.points.shape == (20, 5)
+    assert run.errors.tolist() == [error_of(observation.config) for observation in run.told]
+    assert run.encoding.decode(run.points) == [observation.config for observation in run.told]
+
+
+def test_the_best_so_far_leaves_failures_out():
+    assert best_so_far(np.array([np.nan, 3.0, np.nan, 4.0, 1.0])).tolist()[1:] == [3.0, 3.0, 3.0, 1.0]
+    assert np.isnan(best_so_far(np.array([np.nan]))).all()
+
+
+def test_failed_and_broken_evaluations_have_no_error():
+    optimizer = Optimizer(conditional(), startup=3)
+    first, second, third = optimizer.ask(3)
+    optimizer.tell(first, math.nan)
+    optimizer.tell(second, 0.5, constraints={"fits": False})
+    optimizer.tell(third, 0.7)
+    np.testing.assert_array_equal(read_run(optimizer.to_dict()).errors, [np.nan, np.nan, 0.7])
+
+
+def test_held_out_predictions_do_not_know_what_they_predict():
+    rng = np.random.default_rng(0)
+    noise = read_run(record(16, error=lambda config: rng.standard_normal()))
+    fit = held_out_fit(noise, folds=8)
+    assert fit.number.tolist() == list(range(16))
+    np.testing.assert_array_equal(fit.error, noise.errors)
+    assert abs(np.corrcoef(fit.error, fit.mean)[0, 1]) < 0.8
+    assert fit.sd.mean() > 0.5
+    smooth = read_run(record(24))
+    found = held_out_fit(smooth, folds=6)
+    assert np.corrcoef(found.error, found.mean)[0, 1] > 0.9
+    assert found.covered >= 0.75
+
+
+def test_each_fold_is_predicted_from_the_others(run, monkeypatch):
+    seen = []
+
+    def noted(self, evidence, X):
+        seen.append((len(evidence.told), len(X)))
+        return true_predict(self, evidence, X)
+
+    true_predict = Beliefs.predict
+    monkeypatch.setattr(Beliefs, "predict", noted)
+    held_out_fit(run, folds=3)
+    assert seen == [(13, 7), (13, 7), (14, 6)]
+
+
+def test_coverage_counts_two_standard_deviations():
+    fit = Fit(np.arange(4), np.array([0.0, 1.9, 2.1, -5.0]), np.zeros(4), np.ones(4))
+    assert fit.covered == 0.5
+
+
+def test_slices_go_through_the_best_configuration(run):
+    cuts = slices(run, grid=50)
+    best = run.told[int(np.nanargmin(run.errors))].config
+    assert [cut.name for cut in cuts] == [name for name in run.encoding.names if name in best]
+    X = run.encoding.columns(run.points)
+    beliefs = run.beliefs()
+    there = beliefs.predict(run.evidence(), X[[int(np.nanargmin(run.errors))]])
+    for cut in cuts:
+        at = int(np.argmin(np.abs(cut.unit - cut.best)))
+        assert cut.mean[at] == pytest.approx(there.mean.mean(), abs=0.05)
+        assert len(cut.value) == len(cut.mean) == len(cut.acquisition) == 50
+        assert np.all(cut.sd > 0)
+        np.testing.assert_array_equal(np.isnan(cut.told), [cut.name not in one.config for one in run.told])
+    rate = next(cut for cut in cuts if cut.name == "rate")
+    assert math.log10(rate.value[int(rate.mean.argmin())]) == pytest.approx(-2, abs=0.5)
+    layers = next(cut for cut in cuts if cut.name == "layers")
+    assert sorted(set(layers.value)) == [1, 2, 3]
+    assert len(np.unique(layers.mean.round(12))) == 3
+
+
+def test_slices_show_what_the_run_would_maximise_next():
+    saved = record(12)
+    run = read_run(saved)
+    beliefs = run.beliefs()
+    beliefs.restore(saved["models"])
+    criterion, _ = beliefs.criterion(run.evidence(), rng=np.random.default_rng(0))
+    cut = slices(run, grid=20)[0]
+    points = np.repeat(run.points[[int(run.errors.argmin())]], 20, axis=0)
+    points[:, run.encoding.names.index(cut.name)] = cut.unit
+    np.testing.assert_allclose(cut.acquisition, criterion.value(run.encoding.columns(points)), rtol=1e-6)
+
+
+def test_what_is_forbidden_has_no_acquisition():
+    from ConfigSpace import ForbiddenAndConjunction, ForbiddenEqualsClause, OrdinalHyperparameter
+
+    space = ConfigurationSpace()
+    space.add(Integer("a", (0, 1)), OrdinalHyperparameter("b", ["low", "high"]), Float("c", (0.0, 1.0)))
+    space.add(ForbiddenAndConjunction(ForbiddenEqualsClause(space["a"], 1), ForbiddenEqualsClause(space["b"], "high")))
+    run = read_run(record(8, space=space, error=lambda c: c["c"] - (c["a"] == 1)))
+    cuts = {cut.name: cut for cut in slices(run, grid=10)}
+    np.testing.assert_array_equal(np.isnan(cuts["b"].acquisition), [value == "high" for value in cuts["b"].value])
+    assert np.isfinite(cuts["b"].mean).all()
+
+
+def test_what_matters_spans_more_lengthscales():
+    found = sensitivity(read_run(record(40)))
+    middle = dict(zip(found.names, np.median(found.spans, axis=0), strict=True))
+    assert middle["rate"] > 3 * middle["idle"]
+    assert found.spans.shape[1] == len(found.names) == 5
+    assert np.all(found.spans > 0)
+    active = dict(zip(found.names, found.active.tolist(), strict=True))
+    assert active["rate"] == 40
+    assert 0 < active["momentum"] < 40
+
+
+def test_a_span_is_one_over_the_lengthscale():
+    space = ConfigurationSpace()
+    space.add(Float("x", (0.0, 1.0)), Float("y", (0.0, 1.0)))
+    run = read_run(record(10, space=space, error=lambda config: config["x"] ** 2))
+    from bo.surrogates import GaussianProcess
+
+    process = GaussianProcess().fit(run.points, run.errors, rng=np.random.default_rng(0))
+    np.testing.assert_allclose(sensitivity(run).spans, np.exp(-process.thetas[:, :2]), rtol=1e-9)
+
+
+def test_architectures_are_the_values_that_others_depend_on(run):
+    shares = architectures(run)
+    assert [shares.names[i] for i in shares.which] == [f"kind {one.config['kind']}" for one in run.told]
+    counts = np.bincount(shares.which)
+    assert np.all(np.diff(counts) <= 0)
+    plain = ConfigurationSpace()
+    plain.add(Float("x", (0.0, 1.0)))
+    assert architectures(read_run(record(3, space=plain, error=lambda config: config["x"]))) is None
+
+
+@pytest.mark.parametrize("surrogate", ["gp", "dngo"])
+def test_everything_at_once_for_other_surrogates(surrogate, monkeypatch):
+    found = diagnose(read_run(record(8, surrogate=surrogate)), folds=2)
+    assert found.notes == []
+    assert len(found.fit.error) == 8
+    assert {cut.name for cut in found.slices} >= {"rate", "idle", "layers", "kind"}
+
+
+def test_a_young_run_has_less_to_see():
+    young = read_run(record(1))
+    found = diagnose(young)
+    assert (found.fit, found.slices, found.sensitivity) == (None, None, None)
+    assert found.notes == [
+        "run: expected enough valid evaluations for the surrogate, got 1. Tell the optimiser some more."
+    ]
+    for n in (0, 2):
+        failed = read_run(record(n, error=lambda config: math.nan))
+        with pytest.raises(DataError, match="expected enough valid evaluations for the surrogate, got 0"):
+            diagnose(failed)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda saved: [saved], "got list"),
+        (lambda saved: {**saved, "schema_version": 9}, "version 1, got version 9"),
+        (lambda saved: {"schema_version": 1}, "expected what Optimizer.to_dict gives"),
+        (lambda saved: {**saved, "space": {}}, "got a damaged one"),
+        (lambda saved: {**saved, "history": [{"config": {"rate": 7}}]}, "got a damaged one"),
+        (lambda saved: {**saved, "settings": {}}, "got a damaged one"),
+        (lambda saved: {**saved, "models": {"nobody": {}}}, "got a damaged one"),
+    ],
+)
+def test_other_things_are_refused(damage, message):
+    with pytest.raises(DataError, match=message):
+        read_run(damage(record(2)))
+
+
+def test_a_run_of_another_engine_is_seen_by_our_models():
+    saved = record(4)
+    saved["settings"]["engine"] = "gpyopt"
+    assert len(slices(read_run(saved))) >= 4
+
+
+def test_values_of_a_hyperparameter():
+    encoding = Encoding(conditional())
+    kind = encoding.names.index("kind")
+    assert encoding.values(kind, np.array([0.1, 0.5, 0.9])) == ["sgd", "adam", "lamb"]

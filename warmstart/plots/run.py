@@ -1,0 +1,289 @@
+"""How a run of the optimiser went and what it believes: five pictures of what `Optimizer.to_dict` gave."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice, best_so_far
+from warmstart.plots.style import FAINT, GREY, HIGH, INK, LOW, new_figure, save_figure, series, short, styled
+
+_ROW = 4
+"""Slices side by side."""
+_MOST = 8
+"""Architectures that can be told apart; the rest are one."""
+_BLOCKS = 10
+"""Parts of a run whose architectures are counted."""
+_SHADED = 20
+"""From so many evaluations on, a histogram over time says more than the points themselves."""
+_WIDE = 5.0
+"""An error this many interquartile ranges beyond the others is drawn at the edge."""
+_BAND = "#c9dcea"
+_ACQUISITIONS = {"ei": "log EI", "pi": "log PI", "lcb": "−LCB", "ei-per-second": "log EI per second"}
+"""What is maximised."""
+
+
+def draw_run(found: Diagnosis, folder: Path, *, stem: str = "run", suffix: str = ".png") -> list[Path]:
+    """Draw all that is known of a run into a folder that exists.
+
+    ``STEM`` shows its errors in order, as a histogram over time, and the best so far; ``STEM-fit`` errors as predicted by models
+    that had not seen them; ``STEM-slices`` predictions and acquisition along each hyperparameter; ``STEM-sensitivity`` how much each
+    matters; ``STEM-architectures`` which architectures were evaluated.
+
+    Args:
+        found: what there is to draw.
+        folder: where the pictures go.
+        stem: how their names begin.
+        suffix: ``.png`` or ``.svg``.
+
+    Returns: the files written.
+
+    Raises:
+        StorageError: a file cannot be written.
+    """
+    files: list[Path] = []
+    with styled():
+        parts = {
+            "": _trace(found.errors),
+            "-fit": found.fit and _fit(found.fit),
+            "-slices": found.slices and _slices(found.slices, found),
+            "-sensitivity": found.sensitivity and _sensitivity(found.sensitivity),
+            "-architectures": found.shares and _architectures(found.shares),
+        }
+        for name, figure in parts.items():
+            if figure is not None:
+                files.append(folder / f"{stem}{name}{suffix}")
+                save_figure(figure, files[-1])
+    return files
+
+
+def _limits(errors: NDArray[np.float64]) -> tuple[float, float]:
+    """Give the range that an axis shows: all errors, but for those far above the others."""
+    low, middle, high = np.quantile(errors, [0.0, 0.25, 0.75])
+    top = min(float(errors.max()), float(high + _WIDE * max(high - middle, 0.0)))
+    air = 0.06 * (top - low) or max(abs(top) * 0.05, 1e-12)
+    return float(low - air), float(top + air)
+
+
+def _trace(errors: NDArray[np.float64]) -> Any:
+    """Draw the errors in order over their histogram in time, the best so far, and a histogram of all."""
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.patches import Patch
+
+    known = errors[np.isfinite(errors)]
+    low, high = _limits(known)
+    n, number = len(errors), np.arange(1, len(errors) + 1)
+    figure = new_figure(8.2, 4.2)
+    axes, beside = figure.subplots(1, 2, sharey=True, width_ratios=(5, 1))
+    shown = np.clip(errors, low, high)
+    bins = (np.linspace(0.5, n + 0.5, min(max(n // 4, 1), 40) + 1), np.linspace(low, high, 25))
+    counts, _, _ = np.histogram2d(number[np.isfinite(errors)], shown[np.isfinite(errors)], bins=bins)
+    greys = LinearSegmentedColormap.from_list("counts", ["#ffffff", "#9a9a9a"])
+    if n >= _SHADED:
+        axes.pcolormesh(*bins, counts.T, cmap=greys, vmin=0, vmax=max(float(counts.max()), 3.0), rasterized=True)
+    size = 4.5 if n <= 150 else 2.0
+    inside = errors <= high
+    axes.plot(number[inside], errors[inside], "o", color=LOW, markersize=size, markerfacecolor="white", label="error")
+    if np.any(errors > high):
+        axes.plot(
+            number[errors > high],
+            shown[errors > high],
+            "^",
+            color=LOW,
+            markersize=size,
+            clip_on=False,
+            label="far above",
+        )
+    axes.step(number, best_so_far(errors), where="post", color=HIGH, linewidth=2.2, label="best so far")
+    failed = number[np.isnan(errors)]
+    if len(failed):
+        above = {"transform": axes.get_xaxis_transform(), "clip_on": False}
+        axes.plot(failed, np.full(len(failed), 1.02), "x", color=INK, label="failed or invalid", **above)
+    axes.set_xlim(0.5, n + 0.5)
+    axes.set_ylim(low, high)
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("evaluation")
+    axes.set_ylabel("error")
+    beside.hist(shown[np.isfinite(errors)], bins=bins[1], orientation="horizontal", color="#b5b5b5", edgecolor="white")
+    beside.axhline(float(known.min()), color=HIGH, linewidth=2.2)
+    beside.set_xlabel("evaluations")
+    beside.xaxis.get_major_locator().set_params(integer=True, nbins=3)
+    beside.tick_params(axis="y", length=0)
+    title = f"best error {known.min():.5g} at evaluation {int(np.nanargmin(errors)) + 1} of {n}"
+    axes.set_title(title, loc="left", pad=12)
+    shade = [Patch(facecolor="#b5b5b5", label="darker: more evaluations")] if n >= _SHADED else []
+    handles = [*axes.get_legend_handles_labels()[0], *shade]
+    figure.legend(handles=handles, loc="outside lower left", ncols=5, frameon=False)
+    return figure
+
+
+def _fit(fit: Fit) -> Any:
+    """Draw errors against what models that had not seen them predicted, ±2 sd."""
+    figure = new_figure(5.4, 5.2)
+    axes = figure.add_subplot()
+    low, high = _limits(np.concatenate([fit.error, fit.mean]))
+    axes.plot([low, high], [low, high], color=GREY, linewidth=0.9, zorder=1)
+    outside = np.abs(fit.error - fit.mean) > 2.0 * fit.sd
+    for rows, colour, marker, label in (
+        (~outside, LOW, "o", "within ±2 sd"),
+        (outside, HIGH, "s", "beyond ±2 sd"),
+    ):
+        if rows.any():
+            axes.errorbar(
+                fit.error[rows],
+                fit.mean[rows],
+                2.0 * fit.sd[rows],
+                fmt=marker,
+                color=colour,
+                elinewidth=0.8,
+                markersize=4.5,
+                label=f"{label} ({rows.sum()})",
+            )
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    hidden = int(np.sum((fit.error > high) | (fit.mean > high) | (fit.mean < low)))
+    axes.set_xlabel("error as measured" + (f" ({hidden} evaluations lie outside)" if hidden else ""))
+    axes.set_ylabel("error as predicted without it, ±2 sd")
+    axes.set_title(f"{100 * fit.covered:.0f} % within ±2 sd, where 95 % should be", loc="left")
+    axes.legend(loc="upper left", frameon=False)
+    return figure
+
+
+def _slices(cuts: Sequence[Slice], found: Diagnosis) -> Any:
+    """Draw, for each hyperparameter, predicted errors ±2 sd with what was told, and the acquisition below."""
+    columns = min(len(cuts), _ROW)
+    rows = -(-len(cuts) // columns)
+    figure = new_figure(max(2.1 * columns + 0.6, 4.6), 3.3 * rows + 0.9)
+    ratios = [2.0, 1.0] * rows
+    panels = figure.subplots(2 * rows, columns, squeeze=False, height_ratios=ratios, sharey="row")
+    errors = found.errors
+    low, high = _limits(np.concatenate([errors[np.isfinite(errors)], *(cut.mean for cut in cuts)]))
+    values = np.concatenate([cut.acquisition[np.isfinite(cut.acquisition)] for cut in cuts])
+    for place, cut in enumerate(cuts):
+        row, column = divmod(place, columns)
+        above, below = panels[2 * row, column], panels[2 * row + 1, column]
+        above.fill_between(cut.unit, cut.mean - 2 * cut.sd, cut.mean + 2 * cut.sd, color=_BAND, linewidth=0)
+        above.plot(cut.unit, cut.mean, color=LOW, linewidth=1.6)
+        seen = errors <= high
+        above.plot(cut.told[seen], errors[seen], "o", color=INK, markersize=2.6, mfc="none", mew=0.6)
+        below.plot(cut.unit, cut.acquisition, color=HIGH, linewidth=1.4, dashes=(4, 1))
+        above.set_ylim(low, high)
+        below.set_ylim(*_floor(values))
+        for axes in (above, below):
+            axes.axvline(cut.best, color=INK, linewidth=0.9, dashes=(1.5, 1.5), zorder=1)
+            axes.set_xlim(-0.03, 1.03)
+        above.set_xticks([])
+        at = _ticks(cut)
+        below.set_xticks(cut.unit[at], [_said(cut.value[i]) for i in at], fontsize=7.5)
+        above.set_title(short(cut.name.replace("_", " "), 22), fontsize=9)
+        if column == 0:
+            above.set_ylabel("error, ±2 sd")
+            below.set_ylabel(_ACQUISITIONS.get(found.acquisition, found.acquisition))
+    for place in range(len(cuts), rows * columns):
+        row, column = divmod(place, columns)
+        for axes in (panels[2 * row, column], panels[2 * row + 1, column]):
+            axes.set_visible(False)
+    words = (
+        "Line and band: error as predicted along one hyperparameter,\nthe others as in the best configuration (dotted)."
+    )
+    figure.supxlabel(f"{words}\nCircles: all evaluations, whatever else they varied.", fontsize=8)
+    return figure
+
+
+def _floor(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Give the range of an acquisition: a logarithm falls without end, and its depths say nothing."""
+    top = float(values.max())
+    low = max(float(values.min()), float(np.quantile(values, 0.05)), top - 30.0)
+    air = 0.08 * (top - low) or 0.5
+    return low - air, top + air
+
+
+def _ticks(cut: Slice) -> list[int]:
+    """Choose where along a slice values are written: the middles of few steps, else the ends and the middle."""
+    said = [_said(value) for value in cut.value]
+    starts = [i for i in range(len(said)) if i == 0 or said[i] != said[i - 1]]
+    if len(starts) <= 6 and sum(len(said[i]) for i in starts) <= 24:
+        ends = [*starts[1:], len(said)]
+        return [(start + end - 1) // 2 for start, end in zip(starts, ends, strict=True)]
+    return [len(said) // 12, len(said) // 2, len(said) - 1 - len(said) // 12]
+
+
+def _said(value: Any) -> str:
+    """Write a value for people."""
+    return f"{value:.2g}" if isinstance(value, float) else short(str(value), 10)
+
+
+def _sensitivity(found: Sensitivity) -> Any:
+    """Draw, for each hyperparameter, how far apart its ends are, over samples of lengthscales."""
+    middle = np.median(found.spans, axis=0)
+    order = np.argsort(middle, kind="stable")
+    figure = new_figure(6.2, 0.3 * len(order) + 1.4)
+    axes = figure.add_subplot()
+    rows = np.arange(len(order))
+    low, high = np.quantile(found.spans[:, order], [0.1, 0.9], axis=0)
+    axes.barh(rows, middle[order], color="#a9c9de", edgecolor=LOW, linewidth=0.8, height=0.62)
+    axes.hlines(rows, low, high, color=INK, linewidth=1.2)
+    axes.plot(middle[order], rows, "|", color=INK, markersize=8)
+    count = int(found.active.max())
+    names = [short(name.replace("_", " ")) for name in found.names]
+    seldom = ["" if n == count else f" ({n} of {count})" for n in found.active.tolist()]
+    axes.set_yticks(rows, [names[i] + seldom[i] for i in order])
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlim(left=0.0)
+    axes.set_ylim(-0.6, len(order) - 0.4)
+    axes.set_xlabel(
+        "lengthscales between the ends of the range: more = matters more\n(median and 10–90 % of sampled hyperparameters)"
+        + ("\nIn brackets: evaluations in which it was active; few say little." if any(seldom) else "")
+    )
+    return figure
+
+
+def _architectures(shares: Shares) -> Any:
+    """Draw which share of each part of the run had which architecture."""
+    from matplotlib.patches import Patch
+
+    count = len(shares.names)
+    names = [*shares.names[:_MOST]] if count <= _MOST else [*shares.names[: _MOST - 1], f"{count - _MOST + 1} others"]
+    which = np.minimum(shares.which, len(names) - 1)
+    n = len(which)
+    edges = np.unique(np.linspace(0, n, min(_BLOCKS, n) + 1).round().astype(int))
+    figure = new_figure(7.6, 3.8)
+    axes = figure.add_subplot()
+    bottom = np.zeros(len(edges) - 1)
+    for place in range(len(names)):
+        look = series(place)
+        share = np.array([np.mean(which[a:b] == place) for a, b in pairwise(edges)])
+        axes.bar(
+            edges[:-1] + 0.5,
+            share,
+            np.diff(edges),
+            bottom,
+            align="edge",
+            color=look.colour,
+            edgecolor="white",
+            linewidth=0.8,
+            hatch=look.hatch,
+        )
+        bottom += share
+    axes.set_xlim(0.5, n + 0.5)
+    axes.set_ylim(0.0, 1.0)
+    axes.set_yticks([0.0, 0.5, 1.0], ["0", "50 %", "100 %"])
+    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.set_xlabel("evaluation")
+    axes.set_ylabel("share of evaluations")
+    totals = np.bincount(which, minlength=len(names))
+    keys = [
+        Patch(
+            facecolor=series(place).colour,
+            edgecolor="white",
+            hatch=series(place).hatch,
+            label=f"{short(name.replace('_', ' '))} ({totals[place]})",
+        )
+        for place, name in enumerate(names)
+    ]
+    figure.legend(handles=keys, loc="outside upper left", ncols=3, frameon=False)
+    axes.spines["left"].set_color(FAINT)
+    return figure
