@@ -77,13 +77,19 @@ def search(
     *,
     workers: int = 1,
     seconds: Callable[[dict[str, Any]], float] = lambda _: 1.0,
+    until: float = -float("inf"),
     **options: Any,
 ) -> Trace:
-    """Evaluate t configurations that an Optimizer asks for, a worker each, asked for one more as soon as one is free."""
+    """Evaluate t configurations that an Optimizer asks for, a worker each, asked for one more as soon as one is free.
+
+    None is asked for any more once an error is down to `until`.
+    """
     optimizer, trace, running, now = Optimizer(space, **options), Trace(), [], 0.0
     for asked in range(t):
         if len(running) == workers:
             now = _end(optimizer, value, seconds, running, trace)
+            if trace.errors[-1] <= until:
+                break
         start = time.process_time()
         config = optimizer.ask()[0]
         trace.cpu += time.process_time() - start
