@@ -1,4 +1,4 @@
-"""`plot map | ccov | regret` and `history show NAME` end to end on the tiny history."""
+"""`plot map | ccov | regret | run` and `history show NAME` end to end on the tiny history."""
 
 import json
 import shutil
@@ -101,7 +101,33 @@ def test_regret_of_a_file(cli, tmp_path):
     assert cli("plot", "regret", "e.json").code == 3
 
 
-@pytest.mark.parametrize("command", [["map"], ["ccov"], ["regret", "e.json"]], ids=" ".join)
+@pytest.mark.timeout(60)
+def test_a_run_of_the_optimiser(cli, tmp_path):
+    from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float
+
+    from bo import Optimizer
+
+    space = ConfigurationSpace()
+    space.add(Categorical("kind", ["a", "b"]), Float("x", (0.0, 1.0)))
+    space.add(EqualsCondition(space["x"], space["kind"], "a"))
+    optimizer = Optimizer(space, surrogate="gp-map", startup=6)
+    for turn, config in enumerate(optimizer.ask(6)):
+        optimizer.tell(config, config.get("x", 0.5))
+        if turn in (0, 5):
+            (tmp_path / f"{turn}.json").write_text(json.dumps(optimizer.to_dict()))
+    run = cli("plot", "run", "5.json", "--out", "a.svg", "--format", "json")
+    names = ["a.svg", "a-fit.svg", "a-slices.svg", "a-sensitivity.svg", "a-architectures.svg"]
+    assert run.json() == {"schema_version": 1, "run": "5.json", "files": names}
+    assert all((tmp_path / name).is_file() for name in names)
+    young = cli("plot", "run", "0.json", "--format", "json")
+    assert young.json()["files"] == ["run.png", "run-architectures.png"]
+    assert "expected enough valid evaluations for the surrogate, got 1" in young.err
+    assert cli("plot", "run", "none.json").code == 2
+    (tmp_path / "e.json").write_text("{}")
+    assert cli("plot", "run", "e.json").code == 3
+
+
+@pytest.mark.parametrize("command", [["map"], ["ccov"], ["regret", "e.json"], ["run", "r.json"]], ids=" ".join)
 def test_what_cannot_be_drawn_is_a_wrong_call(cli, command, monkeypatch, tmp_path):
     assert cli("plot", *command, "--out", "a.pdf").code == 2
     assert cli("plot", *command, "--out", "none/a.png").code == 2

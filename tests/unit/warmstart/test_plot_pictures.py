@@ -7,12 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice
 from history_store.errors import DataError, MissingPathError, UsageError
 from warmstart.centres import Centres, say_centre
 from warmstart.plots.ccov import FEW, draw_ccov
 from warmstart.plots.map import DatasetMap, QueryPoint, draw_map
 from warmstart.plots.read_report import read_reports
 from warmstart.plots.regret import draw_regret, telling_rivals
+from warmstart.plots.run import draw_run
 
 ODD = ("Ä/ö ☃", "数字", "$x$ & <y>", "a_very_long_name_of_a_dataset_that_says_everything_about_it")
 
@@ -289,3 +291,77 @@ def test_what_is_no_report_is_refused(tmp_path):
     del broken["differences"][1]["low"]
     with pytest.raises(DataError, match="without differences/1/low"):
         draw_regret(broken, tmp_path)
+
+
+def a_run(names=ODD, n=30, *, shares=3, lost=False):
+    """Say all that can be said of a run of made-up numbers."""
+    rng = np.random.default_rng(0)
+    unit = (np.arange(20) + 0.5) / 20
+    cuts = [
+        Slice(
+            name,
+            unit,
+            [["low", "high"][int(u > 0.5)] for u in unit] if place == 1 else (10.0 ** (4 * unit - 4)).tolist(),
+            0.3 + (unit - 0.5) ** 2,
+            0.02 + unit / 10,
+            np.where(unit > 0.9, np.nan, -50 * unit**2),
+            0.525,
+            np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
+        )
+        for place, name in enumerate(names)
+    ]
+    errors = rng.gamma(2.0, 0.1, n) + 1.0 / np.arange(1, n + 1)
+    errors[-1] = 1e6
+    if lost:
+        errors[::5] = np.nan
+    known = np.flatnonzero(np.isfinite(errors))
+    return Diagnosis(
+        errors,
+        "ei-per-second",
+        Fit(known, errors[known], errors[known] + rng.normal(0, 0.1, len(known)), np.full(len(known), 0.08)),
+        cuts,
+        Sensitivity(names, rng.gamma(2.0, 1.0, (10, len(names))), np.arange(n, n - len(names), -1)),
+        Shares([f"kind {i}" for i in range(shares)], rng.integers(shares, size=n)) if shares else None,
+        [],
+    )
+
+
+@pytest.mark.timeout(60)
+def test_a_run_is_drawn_in_five_pictures(tmp_path):
+    files = draw_run(a_run(lost=True), tmp_path, suffix=".svg")
+    assert [file.name for file in files] == [
+        f"run{part}.svg" for part in ("", "-fit", "-slices", "-sensitivity", "-architectures")
+    ]
+    trace, fit, slices, matters, share = map(text_of, files)
+    assert "failed or invalid" in trace
+    assert "far above" in trace
+    assert re.search(r"best error [\d.]+ at evaluation \d+ of 30", trace)
+    assert "% within ±2 sd, where 95 % should be" in fit
+    assert "(1 evaluations lie outside)" in fit
+    assert all(name in slices for name in ODD[:3])
+    assert "log EI per second" in slices
+    assert "low" in slices
+    assert "(29 of 30)" in matters
+    assert "kind 2" in share
+    again = draw_run(a_run(lost=True), tmp_path, stem="again", suffix=".svg")
+    assert [file.read_bytes() for file in files] == [file.read_bytes() for file in again]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (2, 5), (400, 9)])
+def test_runs_of_any_length_and_width_are_drawn(n, count, tmp_path):
+    names = [f"hyperparameter_{i}" for i in range(count)]
+    files = draw_run(a_run(names, n, shares=12), tmp_path, stem="x")
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    assert len(files) == 5
+
+
+def test_constant_errors_are_drawn(tmp_path):
+    found = a_run()
+    same = replace(found, errors=np.full(30, 0.5), fit=Fit(np.arange(30), *np.full((2, 30), 0.5), np.full(30, 1e-9)))
+    assert len(draw_run(same, tmp_path)) == 5
+
+
+def test_what_is_not_known_of_a_run_is_not_drawn(tmp_path):
+    young = replace(a_run(), fit=None, slices=None, sensitivity=None, shares=None)
+    assert [file.name for file in draw_run(young, tmp_path)] == ["run.png"]
