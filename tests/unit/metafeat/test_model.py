@@ -114,7 +114,10 @@ class TestHandcrafted:
         rng = np.random.default_rng(7)
         samples = [draw(rng, 50, 20) for _ in range(3)]
         centre, scale = informed.wing.handcrafted_centre.numpy(), informed.wing.handcrafted_scale.numpy()
-        known = ((handcrafted(images, labels, rng=_after_permutation(np.random.default_rng(7).spawn(1)[0], 50)) - centre) / scale).clip(-3, 3)
+        known = (
+            (handcrafted(images, labels, rng=_after_permutation(np.random.default_rng(7).spawn(1)[0], 50)) - centre)
+            / scale
+        ).clip(-3, 3)
         points = []
         for chosen in samples:
             codes = torch.from_numpy(label_codes(labels[chosen], "rank"))[None]
