@@ -120,16 +120,18 @@ class Beliefs:
         others: list[Criterion] = [*validity, *self._costs(evidence)]
         return Product([Improvement(fantasies, acquisition=acquisition, weighed=bool(others)), *others]), row
 
-    def predict(self, evidence: Evidence, X: Floats) -> Prediction | None:
-        """Predict errors at `m x d` points, in their own units; None where there is too little to go by."""
+    def predict(self, evidence: Evidence, X: Floats) -> tuple[Prediction, float, float] | None:
+        """Predict errors at `m x d` points in the model's units, and give these: the errors' zero and one, errors = zero + one x.
+
+        Returns: None where there is too little to go by.
+        """
         valid = _valid(evidence)
         if len(valid) < self.least:
             return None
         y = np.array([evidence.told[i].error for i in valid.tolist()])
         model: Surrogate = self._fitted("errors", evidence.X[valid], self._scaled(y), evidence.revision)
-        mean, sd = self._units or (Standardised.of(y).mean, Standardised.of(y).sd)
-        found = model.predict(X)
-        return Prediction(mean + sd * found.mean, sd**2 * found.var, sd**2 * found.noise)
+        zero, one = self._units or (Standardised.of(y).mean, Standardised.of(y).sd)
+        return model.predict(X), zero, one
 
     def to_dict(self) -> dict[str, Any]:
         """Give the states of all models, as JSON has them."""

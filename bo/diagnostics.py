@@ -231,7 +231,7 @@ def held_out_fit(run: Run, *, folds: int = FOLDS) -> Fit:
         found = run.beliefs().predict(run.evidence(rows[~out]), run.encoding.columns(run.points[rows[out]]))
         if found is None:
             raise DataError(_too_few(len(rows)))
-        mean[out], sd[out] = _mixed(found, noise=True)
+        mean[out], sd[out] = _mixed(*found, noise=True)
     if not len(rows):
         raise DataError(_too_few(0))
     return Fit(rows, run.errors[rows], mean, sd)
@@ -261,7 +261,7 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
         X, allowed = encoding.columns(points), encoding.valid(points)
         prediction = beliefs.predict(evidence, X)
         assert prediction is not None  # noqa: S101  there is a criterion
-        mean, sd = _mixed(prediction, noise=False)
+        mean, sd = _mixed(*prediction, noise=False)
         acquisition = np.where(allowed, found[0].value(X), np.nan)
         there = np.where(np.isnan(told[:, encoding.column[k]]), np.nan, run.points[:, k])
         cuts.append(Slice(name, unit, encoding.values(k, unit), mean, sd, acquisition, float(best[k]), there))
@@ -316,11 +316,11 @@ def _tried(make: Callable[[], T], notes: list[str]) -> T | None:
         return None
 
 
-def _mixed(prediction: Prediction, *, noise: bool) -> tuple[Floats, Floats]:
-    """Give mean and standard deviation `m` of the mixture over samples."""
+def _mixed(prediction: Prediction, zero: float, one: float, *, noise: bool) -> tuple[Floats, Floats]:
+    """Give mean and standard deviation `m` of the mixture over samples, in the units of the errors."""
     mean = prediction.mean.mean(axis=0)
     var = (prediction.var + prediction.noise[:, None] * noise).mean(axis=0) + prediction.mean.var(axis=0)
-    return mean, np.sqrt(var)
+    return zero + one * mean, one * np.sqrt(var)
 
 
 def _too_few(count: int) -> str:

@@ -101,7 +101,7 @@ def test_regret_of_a_file(cli, tmp_path):
     assert cli("plot", "regret", "e.json").code == 3
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_a_run_of_the_optimiser(cli, tmp_path):
     from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float
 

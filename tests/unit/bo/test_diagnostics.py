@@ -112,10 +112,10 @@ def test_slices_go_through_the_best_configuration(run):
     assert [cut.name for cut in cuts] == [name for name in run.encoding.names if name in best]
     X = run.encoding.columns(run.points)
     beliefs = run.beliefs()
-    there = beliefs.predict(run.evidence(), X[[int(np.nanargmin(run.errors))]])
+    there, zero, one = beliefs.predict(run.evidence(), X[[int(np.nanargmin(run.errors))]])
     for cut in cuts:
         at = int(np.argmin(np.abs(cut.unit - cut.best)))
-        assert cut.mean[at] == pytest.approx(there.mean.mean(), abs=0.05)
+        assert cut.mean[at] == pytest.approx(zero + one * there.mean.mean(), abs=0.05)
         assert len(cut.value) == len(cut.mean) == len(cut.acquisition) == 50
         assert np.all(cut.sd > 0)
         np.testing.assert_array_equal(np.isnan(cut.told), [cut.name not in one.config for one in run.told])
@@ -136,6 +136,15 @@ def test_slices_show_what_the_run_would_maximise_next():
     points = np.repeat(run.points[[int(run.errors.argmin())]], 20, axis=0)
     points[:, run.encoding.names.index(cut.name)] = cut.unit
     np.testing.assert_allclose(cut.acquisition, criterion.value(run.encoding.columns(points)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("values", [[1e250, 1.0, 2.0, 3.0], [-1e300, 1e300, 0.0, 0.0], [1e-300] * 4])
+def test_errors_of_any_size_are_looked_at(values):
+    given = iter(values)
+    found = diagnose(read_run(record(4, error=lambda config: next(given))), folds=2)
+    assert np.isfinite(found.fit.mean).all()
+    assert np.isfinite(found.fit.sd).all()
+    assert all(np.isfinite(cut.mean).all() and np.isfinite(cut.sd).all() for cut in found.slices)
 
 
 def test_what_is_forbidden_has_no_acquisition():
