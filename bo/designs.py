@@ -1,7 +1,6 @@
 """Initial designs: the first configurations to evaluate on a new dataset, taken from a history of errors."""
 
 import operator
-from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import get_args
 
@@ -27,23 +26,12 @@ def initial_designs(
     strategy: str | None = None,
     dedupe: Dedupe = "next_best",
     calibration: Calibration | None = None,
-    between: ArrayLike | None = None,
-    groups: Sequence[Hashable] | None = None,
 ) -> list[int]:
     """Choose k configurations to evaluate first; arguments and refusals as in `designs`.
 
     Returns: k rows in 0..c-1, best first; distinct, except under `dedupe="keep"`.
     """
-    found = designs(
-        errors,
-        distances,
-        k,
-        strategy=strategy,
-        dedupe=dedupe,
-        calibration=calibration,
-        between=between,
-        groups=groups,
-    )
+    found = designs(errors, distances, k, strategy=strategy, dedupe=dedupe, calibration=calibration)
     return [choice.row for choice in found]
 
 
@@ -55,8 +43,6 @@ def designs(
     strategy: str | None = None,
     dedupe: Dedupe = "next_best",
     calibration: Calibration | None = None,
-    between: ArrayLike | None = None,
-    groups: Sequence[Hashable] | None = None,
 ) -> list[Choice]:
     """Choose k configurations to evaluate first, each with the dataset it comes from.
 
@@ -72,9 +58,6 @@ def designs(
         dedupe: for `nearest`: what a neighbour gives whose best is taken already: `next_best`, its next-best
             configuration; `next_neighbour`, nothing, the next dataset is asked; `keep`, the same one again.
         calibration: for `joint`: how far distances of this kind are to be trusted; see `bo.calibration.calibrate`.
-        between: for `posterior`: `m x m` ≥ 0 among the history's datasets, of the same kind as the distances. Without
-            it, `posterior` is `joint`.
-        groups: for `posterior`: `m` groups of siblings, predicted without each other; None = no siblings.
 
     Returns: k choices, best first.
 
@@ -83,8 +66,6 @@ def designs(
         DataError: when nothing was measured, or an error or a distance is not a usable number.
     """
     query = _checked(errors, distances, k, dedupe)
-    matrix, codes = _checked_relations(between, groups, len(query.errors))
-    query = replace(query, between=matrix, codes=codes)
     if calibration is not None:
         query = replace(query, reach=calibration.reach)
     default = WITHOUT_DISTANCES if query.distances is None else WITH_DISTANCES
@@ -140,24 +121,6 @@ def _checked_distances(distances: ArrayLike, m: int) -> NDArray[np.float64]:
         msg = f"initial_designs: expected distances of 0 or more, got distances[{bad[0]}]={values[bad[0]]}. Leave such a dataset out of both arrays."
         raise DataError(msg)
     return values
-
-
-def _checked_relations(
-    between: ArrayLike | None, groups: Sequence[Hashable] | None, m: int
-) -> tuple[NDArray[np.float64] | None, NDArray[np.int64] | None]:
-    """Check what is told of the history's datasets among themselves: distances, and groups as numbers."""
-    matrix = None if between is None else _floats(between, "between")
-    if matrix is not None and (matrix.shape != (m, m) or not np.all(np.isfinite(matrix) & (matrix >= 0))):
-        got = f"shape {matrix.shape}" if matrix.shape != (m, m) else "others"
-        msg = f"initial_designs: expected `{m} x {m}` finite distances of 0 or more between datasets, got {got}. Give one row a dataset."
-        raise UsageError(msg)
-    if groups is None:
-        return matrix, None
-    if len(groups) != m:
-        msg = f"initial_designs: expected one group a dataset ({m}), got {len(groups)}. Leave groups out where there are no siblings."
-        raise UsageError(msg)
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    return matrix, np.array([numbers[group] for group in groups], dtype=np.int64)
 
 
 def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:

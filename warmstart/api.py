@@ -139,7 +139,7 @@ def answer(
         k: how many configurations.
         history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
-        strategy: ``joint``, ``posterior``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
+        strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
             evaluation, and the portfolio where the dataset is far from everything.
         exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
             (``FILE.h5::name``) never answers for itself.
@@ -171,15 +171,7 @@ def answer(
     chosen = strategy or (WITHOUT_DISTANCES if is_far else WITH_DISTANCES)
     # A run that failed counts as error 1; one that was never made is another matter.
     errors = fill_failed(memory.errors, memory.failed)[place.rows]
-    choices = designs(
-        errors,
-        place.distances,
-        k,
-        strategy=chosen,
-        calibration=memory.calibration,
-        between=memory.between[np.ix_(place.rows, place.rows)],
-        groups=[memory.groups[row] for row in place.rows],
-    )
+    choices = designs(errors, place.distances, k, strategy=chosen, calibration=memory.calibration)
     listed = _neighbours(memory, place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
     found = place.answer(_suggestions(memory, place, errors, choices, chosen), chosen, listed)
     if not explain:

@@ -21,13 +21,8 @@ def joint(query: Query) -> list[Choice]:
     if query.distances is None:
         return [Choice(row) for row in portfolio_rows(query.errors, query.k)]
     weights = nearness_weights(query.distances, query.reach)
-    return credited(query, portfolio_rows(query.errors, query.k, weights=weights))
-
-
-def credited(query: Query, rows: Sequence[int]) -> list[Choice]:
-    """Name for each row, in order, the nearest of the datasets whose weighted regret it lowers most, or nearly so."""
-    assert query.distances is not None  # noqa: S101  who has none names nobody
-    weights, regrets = nearness_weights(query.distances, query.reach), filled_regrets(query.errors)
+    rows = portfolio_rows(query.errors, query.k, weights=weights)
+    regrets = filled_regrets(query.errors)
     best, choices = np.ones(len(regrets)), []
     for row in rows:
         gains = np.where(np.isnan(query.errors[:, row]), -1.0, weights * np.maximum(best - regrets[:, row], 0.0))

@@ -26,8 +26,6 @@ class Query:
         k: designs wanted, in 1..c.
         dedupe: what a neighbour gives whose best configuration is taken already.
         reach: how far `joint` looks.
-        between: `m x m` float64 ≥ 0 among the history's datasets, of the same kind as the distances; None = not told.
-        codes: `m` numbers of sibling groups; None = each dataset is a group of its own.
     """
 
     errors: NDArray[np.float64]
@@ -35,8 +33,6 @@ class Query:
     k: int
     dedupe: Dedupe = "next_best"
     reach: Reach = UNCALIBRATED
-    between: NDArray[np.float64] | None = None
-    codes: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

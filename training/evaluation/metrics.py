@@ -5,7 +5,6 @@ one, and features are scaled by the datasets that answer.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,24 +13,9 @@ from history_store.errors import DataError
 from training.evaluation.protocol import Fold
 
 Matrix = NDArray[np.float64]
+Metric = Callable[[Fold], Matrix]
+"""Gives `m x m` distances with a fold held out: row i as dataset i asks, which is a query or, to calibrate, one that answers."""
 RECALL_OF = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """Distances with a fold held out, `m x m`.
-
-    Attributes:
-        asked: row i as dataset i asks, which is a query or, to calibrate, one that answers.
-        among: as the model that the fold's queries ask sees all datasets.
-    """
-
-    asked: Callable[[Fold], Matrix]
-    among: Callable[[Fold], Matrix]
-
-    def __call__(self, fold: Fold) -> Matrix:
-        """Give the distances as datasets ask."""
-        return self.asked(fold)
 
 
 def given_metric(matrix: Matrix) -> Metric:
@@ -40,7 +24,7 @@ def given_metric(matrix: Matrix) -> Metric:
     def metric(fold: Fold) -> Matrix:  # noqa: ARG001  the same for all
         return matrix
 
-    return Metric(metric, metric)
+    return metric
 
 
 def feature_metric(features: ArrayLike) -> Metric:
@@ -57,7 +41,7 @@ def feature_metric(features: ArrayLike) -> Metric:
         kept = spread > 1e-12 * (1 + np.abs(centre))
         return euclidean(np.nan_to_num((table[:, kept] - centre[kept]) / spread[kept]))
 
-    return Metric(metric, metric)
+    return metric
 
 
 def embedding_metric(embed: Callable[[frozenset[int]], ArrayLike], parts: NDArray[np.int64], *, nested: bool) -> Metric:
@@ -76,14 +60,13 @@ def embedding_metric(embed: Callable[[frozenset[int]], ArrayLike], parts: NDArra
             matrices[left_out] = euclidean(embed(left_out))
         return matrices[left_out]
 
-    def among(fold: Fold) -> Matrix:
-        return matrix(frozenset(parts[fold.queries].tolist()))
-
-    def asked(fold: Fold) -> Matrix:
+    def metric(fold: Fold) -> Matrix:
         held_out = frozenset(parts[fold.queries].tolist())
+        if not nested:
+            return matrix(held_out)
         return np.stack([matrix(held_out | {part})[row] for row, part in enumerate(parts.tolist())])
 
-    return Metric(asked if nested else among, among)
+    return metric
 
 
 def euclidean(vectors: ArrayLike) -> Matrix:

@@ -198,9 +198,7 @@ def evaluate(
     calibrated = {rival.metric for rival in rivals.values() if rival.is_calibrated}
     known = table.known_errors()
     between = {name: metric for name, metric in asked.items() if name in calibrated}
-    wanted = {rival.metric for rival in rivals.values() if rival.wants_among}
-    among = {name: metric for name, metric in asked.items() if name in wanted}
-    tasks = _tasks(table, known, every, seen, between, among, only)
+    tasks = _tasks(table, known, every, seen, between, only)
     total = len(set(only)) or len(table.datasets)
     replay = Replay(rivals, min(horizon, table.errors.shape[1]), repeats, seed, surrogate)
     played = []
@@ -219,7 +217,6 @@ def _tasks(
     every: Sequence[Fold],
     seen: Mapping[str, Matrix],
     between: Mapping[str, Metric],
-    among: Mapping[str, Metric],
     only: Sequence[str],
 ) -> Iterator[Task]:
     """Ask each dataset about the configurations that were measured on it, and give it what it may know of them."""
@@ -227,7 +224,6 @@ def _tasks(
         rows = [row for row in fold.queries.tolist() if not only or table.datasets[row] in only]
         answering = np.ix_(fold.history, fold.history)
         inner = {name: metric(fold)[answering] for name, metric in between.items()} if rows else {}
-        places = {name: metric.among(fold)[answering] for name, metric in among.items()} if rows else {}
         for row in rows:
             measured = ~np.isnan(known[row])
             shares = ~np.isnan(known[np.ix_(fold.history, measured)]).all(axis=1)
@@ -240,7 +236,6 @@ def _tasks(
                 {name: matrix[row, answers] for name, matrix in seen.items()},
                 None if table.unit is None else table.unit[measured],
                 {name: matrix[np.ix_(shares, shares)] for name, matrix in inner.items()},
-                {name: matrix[np.ix_(shares, shares)] for name, matrix in places.items()},
                 tuple(table.groups[other] for other in answers),
             )
             yield Task(row, case, table.errors[row, measured])

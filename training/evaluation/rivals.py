@@ -37,7 +37,6 @@ class Case:
         distances: from the query to them, `m` each, by the metric's name.
         unit: `c x d` configurations in [0, 1], NaN = inactive; None = not told.
         between: distances among them, `m x m` each, by the metric's name: row i as dataset i asks.
-        among: the same by the one model that the query asks, for those who want it.
         groups: `m` groups of siblings.
         calibrations: how far each metric is to be trusted, where that was asked of the history.
     """
@@ -46,7 +45,6 @@ class Case:
     distances: Mapping[str, NDArray[np.float64]]
     unit: NDArray[np.float64] | None
     between: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
-    among: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
@@ -81,7 +79,6 @@ class Rival:
         is_random: the design depends on the generator.
         metric: name of the distances that it asks for.
         is_calibrated: it wants to know how far they are to be trusted.
-        wants_among: it wants to know the distances among those who answer, too.
     """
 
     about: str
@@ -92,7 +89,6 @@ class Rival:
     is_random: bool = False
     metric: str | None = None
     is_calibrated: bool = False
-    wants_among: bool = False
 
 
 def make_rivals(metrics: Sequence[str], ours_by: str | None, *, has_unit: bool) -> dict[str, Rival]:
@@ -200,15 +196,8 @@ def ask_strategy(case: Case, t: int, rng: np.random.Generator, *, strategy: str,
     """Ask a strategy for its first t rows."""
     if metric is None:
         return initial_designs(case.errors, None, t, strategy=strategy)
-    return initial_designs(
-        case.errors,
-        case.distances[metric],
-        t,
-        strategy=strategy,
-        calibration=case.calibrations.get(metric),
-        between=case.among.get(metric),
-        groups=case.groups or None,
-    )
+    known = case.calibrations.get(metric)
+    return initial_designs(case.errors, case.distances[metric], t, strategy=strategy, calibration=known)
 
 
 def arbitrary_neighbours(case: Case, t: int, rng: np.random.Generator) -> list[int]:
@@ -244,9 +233,7 @@ def snap(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
 
 def _strategy(about: str, kind: Kind, strategy: str, metric: str | None = None) -> Rival:
     design = partial(ask_strategy, strategy=strategy, metric=metric)
-    return Rival(
-        about, kind, design, metric=metric, is_calibrated=strategy == "joint", wants_among=strategy == "posterior"
-    )
+    return Rival(about, kind, design, metric=metric, is_calibrated=strategy not in PLAIN_STRATEGIES)
 
 
 def _spread(baseline: str) -> Rival:

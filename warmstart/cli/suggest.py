@@ -33,7 +33,7 @@ def suggest(
         str | None,
         typer.Option(
             "--strategy",
-            help="joint, posterior, nearest, portfolio or average-rank; the one that wins the evaluation when left out.",
+            help="joint, nearest, portfolio or average-rank; the one that wins the evaluation when left out.",
         ),
     ] = None,
     history: HistoryOption = None,

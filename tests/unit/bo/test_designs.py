@@ -113,7 +113,7 @@ def test_counts_that_cannot_be_met(k, message):
 
 def test_unknown_names():
     with pytest.raises(
-        UsageError, match="expected a strategy among joint, posterior, nearest, portfolio, average-rank, got 'best'"
+        UsageError, match="expected a strategy among joint, nearest, portfolio, average-rank, got 'best'"
     ):
         initial_designs(ERRORS, strategy="best")
     with pytest.raises(UsageError, match="expected a strategy among"):

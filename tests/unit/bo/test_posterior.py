@@ -1,137 +1,123 @@
-"""Error rows that a new dataset may have: against brute force, at the limits, and what is chosen for them."""
+"""A process given data and pending points, against dense solves; what a chain keeps from fit to fit."""
+
+import math
 
 import numpy as np
 import pytest
 
-from bo.designs import designs, initial_designs
-from bo.regret import regret_curve
-from bo.strategies.portfolio import filled_regrets
-from bo.strategies.posterior import OFFSET, RIDGES, _held_out, _kernels, scenarios
-from history_store.errors import UsageError
+from bo.kernels import KERNELS
+from bo.surrogates import GaussianProcess, chain
+from bo.surrogates.covariance import Stationary
+from bo.surrogates.metric import Metric
+from bo.surrogates.posterior import ROWS, Posterior
+from history_store.errors import DataError
 
-M, C, D = 24, 16, 3
+THETA = np.array([math.log(0.3), math.log(0.9), math.log(2.5), math.log(0.04), 0.3])
+COVARIANCE = Stationary(KERNELS["matern52"], Metric(2))
+RNG = np.random.default_rng(0)
+X, Z, PENDING, POINTS = RNG.random((9, 2)), RNG.standard_normal(9), RNG.random((4, 2)), RNG.random((6, 2))
+TOLD = RNG.standard_normal((3, 4))
 
 
-def distances_of(points):
-    return np.linalg.norm(points[:, None] - points[None], axis=2)
+def dense(points, z, at):
+    """Mean `m` and covariance `m x m` by the textbook's formulas."""
+    amplitude, noise, mean = math.exp(THETA[2]), math.exp(THETA[3]), THETA[4]
+    K = amplitude * COVARIANCE.cross(points, points, THETA[:2]) + noise * np.eye(len(points))
+    k = amplitude * COVARIANCE.cross(at, points, THETA[:2])
+    prior = amplitude * COVARIANCE.cross(at, at, THETA[:2])
+    return mean + k @ np.linalg.solve(K, z - mean), prior - k @ np.linalg.solve(K, k.T)
 
 
 @pytest.fixture
-def world():
-    """Errors that depend on hidden traits: the last dataset asks."""
-    rng = np.random.default_rng(3)
-    traits, optima = rng.normal(size=(M + 1, D)), rng.normal(size=(C, D))
-    errors = np.square(traits[:, None] - optima).sum(axis=2)
-    return errors, distances_of(traits)
+def posterior():
+    return Posterior.of(COVARIANCE, THETA, X, Z)
 
 
-def test_distances_give_back_the_points_they_come_from():
-    points = np.random.default_rng(0).normal(size=(9, 4))
-    matrix = distances_of(points)
-    kernel, query = _kernels(matrix[:8, :8], matrix[8, :8])
-    centred = points - points[:8].mean(axis=0)
-    scale = np.square(centred[:8]).sum() / 8
-    np.testing.assert_allclose(kernel, centred[:8] @ centred[:8].T / scale, atol=1e-9)
-    np.testing.assert_allclose(query, centred[8] @ centred[:8].T / scale, atol=1e-9)
+def test_predictions_are_dense_solves(posterior):
+    expected, covariance = dense(X, Z, POINTS)
+    mean, var = posterior.predict(POINTS)
+    np.testing.assert_allclose(mean[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(var, np.diag(covariance), rtol=1e-9)
+    mean, upper = posterior.joint(POINTS)
+    np.testing.assert_allclose(mean[0], expected, rtol=1e-9)
+    np.testing.assert_allclose(np.triu(upper), np.triu(covariance), atol=1e-9)
 
 
-@pytest.mark.parametrize("ridge", [0.3, 10.0, np.inf])
-def test_what_is_missed_is_what_a_fit_without_the_group_misses(ridge):
-    rng = np.random.default_rng(1)
-    points, targets = rng.normal(size=(12, 4)), rng.random((12, 5))
-    codes = np.array([0, 0, 0, 1, 2, 2, 3, 4, 5, 5, 5, 6])
-    kernel = points @ points.T
-    misses, _ = _held_out(targets, kernel, [np.flatnonzero(codes == code) for code in range(7)], ridge)
-    used = np.zeros_like(kernel) if np.isinf(ridge) else kernel
-    noise = 1.0 if np.isinf(ridge) else ridge
-    for code in range(7):
-        out, kept = codes == code, codes != code
-        inside = used[np.ix_(kept, kept)] + OFFSET + noise * np.eye(kept.sum())
-        predicted = (used[np.ix_(out, kept)] + OFFSET) @ np.linalg.solve(inside, targets[kept])
-        np.testing.assert_allclose(misses[out], targets[out] - predicted, atol=1e-8)
+def test_many_points_are_predicted_in_parts(posterior):
+    points = np.random.default_rng(1).random((ROWS + 5, 2))
+    mean, var = posterior.predict(points)
+    for rows in (slice(0, 3), slice(ROWS - 1, ROWS + 2)):
+        np.testing.assert_allclose(mean[:, rows], posterior.predict(points[rows])[0], rtol=1e-9)
+        np.testing.assert_allclose(var[rows], posterior.predict(points[rows])[1], rtol=1e-9)
 
 
-def test_distances_that_say_nothing_leave_the_datasets_themselves(world):
-    errors, _ = world
-    same = np.ones((M, M)) - np.eye(M)
-    possible = scenarios(errors[:-1], np.ones(M), same, np.arange(M))
-    regrets = filled_regrets(errors[:-1])
-    np.testing.assert_allclose(possible.mean(axis=0), regrets.mean(axis=0), atol=0.01)
-    np.testing.assert_allclose(possible, regrets, atol=0.05)
+def test_pending_points_count_as_if_they_were_data(posterior):
+    mean, var = posterior.given(PENDING, TOLD).predict(POINTS)
+    for f, told in enumerate(TOLD):
+        expected, covariance = dense(np.concatenate([X, PENDING]), np.concatenate([Z, told]), POINTS)
+        np.testing.assert_allclose(mean[f], expected, rtol=1e-8, atol=1e-9)
+        np.testing.assert_allclose(var, np.diag(covariance), rtol=1e-7)
 
 
-def test_good_distances_predict_and_choose_better_than_the_portfolio(world):
-    errors, matrix = world
-    truth = filled_regrets(errors)[-1]
-    possible = scenarios(errors[:-1], matrix[-1, :-1], matrix[:-1, :-1], np.arange(M))
-    blind = np.square(filled_regrets(errors[:-1]).mean(axis=0) - truth).mean()
-    assert np.square(possible.mean(axis=0) - truth).mean() < 0.5 * blind
-    told = {"between": matrix[:-1, :-1], "strategy": "posterior"}
-    ours = regret_curve(errors[-1], initial_designs(errors[:-1], matrix[-1, :-1], 3, **told))
-    plain = regret_curve(errors[-1], initial_designs(errors[:-1], None, 3))
-    assert ours.mean() < plain.mean()
+def test_a_point_that_is_pending_twice(posterior):
+    twice = np.concatenate([PENDING[:1], PENDING[:1]])
+    mean, var = posterior.given(twice, np.array([[1.0, 1.0]])).predict(PENDING[:1])
+    expected, covariance = dense(np.concatenate([X, twice]), np.array([*Z, 1.0, 1.0]), PENDING[:1])
+    np.testing.assert_allclose(mean[0], expected, rtol=1e-7)
+    np.testing.assert_allclose(var, np.diag(covariance), rtol=1e-7)
 
 
-def test_siblings_do_not_make_distances_look_better_than_they_are():
-    """Every dataset is there twice: copies predict each other, unless they are known as siblings."""
-    rng = np.random.default_rng(5)
-    once, points = rng.random((12, 8)), rng.normal(size=(12, 12))
-    errors, matrix = np.repeat(once, 2, axis=0), distances_of(np.repeat(points, 2, axis=0))
-    query = np.linalg.norm(rng.normal(size=12) - np.repeat(points, 2, axis=0), axis=1)
-    known = scenarios(errors, query, matrix, np.repeat(np.arange(12), 2))
-    unknown = scenarios(errors, query, matrix, np.arange(24))
-    assert known.std(axis=0).mean() > 2 * unknown.std(axis=0).mean()
+def test_draws_have_the_joint_covariance(posterior):
+    draws = posterior.draw(POINTS, np.random.default_rng(0).standard_normal((40_000, 6)))
+    expected, covariance = dense(X, Z, POINTS)
+    np.testing.assert_allclose(draws.mean(axis=0), expected, atol=0.03)
+    np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.04)
 
 
-def test_the_order_and_unit_of_datasets_do_not_matter(world):
-    errors, matrix = world
-    order = np.random.default_rng(0).permutation(M)
-    first = designs(errors[:-1], matrix[-1, :-1], 6, strategy="posterior", between=matrix[:-1, :-1], groups=range(M))
-    again = designs(
-        errors[:-1][order],
-        7 * matrix[-1, :-1][order],
-        6,
-        strategy="posterior",
-        between=7 * matrix[:-1, :-1][np.ix_(order, order)],
-        groups=order.tolist(),
-    )
-    assert [choice.row for choice in again] == [choice.row for choice in first]
-    assert [int(order[choice.neighbour]) for choice in again] == [choice.neighbour for choice in first]
+def test_fewer_samples_are_some_of_all():
+    model = GaussianProcess(samples=6, burn_in=5).fit(X, Z, rng=np.random.default_rng(0))
+    given = model.condition(PENDING, np.repeat(TOLD[None], 6, axis=0))
+    mean, var = given.thin(slice(None, None, 3)).predict(POINTS)
+    full_mean, full_var = given.predict(POINTS)
+    np.testing.assert_array_equal(mean, full_mean[::3])
+    np.testing.assert_array_equal(var, full_var[::3])
+    np.testing.assert_array_equal(model.thin(slice(1, 3)).predict(POINTS).mean, model.predict(POINTS).mean[1:3])
 
 
-def test_missing_cells_and_configurations_never_measured(world):
-    errors, matrix = world
-    errors = errors.copy()
-    errors[np.random.default_rng(2).random(errors.shape) < 0.3] = np.nan
-    errors[:, 4] = np.nan
-    told = {"between": matrix[:-1, :-1], "strategy": "posterior"}
-    rows = initial_designs(errors[:-1], matrix[-1, :-1], C, **told)
-    assert sorted(rows) == list(range(C))
-    assert rows[-1] == 4
+def test_a_new_chain_burns_in_on_some_of_many_points(monkeypatch):
+    seen = []
+    monkeypatch.setattr(chain, "CHEAP_POINTS", 8)
+    sweep = chain.sweep
+    monkeypatch.setattr(
+        chain, "sweep", lambda evidence, *args, **options: seen.append(len(evidence.points)) or sweep(evidence, *args, **options)
+    )  # fmt: skip
+    points, rng = np.random.default_rng(0).random((16, 2)), np.random.default_rng(0)
+    model = GaussianProcess(samples=3, burn_in=4).fit(points, points[:, 0], rng=rng)
+    assert seen == [8] * 4 + [16] * 9
+    del seen[:]
+    model.fit(points, points[:, 0], rng=rng)
+    assert seen == [16] * 5, "10 sweeps at 8 points, half of them at twice as many"
 
 
-def test_distances_that_no_points_have_are_stood():
-    rng = np.random.default_rng(6)
-    between = rng.random((20, 20))
-    possible = scenarios(rng.random((20, 5)), rng.random(20), between, np.arange(20))
-    assert np.isfinite(possible).all()
-    assert len(RIDGES) == len(set(RIDGES))
+def test_the_state_is_the_chain():
+    model = GaussianProcess(samples=3, burn_in=2).fit(X, Z, rng=np.random.default_rng(0))
+    other = GaussianProcess(samples=3)
+    other.restore(model.state())
+    np.testing.assert_array_equal(other.thetas, model.thetas)
 
 
-def test_without_distances_among_the_datasets_it_is_joint(world):
-    errors, matrix = world
-    found = designs(errors[:-1], matrix[-1, :-1], 5, strategy="posterior")
-    assert found == designs(errors[:-1], matrix[-1, :-1], 5, strategy="joint")
+def test_a_state_of_other_dimensions_is_not_gone_on_from():
+    model = GaussianProcess(samples=3, burn_in=2).fit(X, Z, rng=np.random.default_rng(0))
+    other = GaussianProcess(samples=3, burn_in=2)
+    other.restore(model.state())
+    points = np.random.default_rng(0).random((5, 3))
+    fresh = GaussianProcess(samples=3, burn_in=2).fit(points, points[:, 0], rng=np.random.default_rng(1)).thetas
+    np.testing.assert_array_equal(other.fit(points, points[:, 0], rng=np.random.default_rng(1)).thetas, fresh)
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
-    [
-        ({"between": np.zeros((3, 2))}, r"expected `3 x 3` finite distances of 0 or more between datasets, got shape \(3, 2\)"),
-        ({"between": np.full((3, 3), -1.0)}, "finite distances of 0 or more between datasets, got others"),
-        ({"groups": ["a", "b"]}, r"expected one group a dataset \(3\), got 2"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused(told, message):
-    with pytest.raises(UsageError, match=message):
-        initial_designs(np.ones((3, 2)), np.ones(3), 1, **told)
+    "state", [{}, {"thetas": "abc"}, {"thetas": [[1.0], [1.0, 2.0]]}, {"thetas": [1.0, 2.0]}, {"thetas": [[math.nan]]}]
+)
+def test_a_state_that_is_none_is_refused(state):
+    with pytest.raises(DataError, match="surrogate state: expected"):
+        GaussianProcess().restore(state)
