@@ -113,7 +113,11 @@ def smac(data):
     with tempfile.TemporaryDirectory() as folder:
         scenario = Scenario(space, deterministic=True, n_trials=10_000, output_directory=folder)
         design = BlackBoxFacade.get_initial_design(scenario, n_configs=1)
-        facade = BlackBoxFacade(scenario, lambda *_, **__: 0.0, initial_design=design, logging_level=40)
+
+        def target(config, seed):  # noqa: ARG001  SMAC looks for these names
+            return 0.0
+
+        facade = BlackBoxFacade(scenario, target, initial_design=design, logging_level=40)
         for x, y in zip(data["X"], data["y"], strict=True):
             config = Configuration(space, values=dict(zip(names, x.tolist(), strict=True)))
             facade.tell(TrialInfo(config, seed=0), TrialValue(cost=float(y)))
