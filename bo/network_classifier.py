@@ -81,7 +81,7 @@ class NetworkClassifier:
         sizes = (inputs.width, *self._hidden)
         whole = Network((*sizes, 1))
         body = Network(sizes, whole.activations[:-1])
-        theta, _ = train(
+        theta = train(
             whole, inputs(data.X), 0.5 * (1.0 + data.signs), plan=self._plan, rng=rng, loss_slope=_cross_entropy_slope
         )
         theta = theta[:, : body.n_weights].astype(np.float64)

@@ -16,6 +16,8 @@ BATCH = 256
 RATE = 1e-2
 EVIDENCE_RATE = 1e-3
 """First step sizes of the two ways to train; they fall to 0 along a cosine."""
+RELATED = 0.3
+"""Weight of a related task's points, at most: features are to be those of the task at hand."""
 
 
 class Adam:
@@ -74,80 +76,75 @@ def train(
     rng: np.random.Generator,
     loss_slope: Callable[[Array, Array], Array] = np.subtract,
     task: NDArray[np.intp] | None = None,
-    n_tasks: int = 0,
-) -> tuple[Array, Array]:
+) -> Array:
     """Fit a stack of networks with weight decay.
 
+    With several tasks, half-way each is given the weight 0.3 max(0, 1 - v), v the mean square of the residuals at held-out points in units
+    of its targets' variance: a network that is fitted to what nobody can predict has features of no use to the others. The
+    task at hand, the last, keeps its weight.
+
     Args:
-        network: with one output. Inputs beyond those of X are an embedding ψ of the task, learned too, ψ ~ N(0, 1).
+        network: with one output a task.
         X: `n x in` inputs.
         z: `n` standardised targets.
         plan: how.
         rng: draws starts, batches and the points that are held out.
         loss_slope: d loss / d output, of outputs and targets; least squares, if left out.
-        task: `n` tasks in 0..T-1.
-        n_tasks: T.
+        task: `n` tasks in 0..T-1; left out, there is one.
 
-    Returns: weights `K x P` and embeddings `K x T x L`, float32.
+    Returns: weights `K x P`, float32.
     """
-    n, known = X.shape
-    length = network.sizes[0] - known
-    inputs, targets = X.astype(np.float32), z.astype(np.float32)[:, None]
+    n = len(X)
+    inputs, targets = X.astype(np.float32), z.astype(np.float32)
     theta = network.initial(plan.stack, rng=rng)
-    start = rng.standard_normal((plan.stack, n_tasks * length)).astype(np.float32)
-    everything = np.concatenate([theta, start], axis=1)
-    theta, psi = _split(everything, network, length)
-    gradient = np.empty_like(everything)
-    into, into_psi = _split(gradient, network, length)
-    pull = np.ones_like(everything)
-    for (weights, _), width in zip(network.layers(_split(pull, network, length)[0]), network.sizes, strict=False):
+    gradient, pull = np.empty_like(theta), np.ones_like(theta)
+    for (weights, _), width in zip(network.layers(pull), network.sizes, strict=False):
         weights[...] = width
     pull *= plan.decay / n
     seen = _seen(plan, n, rng)
-    belongs = np.zeros((n, n_tasks), dtype=np.float32)
-    if task is not None and length:
-        belongs[np.arange(n), task] = 1.0
+    output = np.zeros(n, dtype=np.intp) if task is None else task
     batch_size = min(n, BATCH)
     steps = max(plan.steps, -(-plan.epochs * n // BATCH))
-    adam = Adam(everything, rate=RATE, steps=steps)
+    adam = Adam(theta, rate=RATE, steps=steps)
     order, at = np.arange(n), 0
-    slopes = np.empty((plan.stack, batch_size, network.sizes[0]), dtype=np.float32)
-    for _ in range(steps):
+    slope = np.zeros((plan.stack, batch_size, network.sizes[-1]), dtype=np.float32)
+    for step in range(steps):
+        if task is not None and step == steps // 2:
+            fitted = network.forward(theta, inputs)[-1][:, np.arange(n), output]
+            seen *= _taught(fitted - targets, seen == 0.0, output, network.sizes[-1])[output]
         if at + batch_size > n:
             order, at = (rng.permutation(n) if n > BATCH else order), 0
         rows = order[at : at + batch_size]
         at += batch_size
-        batch = inputs[rows]
-        if length:
-            batch = np.concatenate([np.broadcast_to(batch, (plan.stack, *batch.shape)), belongs[rows] @ psi], axis=2)
-        values = network.forward(theta, batch)
-        slope = loss_slope(values[-1], targets[rows])
-        slope *= seen[:, rows]
-        slope /= batch_size
-        network.backward(theta, values, slope, out=into, inputs=slopes if length else None)
-        if length:
-            np.matmul(belongs[rows].T, slopes[:, :, known:], out=into_psi)
-        gradient += pull * everything
-        adam.step(everything, gradient)
-    return theta.copy(), psi.copy()
+        values = network.forward(theta, inputs[rows])
+        one = np.arange(batch_size), output[rows]
+        slope[...] = 0.0
+        slope[:, *one] = loss_slope(values[-1][:, *one], targets[rows]) * seen[:, rows] / batch_size
+        network.backward(theta, values, slope, out=gradient)
+        gradient += pull * theta
+        adam.step(theta, gradient)
+    return theta
 
 
-def _split(everything: Array, network: Network, length: int) -> tuple[Array, Array]:
-    """View weights `K x P` and embeddings `K x T x L` in what an optimiser moves."""
-    k, rest = len(everything), everything[:, network.n_weights :]
-    return everything[:, : network.n_weights], rest.reshape(k, -1, length) if length else np.zeros((k, 0, 0))
+def _taught(residual: Array, held_out: NDArray[np.bool_], task: NDArray[np.intp], n_tasks: int) -> Array:
+    """Weigh tasks by the share of their variance that is predicted where it was held out: `T`."""
+    weights = np.ones(n_tasks, dtype=np.float32)
+    for t in range(n_tasks - 1):
+        squares = np.square(residual[held_out & (task == t)])
+        weights[t] = RELATED * (max(0.0, 1.0 - float(squares.mean())) if len(squares) else 1.0)
+    return weights
 
 
 def _seen(plan: Plan, n: int, rng: np.random.Generator) -> Array:
-    """Choose the points that each network is trained on: weights `K x n x 1`, 1 on average, 0 = held out."""
-    seen = np.ones((plan.stack, n, 1), dtype=np.float32)
+    """Choose the points that each network is trained on: weights `K x n`, 1 on average, 0 = held out."""
+    seen = np.ones((plan.stack, n), dtype=np.float32)
     left_out = int(plan.held_out * n)
     for row in seen:
         row[rng.permutation(n)[:left_out]] = 0.0
     return seen * np.float32(n / (n - left_out))
 
 
-def maximise_evidence(network: Network, theta: Floats, *, X: Floats, contexts: Floats, z: Floats, steps: int) -> Floats:
+def maximise_evidence(network: Network, theta: Floats, *, X: Floats, z: Floats, steps: int) -> Floats:
     """Move networks whose outputs are the features up the evidence of a linear model on them [Snoek2015scalable] §3.1.
 
     Dear: every step costs the whole data, and D² a point.
@@ -156,20 +153,18 @@ def maximise_evidence(network: Network, theta: Floats, *, X: Floats, contexts: F
         network: whose outputs are the features.
         theta: `K x P`, where to start.
         X: `n x in` inputs.
-        contexts: `K x n x c` further ones.
         z: `n`.
         steps: of Adam.
 
     Returns: weights `K x P`.
     """
     result = theta.copy()
-    for k, context in enumerate(contexts):
+    for k in range(len(theta)):
         moved, precisions = result[k : k + 1], np.array([0.0, 4.0])
-        inputs = np.hstack([X, context])
         adam = Adam(moved, rate=EVIDENCE_RATE, steps=steps)
         of_precisions = Adam(precisions, rate=0.1, steps=steps)
         for _ in range(steps):
-            values = network.forward(moved, inputs)
+            values = network.forward(moved, X)
             widened = np.hstack([values[-1][0], np.ones((len(X), 1))])
             _, slope, slopes = evidence_and_gradient(widened, z, *precisions.tolist())
             adam.step(moved, network.backward(moved, values, -slope[None, :, :-1]))

@@ -6,7 +6,7 @@ that a step of a sampler costs O(D), whatever N is. Nothing is inverted and no d
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -108,6 +108,10 @@ class Posterior:
     vectors: Floats
     mean: Floats
     precision: Floats
+
+    def moved(self, weights: Floats) -> "Posterior":
+        """Add `D` weights, given in the basis of the features."""
+        return replace(self, mean=self.mean + weights @ self.vectors)
 
     def predict(self, features: Floats) -> tuple[Floats, Floats]:
         """Predict at `M x D` features: mean `S x F x M`, latent variance `S x M`."""

@@ -14,6 +14,8 @@ Floats = NDArray[np.float64]
 LOG_NOISE = -4.0
 LOG_NOISE_SD = 2.0
 """Prior of the log variance of the noise, of standardised targets: broad, since a tight one ruins noisy data or exact ones."""
+LATENT_SD = 0.3
+"""Of ψ: small against the inputs, so that tasks are alike until their targets say otherwise."""
 LEAST_NOISE = 1e-6
 """Variance of the noise beneath the one that is learned, which bounds the gradients."""
 MOST_LOG_NOISE = 50.0
@@ -41,9 +43,9 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class BayesianNetwork:
-    """Weights N(0, 1/λ), biases N(0, 1), a log variance s of the noise N(-4, 2²), and ψ ~ N(0, 1), L numbers a task that are inputs too.
+    """Weights N(0, 1/λ), biases N(0, 1); for every task a log variance s of the noise N(-4, 2²), and ψ ~ N(0, 0.3²), L numbers that are inputs too.
 
-    Its parameters lie in one row of `n_parameters`: weights of the network, ψ `T x L`, s. The first output is the mean; a second one,
+    Its parameters lie in one row of `n_parameters`: weights of the network, ψ `T x L`, s `T`. The first output is the mean; a second one,
     in a heteroscedastic network, is added to s. The variance of the noise is exp(s) + 1e-6.
 
     Attributes:
@@ -60,7 +62,7 @@ class BayesianNetwork:
 
     def __post_init__(self) -> None:
         """Count."""
-        object.__setattr__(self, "n_parameters", self.network.n_weights + self.n_tasks * self.n_latent + 1)
+        object.__setattr__(self, "n_parameters", self.network.n_weights + self.n_tasks * (self.n_latent + 1))
 
     @property
     def heteroscedastic(self) -> bool:
@@ -72,8 +74,8 @@ class BayesianNetwork:
         p = self.network.n_weights
         theta = np.empty((k, self.n_parameters), dtype=np.float32)
         theta[:, :p] = self.network.initial(k, rng=rng)
-        theta[:, p:-1] = rng.standard_normal((k, self.n_tasks * self.n_latent))
-        theta[:, -1] = LOG_NOISE
+        theta[:, p : -self.n_tasks] = LATENT_SD * rng.standard_normal((k, self.n_tasks * self.n_latent))
+        theta[:, -self.n_tasks :] = LOG_NOISE
         self.network.layers(theta)[-1][0][:, :, 1:] *= 0.1
         return theta
 
@@ -83,7 +85,8 @@ class BayesianNetwork:
         With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~ Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
         """
         result = np.ones_like(theta)
-        result[:, -1] = 0.0
+        result[:, self.network.n_weights :] = LATENT_SD**-2
+        result[:, -self.n_tasks :] = 0.0
         if rng is None:
             for weights, _ in self.network.layers(result)[1:-1]:
                 weights[...] = weights.shape[1] ** 0.5
@@ -100,7 +103,9 @@ class BayesianNetwork:
         mean, variance = self.outputs(theta, data.X, data.task)
         fit = 0.5 * (np.square(mean - data.z) / variance + np.log(variance)).sum(axis=1)
         prior = 0.5 * (precisions * np.square(theta)).sum(axis=1)
-        result: Array = fit + prior + 0.5 * np.square((theta[:, -1] - LOG_NOISE) / LOG_NOISE_SD)
+        result: Array = (
+            fit + prior + 0.5 * np.square((theta[:, -self.n_tasks :] - LOG_NOISE) / LOG_NOISE_SD).sum(axis=1)
+        )
         return result
 
     def gradient(
@@ -119,7 +124,7 @@ class BayesianNetwork:
         if rows is not None:
             X, z, task = X[rows], z[rows], None if task is None else task[rows]
         scale = len(data.z) / z.shape[-1]
-        p, s = self.network.n_weights, theta[:, -1:]
+        p, s = self.network.n_weights, self._log_noise(theta, task)
         inputs = self._inputs(theta, X, task)
         values = self.network.forward(theta[:, :p], inputs)
         outputs = values[-1]
@@ -137,12 +142,17 @@ class BayesianNetwork:
         if self.n_latent:
             by_input = np.empty(inputs.shape, dtype=theta.dtype)
             self.network.backward(theta[:, :p], values, slope, out=out[:, :p], inputs=by_input)
-            member = np.equal(np.arange(self.n_tasks)[:, None], np.asarray(task)[..., None, :]).astype(theta.dtype)
-            into = out[:, p:-1].reshape(len(theta), self.n_tasks, self.n_latent)
-            np.matmul(member, by_input[:, :, -self.n_latent :], out=into)
+            into = out[:, p : -self.n_tasks].reshape(len(theta), self.n_tasks, self.n_latent)
+            np.matmul(self._member(task), by_input[:, :, -self.n_latent :], out=into)
         else:
             self.network.backward(theta[:, :p], values, slope, out=out[:, :p])
-        out[:, -1] = by_noise.sum(axis=1) + (theta[:, -1] - LOG_NOISE) / LOG_NOISE_SD**2
+        noises = out[:, -self.n_tasks :]
+        noises[...] = (
+            (self._member(task) @ by_noise[:, :, None])[:, :, 0]
+            if self.n_tasks > 1
+            else by_noise.sum(axis=1, keepdims=True)
+        )
+        noises += (theta[:, -self.n_tasks :] - LOG_NOISE) / LOG_NOISE_SD**2
         out += precisions * theta
         return out
 
@@ -157,7 +167,7 @@ class BayesianNetwork:
                 one = theta[k : k + 1]
                 values = self.network.forward(one[:, : self.network.n_weights], self._inputs(one, X[rows], of))[-1]
                 mean[k, rows] = values[0, :, 0]
-                variance[k, rows] = one[0, -1] + (values[0, :, 1] if self.heteroscedastic else 0.0)
+                variance[k, rows] = self._log_noise(one, of)[0] + (values[0, :, 1] if self.heteroscedastic else 0.0)
         np.exp(np.minimum(variance, MOST_LOG_NOISE, out=variance), out=variance)
         variance += LEAST_NOISE
         return mean, variance
@@ -170,11 +180,27 @@ class BayesianNetwork:
         slope[:, :, 0] = 1.0
         return values[-1][:, :, 0], self.network.input_gradient(weights, values, slope)[:, :, : X.shape[-1]]
 
+    def _member(self, task: Any) -> Array:
+        """Tell which points are of which task: `... x T x n`."""
+        member: Array = np.equal(np.arange(self.n_tasks)[:, None], np.asarray(task)[..., None, :]).astype(np.float32)
+        return member
+
+    def _log_noise(self, theta: Array, task: Any) -> Array:
+        """Look up s of the task of every point: `K x n`, or `K x 1` where there is one."""
+        log_noise = theta[:, -self.n_tasks :]
+        if self.n_tasks == 1:
+            return log_noise
+        rows = np.atleast_1d(task)
+        return log_noise[:, rows] if rows.ndim == 1 else np.take_along_axis(log_noise, rows, axis=1)
+
     def _inputs(self, theta: Array, X: Array, task: Any) -> Array:
         """Append ψ of the task: `B x in` (or `K x B x in`) to `K x B x (in + L)`; X itself where there is no ψ."""
         if not self.n_latent:
             return X
-        k, latent = len(theta), theta[:, self.network.n_weights : -1].reshape(len(theta), self.n_tasks, self.n_latent)
+        k, latent = (
+            len(theta),
+            theta[:, self.network.n_weights : -self.n_tasks].reshape(len(theta), self.n_tasks, self.n_latent),
+        )
         points = np.broadcast_to(X, (k, *X.shape[-2:]))
         rows = np.broadcast_to(np.asarray(task), points.shape[:2])
         chosen = latent[np.arange(k)[:, None], rows]

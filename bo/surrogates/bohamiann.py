@@ -111,12 +111,13 @@ class Bohamiann:
         sizes = (inputs.width + self._code.shape[1] + latent, *self._hidden, self._outputs)
         self._model = BayesianNetwork(Network(sizes), pool.n_tasks, latent)
         seen = np.hstack([inputs(pool.X), self._code[pool.task]]).astype(np.float32)
-        task = pool.task if latent else None
+        task = pool.task if several else None
         draws = Draws.of(self._model, Data(seen, pool.z.astype(np.float32), task), self._schedule, rng=rng)
         self._inputs, self._mean, self._sd = inputs, pool.mean, pool.sd
         self._theta, self._chains = draws.theta, draws.chains
         values, noise = self._model.outputs(self._theta, seen, task)
-        self._values, self._noise = values, float(noise.mean(dtype=np.float64))
+        own = slice(-len(targets) if len(targets) else None, None)  # without a point, as noisy as the others are
+        self._values, self._noise = values, float(noise[:, own].mean(dtype=np.float64))
         return self
 
     @property

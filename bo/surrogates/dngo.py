@@ -5,7 +5,7 @@ Below some hundred points the process predicts better.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
@@ -16,9 +16,10 @@ from bo.surrogates.base import Prediction, Standardised, Task, checked_data, che
 from bo.surrogates.basis import Plan, maximise_evidence, train
 from bo.surrogates.bayesian_linear import Posterior
 from bo.surrogates.inputs import Inputs
+from bo.surrogates.layer_prior import LayerPrior
 from bo.surrogates.linear_head import LinearHead, PriorMean
 from bo.surrogates.network import Activation, Network
-from bo.surrogates.tasks import OWN_SCALE_FROM, Pool
+from bo.surrogates.tasks import Pool
 from history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
@@ -145,7 +146,7 @@ class DNGO:
         self._plan = Plan(networks, steps, epochs, decay, held_out)
         self._training, self._samples, self._burn_in = training, samples, burn_in
         self._related: Sequence[Task] = ()
-        self._metas, self._embedding, self._least = np.zeros((1, 0)), 0, 1
+        self._metas, self._least = np.zeros((1, 0)), 1
         self._features: Features | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
@@ -153,32 +154,40 @@ class DNGO:
         points, targets = checked_data(X, y, conditional=self._conditional, least=self._least)
         pool = Pool.of(self._related, points, targets)
         inputs = Inputs(points.shape[1], self._conditional)
-        metas = self._metas[pool.task]
-        shown = np.hstack([inputs(pool.X), metas])
-        sizes = (shown.shape[1] + self._embedding, *self._hidden)
+        shown = np.hstack([inputs(pool.X), self._metas[pool.task]])
+        sizes = (shown.shape[1], *self._hidden)
         body = Network(sizes, self._activations)
-        whole = Network((*sizes, 1), (*self._activations, "linear"))
-        theta, psi = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=pool.task, n_tasks=pool.n_tasks)
-        theta, psi = theta[:, : body.n_weights].astype(np.float64), psi.astype(np.float64)
-        if not len(targets) and self._embedding:
-            psi[:, -1] = psi[:, :-1].mean(axis=1)
-        everywhere = np.broadcast_to(metas, (self._plan.stack, *metas.shape))
-        contexts = np.concatenate([everywhere, psi[:, pool.task]], axis=2) if self._embedding else everywhere
+        whole = Network((*sizes, pool.n_tasks), (*self._activations, "linear"))
+        task = pool.task if self._related else None
+        theta = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=task)
+        theta = theta[:, : body.n_weights].astype(np.float64)
         if self._training == "evidence":
             steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))
-            theta = maximise_evidence(body, theta, X=inputs(pool.X), contexts=contexts, z=pool.z, steps=steps)
-        features = Features(inputs, contexts, body, theta, self._mean != "quadratic")
-        # The last layer is of the target alone as soon as there is something to see: how noisy others are says little of it.
-        own = slice(-len(targets) if len(targets) >= OWN_SCALE_FROM else None, None)
+            theta = maximise_evidence(body, theta, X=shown, z=pool.z, steps=steps)
+        context = np.broadcast_to(self._metas[-1], (self._plan.stack, 1, self._metas.shape[1]))
+        bias = self._mean != "quadratic"
+        priors: Sequence[LayerPrior | None] = [None] * self._plan.stack
+        if self._related:
+            bases = body.forward(theta, shown)[-1]
+            priors = learned = [_of_others(np.column_stack([basis, np.ones(len(basis))]), pool) for basis in bases]
+            # One layer more: features of which the weights are a standard normal, about what the related tasks expect.
+            body = Network((*body.sizes, body.sizes[-1] + 1), (*body.activations, "linear"))
+            theta, bias = np.hstack([theta, [prior.root.ravel() for prior in learned]]), False
+        self._features = Features(inputs, context, body, theta, bias)
+        own = slice(len(pool.z) - len(targets), None)
         self._heads = [
             LinearHead(
-                basis, pool.X[own], pool.z[own], mean=self._mean, samples=self._samples, burn_in=self._burn_in, rng=rng
+                basis,
+                points,
+                pool.z[own],
+                mean=self._mean,
+                samples=self._samples,
+                burn_in=self._burn_in,
+                rng=rng,
+                prior=prior,
             )
-            for basis in features.values(pool.X)[:, own]
+            for basis, prior in zip(self._features.values(points), priors, strict=True)
         ]
-        here = np.broadcast_to(self._metas[-1], (self._plan.stack, 1, self._metas.shape[1]))
-        context = np.concatenate([here, psi[:, -1:]], axis=2) if self._embedding else here
-        self._features = replace(features, context=context)
         self._targets = Standardised(np.zeros(0), pool.mean, pool.sd)
         return self
 
@@ -256,6 +265,12 @@ class DNGO:
         sd = self._targets.sd
         noise = np.concatenate([1.0 / head.beta for head in self._heads])
         return Prediction(self._targets.mean + sd * mean, sd**2 * var, sd**2 * noise)
+
+
+def _of_others(features: Floats, pool: Pool) -> LayerPrior:
+    """Learn from the related tasks of a pool, given features of all its points, what to expect of a last layer."""
+    others = pool.task < pool.n_tasks - 1
+    return LayerPrior.of(features[others], pool.z[others], pool.task[others], pool.n_tasks - 1, units=pool.units)
 
 
 @dataclass(frozen=True, slots=True)

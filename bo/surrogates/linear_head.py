@@ -9,12 +9,15 @@ from numpy.typing import NDArray
 from bo.samplers import slice_step
 from bo.surrogates import prior_mean
 from bo.surrogates.bayesian_linear import Posterior, Regression
+from bo.surrogates.layer_prior import LayerPrior
 
 Floats = NDArray[np.float64]
 PriorMean = Literal["none", "quadratic", "fixed"]
 
 LOCATION, SCALE = (0.0, 6.0), (2.0, 3.0)
 """log α ~ N(0, 2²), log β ~ N(6, 3²), for standardised targets."""
+SCALE_GIVEN = (1.0, 2.0)
+"""Standard deviations of both where other tasks say what to expect."""
 LOWER, UPPER = (-12.0, -6.0), (12.0, 18.0)
 WIDTHS = (2.0, 2.0, 1.0, 0.5, 2.0)
 """First brackets of the slice sampler: log α, log β, λ, c, log Λ."""
@@ -40,12 +43,29 @@ class LinearHead:
         samples: int,
         burn_in: int,
         rng: np.random.Generator,
+        prior: LayerPrior | None = None,
     ) -> None:
-        """Infer everything from `N x D` features of `N x d` points and `N` targets."""
-        self._regression = Regression.of(features, np.column_stack([z, prior_mean.design(X)]))
+        """Infer everything from `N x D` features of `N x d` points and `N` targets.
+
+        Args:
+            features: `N x D`; given a prior, in its units: multiplied by its root.
+            X: `N x d`.
+            z: `N`.
+            mean: η.
+            samples: S.
+            burn_in: sweeps that are thrown away.
+            rng: what draws them.
+            prior: of the weights and the noise, from other tasks.
+        """
+        self._location, self._scale, self._weights = LOCATION, SCALE, np.zeros(features.shape[1])
+        if prior is not None:
+            self._location, self._scale, self._weights = (0.0, prior.log_beta), SCALE_GIVEN, prior.centre
+        self._regression = Regression.of(
+            features, np.column_stack([z - features @ self._weights, prior_mean.design(X)])
+        )
         self._mean: PriorMean = mean
         d = X.shape[1]
-        state = np.concatenate([LOCATION, prior_mean.start(d)])
+        state = np.concatenate([self._location, prior_mean.start(d)])
         if mean == "none":
             state[3 + d :] = -np.inf  # no curvature: λ is the weight of the constant feature
         widths = np.repeat(WIDTHS, [1, 1, 1, d, d])[: len(state) if mean == "quadratic" else 2]
@@ -56,7 +76,8 @@ class LinearHead:
                 kept.append(state.copy())
         states = np.array(kept)
         self.alpha, self.beta, self.eta = np.exp(states[:, 0]), np.exp(states[:, 1]), states[:, 2:]
-        self.posterior = self._regression.posterior(self._combination(self.eta), self.alpha, self.beta)
+        posterior = self._regression.posterior(self._combination(self.eta), self.alpha, self.beta)
+        self.posterior = posterior.moved(self._weights)
 
     def offset(self, X: Floats) -> Floats:
         """Compute the prior means at `m x d` points: `S x m`, or `S x 1` where there are none."""
@@ -72,7 +93,9 @@ class LinearHead:
     def condition(self, features: Floats, targets: Floats) -> Posterior:
         """Infer the weights as if `J x D` features had had targets `S x F x J`, prior mean taken off."""
         combination = self._combination(self.eta)
-        return self._regression.posterior_with(combination, self.alpha, self.beta, features=features, targets=targets)
+        rest = targets - features @ self._weights
+        posterior = self._regression.posterior_with(combination, self.alpha, self.beta, features=features, targets=rest)
+        return posterior.moved(self._weights)
 
     def _combination(self, eta: Floats) -> Floats:
         """Give the target z - η as a combination of columns."""
@@ -87,7 +110,7 @@ class LinearHead:
             if k < 2:
                 if not LOWER[k] <= state[k] <= UPPER[k]:
                     return -math.inf
-                prior = -0.5 * ((float(state[k]) - LOCATION[k]) / SCALE[k]) ** 2
+                prior = -0.5 * ((float(state[k]) - self._location[k]) / self._scale[k]) ** 2
                 return prior + regression.evidence(explained, math.exp(state[0]), math.exp(state[1]))
             prior = prior_mean.log_density(state[2:])
             if prior == -math.inf:

@@ -1,4 +1,4 @@
-"""DNGO over several tasks: its networks also see an embedding of the task, learned with them, and its meta-feature."""
+"""DNGO over several tasks: they share the networks' features, and their last layers are draws from one distribution."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,15 +10,12 @@ from bo.surrogates.base import Task
 from bo.surrogates.dngo import DNGO
 from bo.surrogates.tasks import checked_related, reduced_meta
 
-EMBEDDING = 5
-"""L, as in [Springenberg2016bayesian] §4."""
-
 
 class MultiTaskDNGO(DNGO):
-    """Networks of the input [x; meta-feature; ψ_t], ψ_t the embedding of task t, with a Bayesian last layer.
+    """Networks of the input [x; meta-feature] with one output a task, of which the target's is a Bayesian last layer.
 
-    The last layer is the target's own from three points on, before that one for all tasks: learned from all, precisions say
-    how noisy the related tasks are. Without a point, the target has the mean embedding of the related tasks.
+    Tasks share the features, as in [Perrone2018scalable]; what the last layers of the related tasks have in common, and how far they
+    lie apart, is the prior of the target's, be there many points of it, few or none.
     """
 
     _name = "MultiTaskDNGO"
@@ -46,4 +43,4 @@ class MultiTaskDNGO(DNGO):
         super().__init__(conditional=conditional, **options)
         self._related = checked_related(related, conditional=conditional)
         if related:
-            self._metas, self._embedding, self._least = reduced_meta(self._related, meta), EMBEDDING, 0
+            self._metas, self._least = reduced_meta(self._related, meta), 0

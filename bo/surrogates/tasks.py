@@ -1,5 +1,6 @@
 """Targets of several tasks as one data set."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -7,15 +8,17 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.base import Standardised, Task, checked_data
+from bo.surrogates.base import SMALLEST_SD, Standardised, Task, checked_data
 from history_store.errors import DataError, UsageError
 
 Floats = NDArray[np.float64]
 
-OWN_SCALE_FROM = 3
-"""Targets of the task at hand, before it is standardised by itself; below, by the average task."""
+INDEPENDENT = 0.25
+"""Share of the targets that count as independent draws: neighbours say the same."""
+PRIOR_TASKS = 0.5
+"""Tasks that are imagined beside the related ones, one standard deviation (or e-fold) off."""
 FAR = 100.0
-"""Standard deviations of the average task within which targets of another one lie, if their units are the same."""
+"""Standard deviations within which targets lie, if units are those of the related tasks."""
 MOST_META = 8
 """Dimensions that meta-features are reduced to, at most."""
 
@@ -29,9 +32,9 @@ class Pool:
         z: `n`, in units of each task.
         task: `n`, in 0..T-1.
         n_tasks: T.
-        mean: of the targets of the task at hand.
-        sd: of them; where it has fewer than three, both are the average of the related tasks (unless a target is more than 100 sd
-            off, which says that units differ).
+        mean: of the targets of the task at hand, as far as they and the related tasks tell.
+        sd: of them, likewise.
+        units: variances of that mean, in units of sd², and of log sd; 0 where it is standardised by itself alone.
     """
 
     X: Floats
@@ -40,6 +43,7 @@ class Pool:
     n_tasks: int
     mean: float
     sd: float
+    units: tuple[float, float]
 
     @classmethod
     def of(cls, related: Sequence[Task], X: Floats, y: Floats) -> Self:
@@ -52,13 +56,7 @@ class Pool:
             msg = f"surrogate: expected the columns of the related tasks, got {X.shape[1]} and {[task.X.shape[1] for task in related]}. Encode all of them in one space."
             raise UsageError(msg)
         parts = [Standardised.of(task.y) for task in related]
-        if len(y) >= OWN_SCALE_FROM or not parts:
-            own = Standardised.of(y)
-        else:
-            mean, sd = float(np.mean([part.mean for part in parts])), float(np.mean([part.sd for part in parts]))
-            own = Standardised((y - mean) / sd, mean, sd)
-            if np.abs(own.z).max(initial=0.0) > FAR:
-                own = Standardised.of(y)
+        own, units = _own_units(parts, y)
         parts.append(own)
         return cls(
             np.concatenate([*(task.X for task in related), X]),
@@ -67,7 +65,51 @@ class Pool:
             len(parts),
             own.mean,
             own.sd,
+            units,
         )
+
+
+def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised, tuple[float, float]]:
+    """Standardise the task at hand as one of a population of tasks, of which others are known.
+
+    Its mean and log standard deviation are drawn from normal distributions whose moments are those of the others; its targets
+    say of them what a fourth as many independent ones would: the log sd is the mode given a variance that is χ² distributed.
+    Where that leaves targets 100 sd off, units differ, and it is standardised by itself.
+
+    Returns: its targets, and the variances of mean (in units of sd²) and log sd that remain.
+    """
+    from scipy.special import wrightomega
+
+    n = len(y)
+    if not others:
+        return Standardised.of(y), (0.0, 0.0)
+    means, logs = np.array([part.mean for part in others]), np.log([part.sd for part in others])
+    typical, vague = _moments(logs, 1.0)
+    sd = math.exp(typical)
+    if n > 1:
+        unit = max(float(np.abs(y).max()), SMALLEST_SD)
+        observed = max(float((y / unit).std(ddof=1)) * unit, SMALLEST_SD)
+        typical, vague = _moments(logs, 1.0, math.log(observed), INDEPENDENT * (n - 1))
+        weight = 2.0 * vague * INDEPENDENT * (n - 1)
+        excess = float(wrightomega(math.log(weight) + 2.0 * (math.log(observed) - typical) + weight))
+        sd, vague = math.exp(typical + 0.5 * (excess - weight)), vague / (1.0 + excess)
+    centre, spread = _moments(means, sd, *(() if not n else (float(y.mean()), INDEPENDENT * n)))
+    trust = spread / (spread + sd**2 / (INDEPENDENT * n)) if n else 0.0
+    mean = centre + (trust * (float(y.mean()) - centre) if n else 0.0)
+    z = (y - mean) / sd
+    if np.abs(z).max(initial=0.0) > FAR:
+        return Standardised.of(y), (0.0, 0.0)
+    return Standardised(z, mean, sd), (spread * (1.0 - trust) / sd**2, vague)
+
+
+def _moments(values: Floats, sd: float, own: float = 0.0, known: float = 0.0) -> tuple[float, float]:
+    """Give mean and variance of what T tasks have.
+
+    Half a task more is imagined that is off by `sd`; and the task at hand counts m / (1 + m) in the variance, if m points say that it has `own`: tasks differ, if it is far off.
+    """
+    centre, share = float(values.mean()), known / (1.0 + known)
+    squares = float(np.square(values - centre).sum()) + PRIOR_TASKS * sd**2 + share * (own - centre) ** 2
+    return centre, squares / (len(values) - 1 + PRIOR_TASKS + share)
 
 
 def checked_related(related: Sequence[Task], *, conditional: Sequence[int] = ()) -> list[Task]:

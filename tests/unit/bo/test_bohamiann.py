@@ -192,11 +192,23 @@ def test_a_pool_standardises_every_task_by_itself():
     tasks = [Task(X, 3 * y + 1), Task(X, 5 * y - 1)]
     pool = Pool.of(tasks, X[:2], y[:2])
     assert (pool.n_tasks, pool.task.tolist()) == (3, [0] * 5 + [1] * 5 + [2] * 2)
-    assert pool.mean == pytest.approx(4 * y.mean())
-    assert pool.sd == pytest.approx(4 * y.std())
     np.testing.assert_allclose(pool.z[10:], (y[:2] - pool.mean) / pool.sd)
-    assert Pool.of(tasks, X, y).sd == pytest.approx(y.std())
+    none = Pool.of(tasks, X[:0], y[:0])
+    assert none.mean == pytest.approx(4 * y.mean())
+    assert none.sd == pytest.approx(15**0.5 * y.std())
+    many = np.random.default_rng(0).normal(50.0, 0.1, 1000)
+    pool = Pool.of(tasks, np.zeros((1000, X.shape[1])), many)
+    assert pool.mean == pytest.approx(many.mean(), rel=1e-3)
+    assert pool.sd == pytest.approx(many.std(), rel=0.05)
     assert Pool.of(tasks, X[:1], np.array([1e100])).mean == 1e100
+
+
+def test_few_targets_do_not_set_the_scale():
+    """Three that happen to be alike say little against related tasks of another spread."""
+    X, y = np.random.default_rng(1).random((30, 2)), np.random.default_rng(2).standard_normal(30)
+    pool = Pool.of([Task(X, y)] * 3, X[:3], np.array([0.30, 0.31, 0.33]))
+    assert pool.sd > 0.2
+    assert pool.units[1] > 0.1
 
 
 def test_meta_features_are_reduced():

@@ -1,0 +1,87 @@
+"""What the last layers of several tasks have in common, as a prior for that of another one."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+ROUNDS = 30
+"""Of the fixed-point updates of precisions."""
+SHARE = 0.2
+"""Of the variance of a function, expected to be its task's own..."""
+WORTH = 1.0
+"""...an expectation that counts as much as so many weights."""
+NOISE = 1e-3
+"""Variance of the noise, which counts as much as one point."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPrior:
+    """Weights w ~ N(mean, root·rootᵀ) of a task that was not seen.
+
+    Attributes:
+        mean: `D`.
+        root: `D x D`, lower triangle.
+        log_beta: what the precision of the noise is expected to be.
+    """
+
+    mean: Floats
+    root: Floats
+    log_beta: float
+
+    @classmethod
+    def of(
+        cls, features: Floats, z: Floats, task: NDArray[np.intp], n_tasks: int, *, units: tuple[float, float]
+    ) -> Self:
+        """Learn from `N x D` features, the last of them constant, and `N` targets of T tasks, each with its own noise.
+
+        w_t ~ N(w0, I/α) and w0 ~ N(0, I/α0); precisions by the fixed point of the evidence, as MacKay has it.
+
+        Args:
+            features: of all points.
+            z: `N`, each task's standardised.
+            task: `N`, in 0..T-1.
+            n_tasks: T.
+            units: variances of the mean, in units of the standard deviation, and of the log of the standard deviation by which
+                the targets of the new task are standardised: how far off its function may be lifted and stretched.
+        """
+        d = features.shape[1]
+        member = [task == t for t in range(n_tasks)]
+        counts = np.array([rows.sum() for rows in member], dtype=np.float64)
+        squares = np.array([z[rows] @ z[rows] for rows in member])
+        moments = np.array([features[rows].T @ z[rows] for rows in member])
+        grams = np.array([features[rows].T @ features[rows] for rows in member])
+        values, vectors = np.linalg.eigh(grams)
+        values = np.maximum(values, 0.0, out=values)
+        h = np.einsum("tij,ti->tj", vectors, moments)
+        expected = SHARE * len(z) / np.square(features).sum()
+        common, own, beta = SHARE / expected, 1.0 / expected, np.full(n_tasks, 10.0)
+        for _ in range(ROUNDS):
+            precision = beta[:, None] * values + own
+            known = own * beta[:, None] / precision
+            information = np.einsum("tij,tj,tkj->ik", vectors, known * values, vectors) + common * np.eye(d)
+            spread = np.linalg.inv(information)
+            mean = spread @ np.einsum("tij,tj->i", vectors, known * h)
+            here = mean @ vectors
+            variance = np.einsum("tij,ik,tkj->tj", vectors, spread, vectors, optimize=True)
+            apart = beta[:, None] / precision
+            offset = apart * (h - values * here)
+            whole = here + offset
+            misfit = squares - 2.0 * (h * whole).sum(1) + (values * np.square(whole)).sum(1)
+            misfit += (values * (1.0 / precision + np.square(own / precision) * variance)).sum(1)
+            common = (d - common * float(np.trace(spread)) + WORTH) / (float(mean @ mean) + WORTH * expected / SHARE)
+            used = n_tasks * d - own * float((np.square(apart * values) * variance + 1.0 / precision).sum())
+            own = (max(used, 0.0) + WORTH) / (float(np.square(offset).sum()) + WORTH * expected)
+            beta = (counts + 1.0) / (np.maximum(misfit, 0.0) + NOISE)
+        covariance = spread + np.eye(d) / own + units[1] * np.outer(mean, mean)
+        covariance[-1, -1] += units[0]
+        return cls(mean, np.linalg.cholesky(covariance), float(np.log(beta).mean()))
+
+    @property
+    def centre(self) -> Floats:
+        """Give root⁻¹·mean: in coordinates in which the covariance is the unit matrix."""
+        result: Floats = np.linalg.solve(self.root, self.mean)
+        return result
