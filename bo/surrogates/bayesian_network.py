@@ -16,6 +16,8 @@ LOG_NOISE_SD = 2.0
 """Prior of the log variance of the noise, of standardised targets: broad, since a tight one ruins noisy data or exact ones."""
 LATENT_SD = 0.3
 """Of ψ: small against the inputs, so that tasks are alike until their targets say otherwise."""
+OWN_NOISE = 0.25
+"""Share of that variance which is a task's own: tasks are about as noisy as one another."""
 LEAST_NOISE = 1e-6
 """Variance of the noise beneath the one that is learned, which bounds the gradients."""
 MOST_LOG_NOISE = 50.0
@@ -104,7 +106,7 @@ class BayesianNetwork:
         fit = 0.5 * (np.square(mean - data.z) / variance + np.log(variance)).sum(axis=1)
         prior = 0.5 * (precisions * np.square(theta)).sum(axis=1)
         result: Array = (
-            fit + prior + 0.5 * np.square((theta[:, -self.n_tasks :] - LOG_NOISE) / LOG_NOISE_SD).sum(axis=1)
+            fit + prior + 0.5 * ((theta[:, -self.n_tasks :] - LOG_NOISE) * self._pull_of_noise(theta)).sum(axis=1)
         )
         return result
 
@@ -152,7 +154,7 @@ class BayesianNetwork:
             if self.n_tasks > 1
             else by_noise.sum(axis=1, keepdims=True)
         )
-        noises += (theta[:, -self.n_tasks :] - LOG_NOISE) / LOG_NOISE_SD**2
+        noises += self._pull_of_noise(theta)
         out += precisions * theta
         return out
 
@@ -184,6 +186,13 @@ class BayesianNetwork:
         """Tell which points are of which task: `... x T x n`."""
         member: Array = np.equal(np.arange(self.n_tasks)[:, None], np.asarray(task)[..., None, :]).astype(np.float32)
         return member
+
+    def _pull_of_noise(self, theta: Array) -> Array:
+        """Compute the gradient of the prior's energy with respect to s: `K x T`."""
+        off = theta[:, -self.n_tasks :] - LOG_NOISE
+        own, common = OWN_NOISE * LOG_NOISE_SD**2, (1.0 - OWN_NOISE) * LOG_NOISE_SD**2
+        result: Array = (off - common / (own + self.n_tasks * common) * off.sum(axis=1, keepdims=True)) / own
+        return result
 
     def _log_noise(self, theta: Array, task: Any) -> Array:
         """Look up s of the task of every point: `K x n`, or `K x 1` where there is one."""

@@ -24,6 +24,8 @@ from history_store.errors import UsageError
 Floats = NDArray[np.float64]
 TaskCode = Literal["embedding", "one-hot"]
 
+ALONE, SEVERAL = 32, 96
+"""Points of a batch: with related tasks more of them, so that every batch has some of the target's."""
 N_LATENT = 5
 """L, numbers that tell a task from others."""
 DOUBLE_UP_TO = 500
@@ -52,7 +54,7 @@ class Bohamiann:
         chains: int = 8,
         burn_in: int = 2500,
         thin: int = 100,
-        batch: int = 32,
+        batch: int | None = None,
         step: float = 1e-2,
         fantasies: Fantasies = "gaussian",
     ) -> None:
@@ -71,7 +73,7 @@ class Bohamiann:
             chains: that run side by side.
             burn_in: steps of every chain that are thrown away.
             thin: steps of a chain between two samples.
-            batch: points a step.
+            batch: points a step; left out, 32, or 96 with related tasks.
             step: ε of the sampler.
             fantasies: how pending points are conditioned on: `gaussian`, on the moments of the networks; `weights`, by weighing
                 the networks.
@@ -83,6 +85,7 @@ class Bohamiann:
         if sampler not in SAMPLERS or task_code not in get_args(TaskCode) or fantasies not in get_args(Fantasies):
             msg = f"Bohamiann: expected a sampler among {', '.join(SAMPLERS)}, a task_code among {', '.join(get_args(TaskCode))} and fantasies among {', '.join(get_args(Fantasies))}, got {sampler!r}, {task_code!r} and {fantasies!r}. Leave them out for the defaults."
             raise UsageError(msg)
+        batch = (SEVERAL if related else ALONE) if batch is None else batch
         if min(samples, chains, thin, batch, *hidden) < 1 or burn_in < 0 or not step > 0.0 or samples < 2:
             msg = f"Bohamiann: expected two samples or more, positive widths, chains, thin, batch and step and no negative burn_in, got {samples}, {tuple(hidden)}, {chains}, {thin}, {batch}, {step} and {burn_in}. Leave them out for the defaults."
             raise UsageError(msg)

@@ -55,7 +55,7 @@ class LayerPrior:
         moments = np.array([features[rows].T @ z[rows] for rows in member])
         grams = np.array([features[rows].T @ features[rows] for rows in member])
         values, vectors = np.linalg.eigh(grams)
-        values = np.maximum(values, 0.0, out=values)
+        values = np.asarray(np.maximum(values, 0.0))
         h = np.einsum("tij,ti->tj", vectors, moments)
         expected = SHARE * len(z) / np.square(features).sum()
         common, own, beta = SHARE / expected, 1.0 / expected, np.full(n_tasks, 10.0)
@@ -83,5 +83,5 @@ class LayerPrior:
     @property
     def centre(self) -> Floats:
         """Give root⁻¹·mean: in coordinates in which the covariance is the unit matrix."""
-        result: Floats = np.linalg.solve(self.root, self.mean)
+        result: Floats = np.asarray(np.linalg.solve(self.root, self.mean), dtype=np.float64)
         return result

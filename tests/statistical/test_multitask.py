@@ -1,0 +1,60 @@
+"""What related tasks are worth to each multi-task surrogate: the same, others, and noise."""
+
+import numpy as np
+import pytest
+
+from bo.surrogates import SURROGATES, Task
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+SEEDS = range(5)
+
+
+def smooth(rng):
+    """A random function of two numbers, of mean 0 and standard deviation 1."""
+    W, b, a = 3.0 * rng.standard_normal((20, 2)), rng.uniform(0.0, 6.3, 20), rng.standard_normal(20)
+    values = np.cos(rng.random((2000, 2)) @ W.T + b) @ a
+    return lambda X: (np.cos(X @ W.T + b) @ a - values.mean()) / values.std()
+
+
+def errors(name, n, kind):
+    """RMSE and log density of the surrogate with and without three related tasks of 30 points: `seeds x 2` each."""
+    together, alone = [], []
+    for seed in SEEDS:
+        rng = np.random.default_rng(1000 + seed)
+        target = smooth(rng)
+        X, Z = rng.random((n, 2)), rng.random((300, 2))
+        y, truth = target(X) + 0.05 * rng.standard_normal(n), target(Z)
+        tasks = []
+        for _ in range(3):
+            U = rng.random((30, 2))
+            other = {"same": target, "other": smooth(rng), "noise": lambda X, rng=rng: rng.standard_normal(len(X))}[
+                kind
+            ]
+            tasks.append(Task(U, other(U)))
+        for into, model in (
+            (together, SURROGATES[name](related=tasks)),
+            (alone, SURROGATES[name.removeprefix("mt-")]()),
+        ):
+            prediction = model.fit(X, y, rng=np.random.default_rng(seed)).predict(Z)
+            variance = prediction.var + prediction.noise[:, None]
+            density = -0.5 * (np.square(truth - prediction.mean) / variance + np.log(2.0 * np.pi * variance))
+            mixture = np.logaddexp.reduce(density, axis=0) - np.log(len(density))
+            into.append((np.sqrt(np.mean(np.square(prediction.mean.mean(axis=0) - truth))), mixture.mean()))
+    return np.array(together), np.array(alone)
+
+
+@pytest.mark.parametrize("name", ["mt-gp", "mt-dngo", "mt-bohamiann"])
+def test_three_points_and_tasks_that_are_the_same(name):
+    together, alone = errors(name, 3, "same")
+    assert np.median(together[:, 0] / alone[:, 0]) < 0.7
+    assert np.median(together[:, 1]) > -1.5
+
+
+@pytest.mark.parametrize("kind", ["other", "noise"])
+@pytest.mark.parametrize("name", ["mt-gp", "mt-dngo", "mt-bohamiann"])
+def test_others_do_not_hurt(name, kind):
+    """By more than a fifth in the median of seeds."""
+    together, alone = errors(name, 20, kind)
+    ratio = together[:, 0] / alone[:, 0]
+    assert np.median(ratio) < 1.2
+    assert ratio.max() < 2.0
