@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from history_store.errors import UsageError
@@ -104,30 +104,19 @@ def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSe
 
     Args:
         name: of the preset.
-        extractor: another set encoder than the preset's (`bilstm` for paper, `adf` for modern).
+        extractor: another set encoder than the preset's (`bilstm` for paper, `adf` for modern); `handcrafted`, of modern
+            alone, has steps and rates of its own.
 
     Raises:
-        UsageError: an unknown name.
+        UsageError: an unknown name, or `handcrafted` of paper.
     """
     if name not in ("paper", "modern"):
         msg = f"preset: expected 'paper' or 'modern', got {name!r}. Choose one of them."
         raise UsageError(msg)
     if name == "paper":
         return SiameseSettings(ModelSpec(extractor=extractor or "bilstm", label_code="scalar", target="l1"))
-    if extractor == "handcrafted":  # no images to read: a step over all datasets costs milliseconds
-        spec = ModelSpec(extractor=extractor, label_code="none", tau=1, target="mean_l1", handcrafted=True)
-        return SiameseSettings(
-            spec,
-            steps=400,
-            sampling="all_pairs",
-            batch=64,
-            loss="squared",
-            learning_rate=3e-3,
-            schedule="cosine",
-            weight_decay=3.0,
-        )
-    return SiameseSettings(
-        ModelSpec(extractor=extractor or "adf", label_code="rank", tau=64, target="mean_l1"),
+    modern = SiameseSettings(
+        ModelSpec(extractor="adf", label_code="rank", tau=64, target="mean_l1"),
         steps=300,
         sampling="all_pairs",
         batch=8,
@@ -135,3 +124,7 @@ def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSe
         learning_rate=1e-3,
         schedule="cosine",
     )
+    if extractor == "handcrafted":  # no images to read: a step over all datasets costs milliseconds
+        spec = replace(modern.spec, extractor=extractor, handcrafted=True, label_code="none", tau=1)
+        return replace(modern, spec=spec, steps=400, batch=64, learning_rate=3e-3, weight_decay=3.0)
+    return modern if extractor is None else replace(modern, spec=replace(modern.spec, extractor=extractor))

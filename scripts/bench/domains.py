@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bo.typicality import judge_typicality, nearest_other_group
 from history_store.history import History
+from metafeat.handcrafted import standardise
 from training.evaluation.fold_models import FoldModels, make_folder, shared_features
 from training.siamese_settings import preset
 
@@ -50,7 +51,7 @@ def main() -> None:
             parts = deal(domains == domain, groups)
             models = FoldModels(history, names, parts, settings, folder=options.models)
             points = {part: models.embeddings(frozenset({FAR, SIBLING, part})) for part in range(1, PARTS + 1)}
-            plain = {part: standardised(features, ~np.isin(parts, (FAR, SIBLING, part))) for part in points}
+            plain = {part: standardise(features, ~np.isin(parts, (FAR, SIBLING, part))) for part in points}
             rows[str(domain)] = {
                 "far": int((parts == FAR).sum()),
                 "learned": auroc(points, parts, groups),
@@ -77,13 +78,6 @@ def deal(far: NDArray[np.bool_], groups: NDArray[np.str_]) -> NDArray[np.int64]:
     number = {rest[group]: place % PARTS + 1 for place, group in enumerate(order)}
     parts[~far] = [number.get(group, SIBLING) for group in groups[~far]]
     return parts
-
-
-def standardised(features: NDArray[np.float64], seen: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Scale features by the datasets that were seen."""
-    from metafeat.handcrafted import standardise
-
-    return standardise(features, seen)
 
 
 def auroc(points: dict[int, NDArray[np.float64]], parts: NDArray[np.int64], groups: NDArray[np.str_]) -> float:

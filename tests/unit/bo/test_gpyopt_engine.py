@@ -9,15 +9,8 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from ConfigSpace import (
-    Categorical,
-    ConfigurationSpace,
-    EqualsCondition,
-    Float,
-    ForbiddenAndConjunction,
-    ForbiddenEqualsClause,
-    Integer,
-)
+from ConfigSpace import ConfigurationSpace, Integer
+from problems import bowl, mixed, plane
 
 from bo import Optimizer, gpyopt_engine
 from bo.space import Encoding
@@ -29,31 +22,6 @@ missing = find_spec("GPyOpt") is None or find_spec("GPy") is None
 def needs_gpyopt(test):
     """Skip where GPyOpt is not; where it is, give it its time."""
     return pytest.mark.timeout(300)(pytest.mark.skipif(missing, reason="needs the extra gpyopt")(test))
-
-
-def plane():
-    space = ConfigurationSpace()
-    space.add(Float("x", (-5.0, 10.0)), Float("y", (0.0, 15.0)))
-    return space
-
-
-def mixed():
-    space = ConfigurationSpace()
-    space.add(
-        Float("rate", (1e-4, 1.0), log=True),
-        Integer("layers", (1, 3)),
-        Categorical("kind", ["sgd", "adam", "lamb"]),
-        Float("momentum", (0.0, 0.99)),
-    )
-    space.add(EqualsCondition(space["momentum"], space["kind"], "sgd"))
-    space.add(
-        ForbiddenAndConjunction(ForbiddenEqualsClause(space["kind"], "lamb"), ForbiddenEqualsClause(space["layers"], 3))
-    )
-    return space
-
-
-def bowl(config):
-    return ((config["x"] - 3.0) / 5) ** 2 + ((config["y"] - 5.0) / 5) ** 2
 
 
 def run(optimizer, error, n):
@@ -82,7 +50,7 @@ def test_what_it_does_not_have_is_refused(wrong):
 
 
 def test_the_domain_gives_back_the_same_configurations():
-    encoding = Encoding(mixed())
+    encoding = Encoding(mixed(layers=3))
     domain = gpyopt_engine._Domain(encoding)
     points = encoding.sample(40, rng=np.random.default_rng(0))
     rows = domain.to(points)
@@ -108,7 +76,7 @@ def test_initial_designs_come_first_and_the_error_falls(surrogate, n, acquisitio
 
 @needs_gpyopt
 def test_conditions_clauses_failures_and_pending_evaluations_are_minded():
-    space = mixed()
+    space = mixed(layers=3)
     optimizer = Optimizer(space, engine="gpyopt", surrogate="gp-map", startup=4, seed=1)
     seen = []
     for turn in range(4):

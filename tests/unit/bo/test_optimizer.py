@@ -6,15 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from ConfigSpace import (
-    Categorical,
-    ConfigurationSpace,
-    EqualsCondition,
-    Float,
-    ForbiddenAndConjunction,
-    ForbiddenEqualsClause,
-    Integer,
-)
+from ConfigSpace import Categorical, ConfigurationSpace, Float, Integer
+from problems import bowl, mixed, plane
 
 from bo import Optimizer, RelatedTask
 from bo.beliefs import ACQUISITIONS
@@ -23,35 +16,10 @@ from history_store.errors import DataError, SpaceExhaustedError, UsageError
 NAN = float("nan")
 
 
-def plane():
-    space = ConfigurationSpace()
-    space.add(Float("x", (-5.0, 10.0)), Float("y", (0.0, 15.0)))
-    return space
-
-
-def mixed():
-    space = ConfigurationSpace()
-    space.add(
-        Float("rate", (1e-4, 1.0), log=True),
-        Integer("layers", (1, 6)),
-        Categorical("kind", ["sgd", "adam", "lamb"]),
-        Float("momentum", (0.0, 0.99)),
-    )
-    space.add(EqualsCondition(space["momentum"], space["kind"], "sgd"))
-    space.add(
-        ForbiddenAndConjunction(ForbiddenEqualsClause(space["kind"], "lamb"), ForbiddenEqualsClause(space["layers"], 6))
-    )
-    return space
-
-
 def grid():
     space = ConfigurationSpace()
     space.add(Integer("i", (0, 3)), Integer("j", (0, 2)))
     return space
-
-
-def bowl(config):
-    return ((config["x"] - 3.0) / 5) ** 2 + ((config["y"] - 5.0) / 5) ** 2
 
 
 def mixed_error(config):
