@@ -277,6 +277,43 @@ class Optimizer:
             raise DataError(msg) from error
         return run
 
+    def checkpoint(self) -> dict[str, Any]:
+        """Give what the next suggestion depends on besides what was told and is pending, as JSON has it; see `resume`."""
+        return {
+            "asked": self._asked,
+            "revision": self._revision,
+            "told": len(self._history),
+            "models": self._beliefs.to_dict(),
+        }
+
+    def resume(self, checkpoint: Mapping[str, Any] | None = None, *, pending: Sequence[Config] = ()) -> None:
+        """Go on from a checkpoint that another process gave, with its settings and after the tells that it knew or more.
+
+        After the same tells and with the same pending configurations, the next one is the one that the other process would
+        have given.
+
+        Args:
+            checkpoint: what `checkpoint` gave; None = there is none yet.
+            pending: configurations that are being evaluated; those that were told are passed over.
+
+        Raises:
+            DataError: when the checkpoint is damaged, or a configuration does not fit the space.
+        """
+        for config in self._distinct(pending, "pending"):
+            point, key = self._located(config)
+            if key not in self._taken:
+                self._pending[key] = _Pending(config, point, self._clock())
+                self._taken[key] = None
+        if checkpoint is None:
+            return
+        try:
+            asked, more = int(checkpoint["asked"]), len(self._history) - int(checkpoint["told"])
+            self._beliefs.restore(checkpoint["models"])
+            self._asked, self._revision = asked, int(checkpoint["revision"]) + more
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            msg = f"Optimizer.resume: expected what checkpoint gave, got a damaged one ({type(error).__name__}: {error}). Leave it out to start anew."
+            raise DataError(msg) from error
+
     def _next(self) -> dict[str, Value] | None:
         """Choose one configuration, or None where none is left."""
         while self._queue:

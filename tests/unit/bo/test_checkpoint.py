@@ -1,0 +1,82 @@
+"""A checkpoint carries a run to another process that knows what was told and what is pending from elsewhere."""
+
+import json
+
+import pytest
+from problems import mixed, plane
+
+from bo import Optimizer
+from history_store.errors import DataError
+
+NAN = float("nan")
+SETTINGS = {"initial": [{"rate": 0.5, "layers": 5, "kind": "adam"}], "acquisition": "ei-per-second", "seed": 3}
+
+
+def error(config):
+    return NAN if config["rate"] > 0.3 else config["rate"] + abs(config["layers"] - 4)
+
+
+def tell(optimizer, config):
+    optimizer.tell(config, error(config), duration=1.0 + config["rate"], constraints={"small": config["layers"] < 5})
+
+
+def elsewhere(optimizer, told, pending, **settings):
+    """Set up what another process has: the tells and a checkpoint through JSON, nothing else."""
+    checkpoint = json.loads(json.dumps(optimizer.checkpoint(), allow_nan=False))
+    other = Optimizer(mixed(), **settings)
+    for config in told:
+        tell(other, config)
+    other.resume(checkpoint, pending=pending)
+    return other
+
+
+@pytest.mark.parametrize("surrogate", ["gp", "gp-map"])
+def test_the_next_suggestions_are_those_of_the_process_that_went_on(surrogate):
+    settings = SETTINGS | {"surrogate": surrogate}
+    whole, told = Optimizer(mixed(), **settings), []
+    for _ in range(2):
+        configs = whole.ask(2)
+        asked = elsewhere(whole, told, configs, **settings)  # between ask and tell, nothing new told
+        tell(whole, configs[0])
+        tell(asked, configs[0])  # told after the resumption
+        told.append(configs[0])
+        tell(whole, configs[1])
+        tell(asked, configs[1])
+        told.append(configs[1])
+        between = elsewhere(whole, told, [], **settings)
+        assert asked.history() == between.history() == whole.history()
+        expected = whole.ask()
+        assert asked.ask() == between.ask() == expected
+        assert elsewhere(whole, told, expected, **settings).checkpoint() == whole.checkpoint()
+        tell(whole, expected[0])
+        told += expected
+
+
+def test_more_tells_than_the_checkpoint_knew_make_another_fit():
+    first = Optimizer(plane(), surrogate="gp-map", seed=1)
+    for config in first.ask(4):
+        first.tell(config, config["x"])
+    first.ask()
+    checkpoint, told = first.checkpoint(), [o.config for o in first.history()]
+    other = Optimizer(plane(), surrogate="gp-map", seed=1)
+    for config in [*told, {"x": 9.0, "y": 1.0}]:
+        other.tell(config, config["x"])
+    other.resume(checkpoint)
+    other.ask()
+    assert other.checkpoint()["revision"] == checkpoint["revision"] + 1
+    assert other.checkpoint()["models"]["errors"]["fits"] == checkpoint["models"]["errors"]["fits"] + 1
+
+
+def test_pending_configurations_are_taken_and_those_told_are_passed_over():
+    optimizer = Optimizer(plane(), seed=0)
+    optimizer.tell({"x": 1.0, "y": 1.0}, 0.5)
+    optimizer.resume(pending=[{"x": 1.0, "y": 1.0}, {"x": 2.0, "y": 1.0}, {"x": 2.0, "y": 1.0}])
+    assert optimizer.pending == [{"x": 2.0, "y": 1.0}]
+    with pytest.raises(DataError, match="unknown name 'z'"):
+        optimizer.resume(pending=[{"x": 1.0, "y": 1.0, "z": 1.0}])
+
+
+@pytest.mark.parametrize("damaged", [{}, [], {"asked": 1, "revision": 1, "told": 0, "models": {"errors": {}}}])
+def test_a_damaged_checkpoint_is_refused(damaged):
+    with pytest.raises(DataError, match=r"expected what checkpoint gave.*Leave it out"):
+        Optimizer(plane()).resume(damaged)
