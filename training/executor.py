@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from typing import Any, Generic, Protocol, TypeVar
 
 from history_store.errors import AllTrialsFailedError, UsageError
@@ -188,16 +189,7 @@ class _Worker(Generic[T]):
     """A spawned process, seen from the parent."""
 
     def __init__(self, work: Callable[[T], Any]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self.pipe, child_end = context.Pipe()
-        self.process = context.Process(target=_serve, args=(child_end, work), daemon=True)
-        # Born with SIGINT blocked, the worker never sees Ctrl-C, not even while Python starts; ours arrives after.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self.process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            child_end.close()  # so that the pipe ends when the process does
+        self.process, self.pipe = start_process(_serve, work)
         self.alive = True
         self.ready = False
         self.attempt: _Try[T] | None = None
@@ -234,8 +226,30 @@ class _Worker(Generic[T]):
         self.pipe.close()
 
     def fate(self) -> str:
-        code = self.process.exitcode
-        return f"was killed by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
+        return describe_end(self.process.exitcode)
+
+
+def start_process(target: Callable[..., None], *args: object) -> tuple[SpawnProcess, Connection]:
+    """Start a spawned process that never sees Ctrl-C; gives it and our end of the pipe that `target` gets first."""
+    context = multiprocessing.get_context("spawn")
+    pipe, child_end = context.Pipe()
+    process = context.Process(target=target, args=(child_end, *args), daemon=True)
+    # Born with SIGINT blocked, it never sees Ctrl-C, not even while Python starts; ours arrives after.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        child_end.close()  # so that the pipe ends when the process does
+    return process, pipe
+
+
+def describe_end(code: int | None) -> str:
+    """Say how a process ended, from the exit code that Python gives: negative for a signal."""
+    if code is None or code >= 0:
+        return f"ended with {code}"
+    known = {number.value: number.name for number in signal.Signals}
+    return f"was killed by {known.get(-code, f'signal {-code}')}"
 
 
 def _serve(pipe: Connection, work: Callable[[Any], Any]) -> None:

@@ -77,7 +77,7 @@ class Measure:
         except WarmstartError as error:
             return Measured(None, stop=error)
         except Exception as error:  # noqa: BLE001  a configuration that breaks is a result
-            status = Status.OOM if _out_of_memory(error) else Status.CRASHED
+            status = Status.OOM if out_of_memory(error) else Status.CRASHED
             self._kept.clear()
             duration = time.perf_counter() - started
             note = f"{type(error).__name__}: {error}"
@@ -143,8 +143,11 @@ def open_device(name: str | None) -> torch.device:
     return device
 
 
-def _out_of_memory(error: Exception) -> bool:
-    import torch
-
-    # torch's CPU allocator raises a plain RuntimeError.
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+def out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that memory ran out."""
+    # By name, so that torch is not loaded for it; torch's CPU allocator raises a plain RuntimeError.
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+    )

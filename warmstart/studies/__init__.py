@@ -1,0 +1,1 @@
+"""Tuning runs: what is evaluated and how, how a run is kept, the loop between them."""

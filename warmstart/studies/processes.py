@@ -1,0 +1,70 @@
+"""Groups of processes: what they hold and how they end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import time
+from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+PROC = Path("/proc")
+STEP_S = 0.02
+
+
+def end_group(process: SpawnProcess, *, grace_s: float) -> None:
+    """End a process and its group: SIGTERM, and SIGKILL for what is left after the grace, or at once on Ctrl-C.
+
+    Args:
+        process: leader of its group, or not yet.
+        grace_s: seconds between the two.
+    """
+    assert process.pid is not None  # noqa: S101  started
+    try:
+        if not _signal_group(process.pid, signal.SIGTERM):
+            process.terminate()
+        until = time.monotonic() + grace_s
+        while time.monotonic() < until and (process.exitcode is None or _signal_group(process.pid, 0)):
+            process.join(STEP_S)
+            time.sleep(0 if process.exitcode is None else STEP_S)
+    finally:
+        _signal_group(process.pid, signal.SIGKILL)
+        process.kill()
+        process.join()
+
+
+def session_memory(session: int) -> int:
+    """Count the bytes of memory that the processes of a session hold together, shared pages once; 0 where /proc is not."""
+    pids = _members(session)
+    held = sum(_field(pid, "status", "VmRSS") for pid in pids)
+    return held if len(pids) < 2 else min(held, sum(_field(pid, "smaps_rollup", "Pss") for pid in pids))
+
+
+def _members(session: int) -> list[str]:
+    members = []
+    for entry in PROC.glob("[0-9]*"):
+        with contextlib.suppress(OSError, IndexError):  # it may end while we look
+            # After the name, which may hold anything: state, parent, group, session.
+            if int((entry / "stat").read_bytes().rpartition(b")")[2].split()[3]) == session:
+                members.append(entry.name)
+    return members
+
+
+def _field(pid: str, file: str, name: str) -> int:
+    with contextlib.suppress(OSError):
+        found = re.search(rf"^{name}:\s+(\d+) kB", (PROC / pid / file).read_text(errors="replace"), re.MULTILINE)
+        return int(found[1]) * 1024 if found else 0
+    return 0
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Send a signal; tell whether there is such a group."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # macOS, where all are zombies
+        return False
+    return True

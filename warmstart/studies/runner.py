@@ -1,0 +1,272 @@
+"""Trials in a process of their own: whatever they do there is an outcome here."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import pickle
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing.connection import wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from history_store.errors import UsageError
+from history_store.records import Config
+from training.executor import describe_end, start_process
+from warmstart.studies.child import serve
+from warmstart.studies.objective import Objective, Outcome, TrialStatus
+from warmstart.studies.processes import PROC, end_group, session_memory
+from warmstart.studies.result import one_line
+
+GRACE_S = 2.0
+START_S = 120.0
+LOOK_S = 0.2
+TAIL_BYTES = 4096
+
+_TELLING = (TrialStatus.OK, TrialStatus.DIVERGED, TrialStatus.FAILED, TrialStatus.PRUNED)
+_GUARD = 'read _; kill -KILL -- "-$0" "$0" 2>/dev/null'
+"""Waits for the end of its input, which is our end, however it comes; the child may be in no state to notice."""
+
+
+class TrialRunner:
+    """Evaluates an objective in one child process, kept warm between trials.
+
+    The child is replaced after a trial that raised, was killed or was stopped. It has its own process group, leaves
+    Ctrl-C to this process, ends when this one is gone, however it went, and writes what it prints to a log.
+    Not for several threads at once.
+    """
+
+    def __init__(self, objective: Objective, *, log: Path | None = None) -> None:
+        """Take an objective; the child starts with the `with` block.
+
+        Args:
+            objective: picklable.
+            log: file to which all that the trials print is appended; None = kept for the trial under way only.
+
+        Raises:
+            UsageError: when the objective cannot be pickled.
+        """
+        try:
+            self._pickled = pickle.dumps(objective)
+        except (pickle.PicklingError, AttributeError, TypeError) as error:
+            msg = f"objective: expected a function or object that another process can import, got {objective!r} ({error}). Define it at the top of a module."
+            raise UsageError(msg) from error
+        self._path = log
+        self._child: _Child | None = None
+        self._log: Any = None
+
+    def __enter__(self) -> Self:
+        """Start the child and let the objective prepare.
+
+        Raises:
+            UsageError: when the objective cannot be loaded.
+            WarmstartError: what it raised while it prepared.
+        """
+        self._log = tempfile.NamedTemporaryFile() if self._path is None else self._path.open("ab+")
+        try:
+            self._child = _Child(self._pickled, self._log.name)
+        except BaseException:
+            self._log.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the child."""
+        try:
+            self._retire(GRACE_S)
+        finally:
+            self._log.close()
+
+    def run(
+        self,
+        config: Config,
+        *,
+        seed: int,
+        budget: float | None = None,
+        report: Callable[[float, float], bool] | None = None,
+        timeout: float = math.inf,
+        memory: int | None = None,
+    ) -> Outcome:
+        """Evaluate a configuration; whatever becomes of the child is an outcome.
+
+        Args:
+            config: hyperparameter values by name.
+            seed: of everything random in it.
+            budget: how much may be spent, in the objective's own unit; None = all.
+            report: called here with each (step, error) that the trial reports; true = stop the trial.
+            timeout: wall seconds of the trial, the time in `report` left out.
+            memory: bytes of memory that the child and its children may hold; looked at several times a second.
+
+        Raises:
+            UsageError: when the timeout or the memory is not positive, or memory cannot be watched here; when a new
+                child is needed and cannot load the objective any more.
+        """
+        if not timeout > 0 or (memory is not None and not memory > 0):
+            msg = f"trial: expected a positive timeout and memory, got timeout={timeout}, memory={memory}. Leave them out for no limit."
+            raise UsageError(msg)
+        if memory is not None and not PROC.is_dir():
+            msg = f"trial: expected a system with {PROC} to watch memory, got none. Leave the limit out."
+            raise UsageError(msg)
+        if self._child is not None and self._child.process.exitcode is not None:
+            self._retire(0.0)
+        if self._child is None:
+            self._child = _Child(self._pickled, self._log.name)
+        start = self._begin_log()
+        try:
+            trial = _Trial(self._child, report, timeout=timeout, memory=memory)
+            outcome = trial.run(dict(config), seed, budget)
+        except BaseException:
+            self._retire(0.0)
+            raise
+        if trial.spent:
+            self._retire(GRACE_S if trial.ended else 0.0)
+        return outcome if outcome.status in _TELLING else replace(outcome, note=self._with_tail(outcome.note, start))
+
+    def _retire(self, wait_s: float) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end(wait_s)
+
+    def _begin_log(self) -> int:
+        """Give the place where the log of a trial begins."""
+        if self._path is None:
+            self._log.truncate(0)
+        return int(self._log.seek(0, os.SEEK_END))
+
+    def _with_tail(self, note: str, start: int) -> str:
+        """Add the last line that a trial printed, unless the note says it already."""
+        end = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(start, end - TAIL_BYTES))
+        lines = [one_line(line) for line in self._log.read().decode(errors="replace").splitlines()]
+        last = next((line for line in reversed(lines) if line), "")
+        return note if last in note else one_line(f"{note}; the last line it printed: {last}")
+
+
+class _Child:
+    """The process, seen from here."""
+
+    def __init__(self, pickled: bytes, log: str) -> None:
+        """Start it and wait until it is ready; raises as `TrialRunner.__enter__`."""
+        self.process, self.pipe = start_process(serve, pickled, log)
+        try:
+            self.guard = subprocess.Popen(  # noqa: S603
+                ["/bin/sh", "-c", _GUARD, str(self.process.pid)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except BaseException:
+            end_group(self.process, grace_s=0.0)
+            raise
+        try:
+            self._await()
+        except BaseException:
+            self.end(0.0)
+            raise
+
+    def _await(self) -> None:
+        message: tuple[Any, ...] | None = None
+        late = not wait([self.pipe], START_S)
+        if not late:
+            with contextlib.suppress(EOFError, OSError):
+                message = self.pipe.recv()
+        if message is None:
+            self.process.join(0.0 if late else GRACE_S)
+            fate = f"is not ready after {START_S:g} s" if late else describe_end(self.process.exitcode)
+            msg = f"objective: expected one that loads, got a process that {fate}. Import it in a fresh Python; a script must call this under if __name__ == '__main__'."
+            raise UsageError(msg)
+        if message[0] == "unusable":
+            raise message[1]
+
+    def end(self, wait_s: float) -> None:
+        """End it and all that it started; it has wait_s to leave by itself."""
+        try:
+            self.pipe.close()
+            self.process.join(wait_s)
+        finally:
+            end_group(self.process, grace_s=GRACE_S)
+            assert self.guard.stdin is not None  # noqa: S101  a pipe
+            self.guard.kill()
+            self.guard.wait()
+            self.guard.stdin.close()
+
+
+class _Trial:
+    """One trial under way.
+
+    Attributes:
+        spent: the child is not to be used again.
+        ended: the child said that the trial is over.
+    """
+
+    def __init__(
+        self, child: _Child, report: Callable[[float, float], bool] | None, *, timeout: float, memory: int | None
+    ) -> None:
+        self.child, self.report, self.timeout, self.memory = child, report, timeout, memory
+        self.curve: list[tuple[float, float]] = []
+        self.spent = self.ended = False
+        self.started = self.look = time.monotonic()
+
+    def run(self, config: Config, seed: int, budget: float | None) -> Outcome:
+        """Evaluate, answering the reports."""
+        with contextlib.suppress(OSError):  # it just died: the next read tells
+            self.child.pipe.send((config, seed, budget))
+        outcome = None
+        while outcome is None:
+            outcome = self._step()
+        return replace(outcome, curve=tuple(self.curve))
+
+    def _step(self) -> Outcome | None:
+        """Wait for the next thing to happen; gives the outcome where that ends the trial."""
+        pipe, limit = self.child.pipe, self.started + self.timeout
+        news = bool(wait([pipe], max(min(limit, self.look) - time.monotonic(), 0.0)))
+        if time.monotonic() >= self.look:
+            self.look = time.monotonic() + LOOK_S
+            held = 0 if self.memory is None else session_memory(self.child.process.pid or 0)
+            if self.memory is not None and held > self.memory:
+                return self._stopped(TrialStatus.OOM, f"held {held:,} bytes of memory, {self.memory:,} allowed")
+            if self.child.process.exitcode is not None and not pipe.poll():  # its children may hold the pipe open
+                return self._died()
+        if news:
+            return self._read()
+        if time.monotonic() >= limit:
+            return self._stopped(TrialStatus.TIMEOUT, f"no result after {self.timeout:g} s")
+        return None
+
+    def _read(self) -> Outcome | None:
+        try:
+            message = self.child.pipe.recv()
+        except (EOFError, OSError):
+            return self._died()
+        if message[0] == "done":
+            _, outcome, self.spent = message
+            self.ended = True
+            return outcome  # type: ignore[no-any-return]
+        _, step, error = message
+        if math.isfinite(step) and math.isfinite(error):
+            self.curve.append((step, error))
+        before = time.monotonic()
+        stop = self.report is not None and bool(self.report(step, error))
+        self.started += time.monotonic() - before
+        with contextlib.suppress(OSError):
+            self.child.pipe.send(stop)
+        return None
+
+    def _died(self) -> Outcome:
+        self.child.process.join(GRACE_S)
+        code = self.child.process.exitcode
+        killed = code is not None and code < 0
+        return self._stopped(TrialStatus.KILLED if killed else TrialStatus.CRASHED, f"its process {describe_end(code)}")
+
+    def _stopped(self, status: TrialStatus, note: str) -> Outcome:
+        self.spent = True
+        return Outcome(None, status, time.monotonic() - self.started, note)
