@@ -121,10 +121,17 @@ def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.
     from ConfigSpace import Configuration
     from ConfigSpace.exceptions import ForbiddenValueError, HyperparameterNotFoundError
 
-    rows = np.full((len(configs), len(list(space))), np.nan)
-    for row, config in zip(rows, configs, strict=True):
+    from history_store.space_arrays import active_values, encode_columns, forbidden_rows
+
+    names = list(space)
+    columns = {name: [config.get(name) for config in configs] for name in names}
+    rows, sure = encode_columns(space, columns, len(configs))
+    sure &= (active_values(space, rows) == ~np.isnan(rows)).all(axis=1) & ~forbidden_rows(space, rows)
+    sure &= np.array([len(config) for config in configs], dtype=np.int64) == (~np.isnan(rows)).sum(axis=1)
+    for index in np.flatnonzero(~sure).tolist():
+        config = configs[index]
         try:
-            row[:] = Configuration(space, values=dict(config)).get_array()
+            rows[index] = Configuration(space, values=dict(config)).get_array()
         except (ValueError, KeyError, TypeError, ForbiddenValueError, HyperparameterNotFoundError) as error:
             msg = f"configuration {dict(config)}: expected one that the space {space.name!r} allows, got: {error}. Correct the value or its name."
             raise DataError(msg) from error
