@@ -1,0 +1,80 @@
+"""Runs of another tool, as columns, before they are put into a history's space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.records import Status
+
+Curve = tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignParameter:
+    """What another tool says of one of its hyperparameters.
+
+    Attributes:
+        low: lower bound; None = unknown, or no number.
+        high: upper bound, likewise.
+        log: whether it is searched on a logarithmic scale.
+        choices: its values, where they are listed.
+    """
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    choices: tuple[object, ...] = ()
+
+    def __str__(self) -> str:
+        if self.choices:
+            return ", ".join(map(str, self.choices))
+        if self.low is None or self.high is None:
+            return "unknown"
+        return f"{self.low:.6g} .. {self.high:.6g}" + (" (log)" if self.log else "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ForeignRuns:
+    """`n` runs of another tool.
+
+    Attributes:
+        kind: what they are, for people, e.g. ``Optuna study 'cnn'``.
+        origin: who measured them, as evaluations will say it; the same source has the same origin each time.
+        params: `n` values by name of the hyperparameter, None = not set in that run.
+        values: `n` objective values as the tool has them; NaN where the status carries none.
+        status: `n`.
+        datasets: `n` names of datasets, None where the tool does not know.
+        durations: `n` seconds, NaN = unknown.
+        seeds: `n`, None = unknown.
+        curves: `n` curves of (step, objective value).
+        maximised: whether large values are good; None where the tool does not say.
+        space: what is known of the hyperparameters, by name.
+        left_out: number of runs that are no result, by reason.
+    """
+
+    kind: str
+    origin: str
+    params: Mapping[str, Sequence[object]]
+    values: NDArray[np.float64]
+    status: Sequence[Status]
+    datasets: Sequence[str | None]
+    durations: NDArray[np.float64]
+    seeds: Sequence[int | None]
+    curves: Sequence[Curve]
+    maximised: bool | None = False
+    space: Mapping[str, ForeignParameter] = field(default_factory=lambda: MappingProxyType({}))
+    left_out: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def as_columns(rows: Sequence[Mapping[str, object]]) -> dict[str, list[object]]:
+    """Turn one mapping a run into one list a name, None where a run lacks the name."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}

@@ -1,0 +1,120 @@
+"""Scales on which the same hyperparameter is written: which one turns another tool's values into ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import UsageError
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rescaling:
+    """A change of scale.
+
+    Attributes:
+        name: as people type it.
+        function: of `n` numbers; what it is not defined for becomes NaN or infinite.
+        logarithm: the prefix of a name that stands for it, e.g. `log10`; empty where none does.
+        exponential: the prefix that it takes away, likewise.
+    """
+
+    name: str
+    function: Callable[[Floats], Floats]
+    logarithm: str = ""
+    exponential: str = ""
+
+    def __call__(self, values: Floats) -> Floats:
+        """Rescale `n` numbers."""
+        with np.errstate(all="ignore"):
+            return self.function(values)
+
+
+SAME = Rescaling("x", lambda x: x)
+RESCALINGS = {
+    each.name: each
+    for each in (
+        SAME,
+        Rescaling("log10(x)", np.log10, logarithm="log10"),
+        Rescaling("log2(x)", np.log2, logarithm="log2"),
+        Rescaling("ln(x)", np.log, logarithm="ln"),
+        Rescaling("10^x", lambda x: np.power(10.0, x), exponential="log10"),
+        Rescaling("2^x", lambda x: np.power(2.0, x), exponential="log2"),
+        Rescaling("e^x", np.exp, exponential="ln"),
+        Rescaling("1/x", lambda x: 1.0 / x),
+        Rescaling("1-x", lambda x: 1.0 - x),
+        Rescaling("x/100", lambda x: x / 100.0),
+        Rescaling("100x", lambda x: 100.0 * x),
+    )
+}
+_ENOUGH = 3
+"""Distinct values from which a scale may be told."""
+
+
+def rescaling(name: str) -> Rescaling:
+    """Look a rescaling up.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    if name not in RESCALINGS:
+        msg = f"--rescale: expected one of {', '.join(RESCALINGS)}, got {name!r}. Write --rescale 'learning_rate=log10(x)'."
+        raise UsageError(msg)
+    return RESCALINGS[name]
+
+
+def implied_rescaling(there: str, here: str) -> Rescaling:
+    """Give the rescaling that two prefixes of one name ask for: none there, `log10` here is `log10(x)`."""
+    for each in RESCALINGS.values():
+        if there != here and each.logarithm == here and each.exponential == there:
+            return each
+    return SAME
+
+
+def choose_rescaling(
+    values: Floats, bounds: tuple[float, float], implied: Rescaling, *, whole: bool = False
+) -> tuple[Rescaling | None, str]:
+    """Decide how to read numbers whose name says `implied`.
+
+    That stands while it puts at least half of the values into the bounds. Else the one rescaling that puts all of them
+    there is taken, none at all before any other; several that do so prove nothing.
+
+    Args:
+        values: finite numbers as the other tool has them.
+        bounds: of the hyperparameter here.
+        implied: by the names.
+        whole: the hyperparameter takes whole numbers.
+
+    Returns: the rescaling, None where no value can be read; and what was found, in words, empty where nothing was odd.
+    """
+    share = _share(implied(values), bounds)
+    if not values.size or share >= 0.5:
+        return implied, ""
+    range_ = f"{bounds[0]:.6g} .. {bounds[1]:.6g}"
+    found = f"{share:.0%} of the values lie in {range_} as {implied.name}"
+    fits = [each for each in RESCALINGS.values() if _share(each(values), bounds, whole=whole) == 1.0]
+    fits = [SAME] if SAME in fits else fits
+    if len(fits) == 1 and len(np.unique(values)) >= _ENOUGH:
+        return fits[0], f"{found}, all do as {fits[0].name}"
+    more = f"; {', '.join(each.name for each in fits)} would fit: choose with --rescale" if fits else ""
+    return (None if share == 0.0 else implied), f"{found}{more}"
+
+
+def inside(values: Floats, bounds: tuple[float, float]) -> NDArray[np.bool_]:
+    """Tell which numbers lie within bounds, up to rounding."""
+    slack = 1e-9 * max(1.0, *(abs(bound) for bound in bounds))
+    with np.errstate(invalid="ignore"):
+        return (values >= bounds[0] - slack) & (values <= bounds[1] + slack)
+
+
+def _share(values: Floats, bounds: tuple[float, float], *, whole: bool = False) -> float:
+    within = inside(values, bounds)
+    if whole:
+        with np.errstate(invalid="ignore"):
+            within &= np.abs(values - np.rint(values)) < 1e-6
+    return float(within.mean()) if values.size else 1.0

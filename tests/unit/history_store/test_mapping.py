@@ -1,0 +1,233 @@
+"""Configurations from one space to another: hand values for each thing that can happen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ConfigSpace import (
+    Categorical,
+    Configuration,
+    ConfigurationSpace,
+    Constant,
+    EqualsCondition,
+    Float,
+    ForbiddenAndConjunction,
+    ForbiddenEqualsClause,
+    Integer,
+    OrdinalHyperparameter,
+)
+
+from history_store.errors import DataError, UsageError
+from history_store.foreign import ForeignParameter, as_columns
+from history_store.mapping import Mapped, Match, Wishes, describe_space, map_configs
+from history_store.space import target_space
+
+
+def space() -> ConfigurationSpace:
+    made = ConfigurationSpace(name="ours")
+    optimizer, momentum = Categorical("optimizer", ["sgd", "adam"]), Float("momentum", (0.0, 0.99), default=0.9)
+    made.add(optimizer, momentum, EqualsCondition(momentum, optimizer, "sgd"))
+    made.add(Float("log10_rate", (-5.0, 0.0)), Integer("layers", (1, 9)), Categorical("width", [8, "all", True]))
+    made.add(OrdinalHyperparameter("size", [1, 2, 4]), Constant("epochs", 3))
+    made.add(ForbiddenAndConjunction(ForbiddenEqualsClause(optimizer, "adam"), ForbiddenEqualsClause(made["size"], 4)))
+    return made
+
+
+def mapped(rows: list[dict[str, object]], wishes: Wishes | None = None, **known: ForeignParameter) -> Mapped:
+    return map_configs(as_columns(rows), space(), n=len(rows), wishes=wishes, known=known)
+
+
+def match(result: Mapped, name: str) -> Match:
+    (found,) = [each for each in result.matches if name in (each.here, each.there)]
+    return found
+
+
+FULL: dict[str, object] = {"optimizer": "sgd", "momentum": 0.5, "log10_rate": -2.0, "layers": 3, "width": 8, "size": 2, "epochs": 3}  # fmt: skip
+
+
+def test_the_same_space_changes_nothing() -> None:
+    ours = space()
+    ours.seed(1)
+    configs = [dict(config) for config in ours.sample_configuration(200)]
+    result = map_configs(as_columns(configs), ours, n=200, known=describe_space(ours))
+    assert list(result.configs) == configs
+    assert {(each.action, each.there == each.here) for each in result.matches} == {("kept", True)}
+    assert {each.reason for each in result.matches} <= {
+        "same name",
+        "same name; 0.9, the default here, where it is missing",
+    }
+    assert result.lost == {}
+
+
+def test_every_result_fits_the_space() -> None:
+    rng = np.random.default_rng(0)
+    rows = [
+        {
+            "Optimizer": str(rng.choice(["SGD", "adam", "rmsprop"])),
+            "rate": float(10 ** rng.uniform(-7, 1)),
+            "layers": float(rng.uniform(0, 12)),
+            "size": rng.choice(["1", "2", "4", "8"]),
+        }
+        for _ in range(300)
+    ]
+    result = mapped(rows)
+    kept = [config for config in result.configs if config is not None]
+    assert 50 < len(kept) < 250
+    assert len(kept) == 300 - len([None for config in result.configs if config is None])
+    for config in kept:
+        assert Configuration(space(), values=config)  # ConfigSpace refuses what does not fit
+        assert {type(value) for value in config.values()} <= {int, float, str, bool}
+
+
+def test_names_scales_and_bounds() -> None:
+    result = mapped(
+        [
+            FULL | {"log10_rate": None, "rate": 1e-3, "layers": 2.4},
+            FULL | {"log10_rate": None, "rate": 1e-7, "layers": 12},
+        ],
+        rate=ForeignParameter(1e-7, 1.0, log=True),
+    )
+    first, second = result.configs
+    assert first is not None
+    assert second is not None
+    assert (first["layers"], second["layers"]) == (2, 9)
+    assert type(first["layers"]) is int
+
+
+def test_rate_becomes_its_logarithm() -> None:
+    rows = [{**FULL, "rate": rate} for rate in (1e-3, 1e-7)]
+    for row in rows:
+        del row["log10_rate"]
+    result = mapped(rows, rate=ForeignParameter(1e-7, 1.0, log=True))
+    assert [config and config["log10_rate"] for config in result.configs] == [-3.0, -5.0]
+    found = match(result, "rate")
+    assert (found.here, found.action, found.clipped) == ("log10_rate", "clipped", 1)
+    assert found.reason == "log10(x); by name; 1e-07 .. 1 (log) there, -5 .. 0 here; outside -5 .. 0"
+    inside = mapped(rows[:1])
+    assert match(inside, "rate").action == "rescaled"
+    assert match(inside, "rate").reason == "log10(x); by name"
+
+
+def test_runs_outside_can_be_given_up() -> None:
+    rows = [FULL | {"layers": layers} for layers in (3, 12, 5)]
+    result = mapped(rows, Wishes(outside="drop"))
+    assert [config is None for config in result.configs] == [False, True, False]
+    assert match(result, "layers").lost == 1
+    assert result.lost == {"layers: same name; values that are no number in the bounds": 1}
+
+
+def test_fractions_are_rounded_and_counted() -> None:
+    result = mapped([FULL | {"layers": layers} for layers in (2.4, 2.6, 3.0)])
+    assert [config and config["layers"] for config in result.configs] == [2, 3, 3]
+    assert match(result, "layers").rounded == 2
+
+
+def test_choices_by_type_number_text() -> None:
+    widths = [8, 8.0, "8", "ALL", True, "true", "True", "none"]
+    result = mapped([FULL | {"width": width} for width in widths])
+    found = [None if config is None else config["width"] for config in result.configs]
+    assert found == [8, 8, 8, "all", True, True, True, None]
+    assert [type(value) for value in found[:7]] == [int, int, int, str, bool, bool, bool]
+    assert match(result, "width").lost == 1
+    assert match(result, "width").reason == "none not among 8, all, True here"
+
+
+def test_what_is_missing_is_filled_where_it_is_active() -> None:
+    rows = [FULL, FULL | {"optimizer": "adam"}, FULL | {"momentum": None}]
+    result = mapped(rows)
+    assert [None if config is None else config.get("momentum") for config in result.configs] == [0.5, None, 0.9]
+    assert match(result, "momentum").filled == 1
+    sparse = mapped([{"layers": 3}, {"layers": 4}], Wishes(fill={"size": "4", "log10_rate": "-1.5"}))
+    assert sparse.configs[0] == {"epochs": 3, "layers": 3, "log10_rate": -1.5, "momentum": 0.9, "optimizer": "sgd", "size": 4, "width": 8}  # fmt: skip
+    assert match(sparse, "size") == Match(None, "size", "filled", "missing there; 4, as --fill says", filled=2)
+    assert match(sparse, "epochs").reason == "missing there; 3, the only value"
+    assert match(sparse, "momentum").reason == "missing there; 0.9, the default here"
+
+
+def test_forbidden_configurations_are_given_up() -> None:
+    result = mapped([FULL | {"optimizer": "adam", "size": 4}, FULL])
+    assert result.configs[0] is None
+    assert result.lost == {"forbidden by the space": 1}
+
+
+def test_what_has_no_place_is_named() -> None:
+    result = mapped([FULL | {"seed": 1, "note": "x"}, FULL | {"seed": 2, "note": "x"}])
+    assert (
+        match(result, "seed").reason
+        == "no such hyperparameter here; it took 2 values, which runs here do not tell apart"
+    )
+    assert match(result, "note").reason == "no such hyperparameter here"
+
+
+def test_rivals_are_left_to_the_person() -> None:
+    rows: list[dict[str, object]] = [{"layers": 3, "a/size": 1, "b/size": 2}]
+    assert "not alone in what could be size: use --rename" in match(mapped(rows), "a/size").reason
+    chosen = mapped(rows, Wishes(rename={"b/size": "size"}))
+    assert chosen.configs[0] is not None
+    assert chosen.configs[0]["size"] == 2
+    assert match(chosen, "b/size").reason == "as --rename says"
+
+
+def test_numbers_that_are_none() -> None:
+    result = mapped([FULL | {"layers": "3"}, FULL | {"layers": "many"}, FULL | {"layers": float("nan")}])
+    assert [None if config is None else config["layers"] for config in result.configs] == [3, None, 5]
+    words = mapped([FULL | {"layers": "few"}, FULL | {"layers": "many"}])
+    assert [config and config["layers"] for config in words.configs] == [5, 5]
+    dropped = [each for each in words.matches if each.there == "layers"]
+    assert dropped[0].action == "dropped"
+    assert "expected numbers, got 'few'" in dropped[0].reason
+
+
+def test_a_rescaling_can_be_asked_for() -> None:
+    rows = [FULL | {"momentum": value} for value in (0.1, 0.5)]
+    result = mapped(rows, Wishes(rescale={"momentum": "1-x"}))
+    assert [config and config["momentum"] for config in result.configs] == [0.9, 0.5]
+    assert match(result, "momentum").action == "rescaled"
+    assert "as --rescale says" in match(result, "momentum").reason
+
+
+@pytest.mark.parametrize(
+    ("wishes", "message"),
+    [
+        (Wishes(rename={"no": "layers"}), "--rename: expected a name of the source"),
+        (Wishes(fill={"no": 1}), "--fill: expected a hyperparameter of the space"),
+        (Wishes(fill={"layers": 1}), "--fill: expected a hyperparameter that the source lacks, got 'layers'"),
+        (Wishes(fill={"size": 3}), "--fill: expected a value of size .1, 2, 4., got 3"),
+        (Wishes(fill={"momentum": 2}), r"--fill: expected a value of momentum \(0 \.\. 0\.99\), got 2"),
+        (Wishes(fill={"momentum": "x"}), "--fill: expected a value of momentum"),
+        (Wishes(rescale={"no": "1/x"}), "--rescale: expected a name of the source"),
+        (Wishes(rescale={"layers": "sin"}), "--rescale: expected one of x, "),
+    ],
+)
+def test_wrong_wishes_are_refused(wishes: Wishes, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        mapped([{"layers": 3}], wishes)
+
+
+def test_nothing_in_common_is_refused() -> None:
+    with pytest.raises(DataError, match=r"mapping: expected hyperparameters in common with .*layers.*, got a, b"):
+        mapped([{"a": 1, "b": 2}])
+    with pytest.raises(DataError, match=r"got layers; layers: 0% of the values lie in 1 \.\. 9"):
+        mapped([{"layers": 1000}])
+    with pytest.raises(DataError, match="got none"):
+        mapped([{}])
+
+
+def test_a_hundred_thousand_rows() -> None:
+    import time
+
+    rng, n = np.random.default_rng(0), 100_000
+    params = {
+        "lr": (10 ** rng.uniform(-5, 0, n)).tolist(),
+        "batch_size": rng.integers(8, 33, n).tolist(),
+        "log10_decay_rate": rng.uniform(-8, -4, n).tolist(),
+        "num_layers_conv": rng.integers(1, 10, n).tolist(),
+        "num_layers_fc": rng.integers(1, 4, n).tolist(),
+        "dropout": rng.uniform(0, 0.9, n).tolist(),
+    }
+    start = time.perf_counter()
+    result = map_configs(params, target_space(), n=n)
+    assert time.perf_counter() - start < 10.0
+    assert all(result.configs)
+    rates = np.array([config["log10_learning_rate"] for config in result.configs if config is not None])
+    np.testing.assert_allclose(10**rates, params["lr"], rtol=1e-12)

@@ -1,0 +1,91 @@
+"""Scales told by names and by values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from history_store.errors import UsageError
+from history_store.rescaling import RESCALINGS, SAME, choose_rescaling, implied_rescaling, inside, rescaling
+
+
+def test_every_rescaling_by_hand() -> None:
+    results = {name: float(each(np.array([8.0]))[0]) for name, each in RESCALINGS.items()}
+    assert results == pytest.approx(
+        {
+            "x": 8.0,
+            "log10(x)": 0.90308998699,
+            "log2(x)": 3.0,
+            "ln(x)": 2.07944154168,
+            "10^x": 1e8,
+            "2^x": 256.0,
+            "e^x": 2980.95798704,
+            "1/x": 0.125,
+            "1-x": -7.0,
+            "x/100": 0.08,
+            "100x": 800.0,
+        }
+    )
+
+
+def test_what_is_not_defined_is_not_finite() -> None:
+    assert not np.isfinite(RESCALINGS["log10(x)"](np.array([0.0, -1.0]))).any()
+    assert not np.isfinite(RESCALINGS["1/x"](np.array([0.0]))).any()
+    assert not np.isfinite(RESCALINGS["10^x"](np.array([1000.0]))).any()
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "name"),
+    [
+        ("", "", "x"),
+        ("log10", "log10", "x"),
+        ("", "log10", "log10(x)"),
+        ("log10", "", "10^x"),
+        ("", "ln", "ln(x)"),
+        ("ln", "", "e^x"),
+        ("log2", "", "2^x"),
+        ("", "log2", "log2(x)"),
+        ("log2", "log10", "x"),
+    ],
+)
+def test_names_imply_a_rescaling(there: str, here: str, name: str) -> None:
+    assert implied_rescaling(there, here).name == name
+
+
+@pytest.mark.parametrize(
+    ("values", "bounds", "implied", "chosen", "note"),
+    [
+        ([1e-3, 1e-2, 2.0], (1e-5, 1.0), "x", "x", ""),  # half and more as the name says: no second thoughts
+        ([1e-5, 1e-3, 1e-1], (-6.0, -0.5), "x", "log10(x)", "0% of the values lie in -6 .. -0.5 as x, all do"),
+        ([-4.0, -3.0, -1.0], (-5.0, 0.0), "log10(x)", "x", "all do as x"),  # the values are logarithms already
+        ([-4.0, -3.0, -1.0], (1e-5, 0.2), "x", "10^x", "all do as 10"),
+        ([20.0, 50.0, 80.0], (0.1, 0.9), "x", "x/100", "all do as x/100"),
+        ([20.0, 50.0, 80.0], (0.0, 0.9), "x", None, "1/x, x/100 would fit: choose with --rescale"),
+        ([1e-5, 1e-5, 1e-5], (-6.0, -0.5), "x", None, "log10"),  # one value proves nothing
+        ([300.0, 400.0, 500.0], (5.5, 6.5), "x", "ln(x)", "all do as ln"),
+        ([7.0, 8.0, 1.0], (8.0, 32.0), "x", "x", "33% of the values lie in 8 .. 32"),
+        ([], (0.0, 1.0), "log10(x)", "log10(x)", ""),
+    ],
+)
+def test_values_overrule_a_name_that_cannot_be(
+    values: list[float], bounds: tuple[float, float], implied: str, chosen: str | None, note: str
+) -> None:
+    found, said = choose_rescaling(np.array(values), bounds, RESCALINGS[implied])
+    assert (None if found is None else found.name) == chosen
+    assert note in said
+    assert bool(note) == bool(said)
+
+
+def test_whole_numbers_must_stay_whole() -> None:
+    values = np.array([8.0, 16.0, 32.0])
+    assert choose_rescaling(values, (3.0, 5.0), SAME, whole=True)[0] is RESCALINGS["log2(x)"]
+    assert choose_rescaling(values + 1.0, (3.0, 5.0), SAME, whole=True)[0] is None
+
+
+def test_bounds_forgive_rounding() -> None:
+    assert inside(np.array([0.1 + 0.2, 0.3 + 1e-6, np.nan]), (0.0, 0.3)).tolist() == [True, False, False]
+
+
+def test_an_unknown_rescaling_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"--rescale: expected one of x, log10\(x\), .*, got 'log'"):
+        rescaling("log")
