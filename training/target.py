@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,6 +108,7 @@ def train_target(
     seed: int,
     route: Route = "fast",
     timeout: float = math.inf,
+    report: Callable[[int, float], None] | None = None,
 ) -> TargetResult:
     """Train a configuration on a dataset and measure its validation error.
 
@@ -120,6 +122,7 @@ def train_target(
         seed: of the initial weights, the order and the dropout; same seed and device, same result.
         route: `fast` runs channels-last with fused Adam, in bfloat16 where that is native; `eager` is plain float32.
         timeout: seconds of duration after which the run is given up.
+        report: called with each point of the curve; what it raises ends the run.
 
     Raises:
         DataError: when the configuration is not one of the target network's.
@@ -153,6 +156,8 @@ def train_target(
                     status = Status.DIVERGED
                     break
                 curve.append((step + 1, error))
+                if report is not None:
+                    report(step + 1, error)
             else:
                 training_s += clock() - before
             if step + 1 < length and clock() - started > timeout:

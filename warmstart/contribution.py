@@ -65,7 +65,7 @@ def add_source(
         msg = f"{history.path}: expected a new name, got {name!r}, which it has already. Choose another, or remove that one first."
         raise UsageError(msg)
     check_contrast(source.labels, source.location)
-    read, own = _read_all(source, history.stored_size, skip_broken=skip_broken)
+    read, own = read_all(source, history.stored_size, skip_broken=skip_broken)
     check_contrast(read.labels, source.location)
     if known is not None and known.split_seed is not None:
         seed = known.split_seed
@@ -93,8 +93,8 @@ def add_source(
     return info, read.broken
 
 
-def _read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
-    """Read a whole collection, and its parts as rows of what was read."""
+def read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
+    """Read a whole collection, and its parts as rows of what was read; raises as `ImageSource.read`."""
     read = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
     if not read.broken:
         return read, source.splits

@@ -66,7 +66,7 @@ def _load(pickled: bytes) -> Objective:
             prepare()
     except WarmstartError:
         raise
-    except Exception as error:
+    except BaseException as error:  # sys.exit too
         traceback.print_exc()
         msg = f"objective: expected one that loads, got {describe(error)}. Import it in a fresh Python to see more."
         raise UsageError(msg) from error

@@ -21,7 +21,7 @@ from history_store.records import Config
 from training.executor import describe_end, start_process
 from warmstart.studies.child import serve
 from warmstart.studies.objective import Objective, Outcome, TrialStatus
-from warmstart.studies.processes import PROC, end_group, session_memory
+from warmstart.studies.processes import PROC, end_group, leave, session_memory
 from warmstart.studies.result import one_line
 
 GRACE_S = 2.0
@@ -30,7 +30,7 @@ LOOK_S = 0.2
 TAIL_BYTES = 4096
 
 _TELLING = (TrialStatus.OK, TrialStatus.DIVERGED, TrialStatus.FAILED, TrialStatus.PRUNED)
-_GUARD = 'read _; kill -KILL -- "-$0" "$0" 2>/dev/null'
+_GUARD = 'read _; kill -s KILL -- "-$0" "$0"'
 """Waits for the end of its input, which is our end, however it comes; the child may be in no state to notice."""
 
 
@@ -180,7 +180,7 @@ class _Child:
             with contextlib.suppress(EOFError, OSError):
                 message = self.pipe.recv()
         if message is None:
-            self.process.join(0.0 if late else GRACE_S)
+            leave(self.process, 0.0 if late else GRACE_S)
             fate = f"is not ready after {START_S:g} s" if late else describe_end(self.process.exitcode)
             msg = f"objective: expected one that loads, got a process that {fate}. Import it in a fresh Python; a script must call this under if __name__ == '__main__'."
             raise UsageError(msg)
@@ -191,7 +191,7 @@ class _Child:
         """End it and all that it started; it has wait_s to leave by itself."""
         try:
             self.pipe.close()
-            self.process.join(wait_s)
+            leave(self.process, wait_s)
         finally:
             end_group(self.process, grace_s=GRACE_S)
             assert self.guard.stdin is not None  # noqa: S101  a pipe
@@ -262,10 +262,12 @@ class _Trial:
         return None
 
     def _died(self) -> Outcome:
-        self.child.process.join(GRACE_S)
+        leave(self.child.process, GRACE_S)
         code = self.child.process.exitcode
-        killed = code is not None and code < 0
-        return self._stopped(TrialStatus.KILLED if killed else TrialStatus.CRASHED, f"its process {describe_end(code)}")
+        if code is None:
+            return self._stopped(TrialStatus.CRASHED, "its process closed the pipe to this one")
+        status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
+        return self._stopped(status, f"its process {describe_end(code)}")
 
     def _stopped(self, status: TrialStatus, note: str) -> Outcome:
         self.spent = True

@@ -1,0 +1,208 @@
+"""What a study was begun with: kept in the study itself, so that every worker and every later call has the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Literal, Self, get_args
+
+from history_store.errors import StorageError, UsageError
+from history_store.records import Value
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+
+SCHEMA = 1
+PLAN = "warmstart:plan"
+"""The study's user attribute under which its plan lies."""
+Warm = Literal["design", "initial", "extra", "none"]
+"""How warm configurations count: they are the whole design; its first; or come before it; there are none."""
+Pruner = Literal["none", "median", "asha", "hyperband"]
+
+
+@dataclass(frozen=True, slots=True)
+class WarmConfig:
+    """A configuration that the history suggested; see `warmstart.suggestion.InitialDesign`."""
+
+    config: Mapping[str, Value]
+    source: str | None = None
+    distance: float | None = None
+    source_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The problem and the search of one study; a study never changes its plan.
+
+    Attributes:
+        space: ConfigSpace JSON.
+        objective: what is evaluated: `function`, `command` or `target_budget` of the target network.
+        dataset: path, as given; other machines may have it elsewhere.
+        fingerprint: of the dataset, where it holds images.
+        seed: of everything random.
+        surrogate: a name in `bo.surrogates.SURROGATES`.
+        acquisition: a name in `bo.beliefs.ACQUISITIONS`.
+        pruner: what stops hopeless trials early.
+        budget: of each trial, in the objective's own unit; None = all.
+        warm: how warm configurations count.
+        k: warm configurations asked for; `strategy` and `exclude_group` as they were asked for.
+        startup: points of the Sobol design, where the warm configurations are not the whole of it.
+        configs: the warm configurations, best first.
+        history: `path`, `id` and `revision` of the history they are from; empty where none was asked.
+        folder: first on the path of a function's import.
+        device: of the target network.
+    """
+
+    space: str
+    objective: Mapping[str, str | None]
+    dataset: str | None
+    fingerprint: str | None
+    seed: int
+    surrogate: str
+    acquisition: str
+    pruner: Pruner
+    budget: float | None
+    warm: Warm
+    k: int
+    strategy: str | None
+    exclude_group: tuple[str, ...]
+    startup: int
+    configs: tuple[WarmConfig, ...] = ()
+    history: Mapping[str, str | int] | None = None
+    folder: str = "."
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for option, value, known in (("--warm", self.warm, Warm), ("--pruner", self.pruner, Pruner)):
+            if value not in get_args(known):
+                msg = f"{option}: expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
+                raise UsageError(msg)
+
+    def to_json(self) -> str:
+        """Write the plan."""
+        return json.dumps({"schema_version": SCHEMA, **asdict(self)}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Self:
+        """Read a plan that `to_json` wrote.
+
+        Raises:
+            StorageError: when it is of a newer version or damaged.
+        """
+        try:
+            record = json.loads(text)
+            version = record.pop("schema_version")
+            if version != SCHEMA:
+                msg = f"{where}: expected a study of version {SCHEMA}, got {version!r}. Upgrade warmstart."
+                raise StorageError(msg)
+            configs = tuple(WarmConfig(**each) for each in record.pop("configs"))
+            groups = tuple(record.pop("exclude_group"))
+            return cls(**record, configs=configs, exclude_group=groups)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            msg = f"{where}: expected a study that warmstart made, got a damaged plan ({type(error).__name__}: {error}). Restore the storage, or begin another study with --study."
+            raise StorageError(msg) from error
+
+    def check_same(self, other: Plan, where: str) -> None:
+        """Check that a call means the study that this plan began.
+
+        Raises:
+            UsageError: when it differs in anything that the outcome depends on; the message names it.
+        """
+        differences = [
+            f"{option} {_shown(new)} (the study has {_shown(old)})"
+            for option, old, new in zip(_OPTIONS, self._identity(), other._identity(), strict=True)
+            if old != new
+        ]
+        if self.space != other.space:
+            differences.insert(0, f"--space: {_space_difference(self.space, other.space)}")
+        if differences:
+            msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with --study."
+            raise UsageError(msg)
+
+    def _identity(self) -> tuple[object, ...]:
+        """Give what makes two calls mean one study, in the order of `_OPTIONS`; the space apart."""
+        named = [self.objective.get(key) for key in ("function", "command", "target_budget")]
+        warm = (self.k, self.strategy, self.exclude_group) if self.warm != "none" else (0, None, ())
+        startup = 0 if self.warm == "design" else self.startup
+        search = (self.seed, self.surrogate, self.acquisition, self.pruner, self.budget, self.warm)
+        return (*named, self.fingerprint, *search, *warm, startup)
+
+    def with_warm(self, configs: tuple[WarmConfig, ...], history: Mapping[str, str | int]) -> Plan:
+        """Give the plan with what the history suggested."""
+        return replace(self, configs=configs, history=history)
+
+    def sampler(self) -> BaseSampler:
+        """Make the sampler."""
+        from history_store.space import load_space
+        from warmstart.integrations.optuna import WarmStartSampler
+
+        initial = [warm.config for warm in self.configs]
+        startup = {
+            "design": len(initial) or self.startup,
+            "initial": max(self.startup, len(initial)),
+            "extra": self.startup + len(initial),
+            "none": self.startup,
+        }[self.warm]
+        return WarmStartSampler(
+            space=load_space(self.space),
+            surrogate=self.surrogate,
+            acquisition=self.acquisition,
+            initial=initial,
+            startup=startup,
+            seed=self.seed,
+        )
+
+    def make_pruner(self) -> BasePruner:
+        """Make the pruner."""
+        from optuna import pruners
+
+        made = {
+            "none": pruners.NopPruner,
+            "median": pruners.MedianPruner,
+            "asha": pruners.SuccessiveHalvingPruner,
+            "hyperband": pruners.HyperbandPruner,
+        }
+        return made[self.pruner]()  # type: ignore[abstract]
+
+
+_OPTIONS = (
+    "--objective",
+    "--command",
+    "--target-budget",
+    "--dataset, of fingerprint",
+    "--seed",
+    "--surrogate",
+    "--acquisition",
+    "--pruner",
+    "--budget",
+    "--warm",
+    "-k",
+    "--strategy",
+    "--exclude-group",
+    "--startup",
+)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, value))
+    return "none" if value in (None, "") else str(value)
+
+
+def _space_difference(old: str, new: str) -> str:
+    """Say how one space differs from another."""
+    before, after = (
+        {each["name"]: each for each in json.loads(text).get("hyperparameters", ())} for text in (old, new)
+    )
+    parts = [
+        f"{what} {', '.join(names)}"
+        for what, names in (
+            ("adds", [name for name in after if name not in before]),
+            ("lacks", [name for name in before if name not in after]),
+            ("changes", [name for name in after if name in before and after[name] != before[name]]),
+        )
+        if names
+    ]
+    return ", ".join(parts) or "has other conditions, clauses or another name"

@@ -1,0 +1,100 @@
+"""The built-in objective: the target network on an image dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from history_store.errors import UsageError
+from history_store.records import Config
+from history_store.space import target_space
+from training.budget import BUDGETS, COMPACT
+from warmstart.studies.objective import Report
+
+if TYPE_CHECKING:
+    from training.target import TargetData
+
+
+@dataclass(slots=True)
+class TargetObjective:
+    """Trains the target network and gives its validation error; the dataset is read once a child.
+
+    A trial's budget is its number of updates, over which the learning rate decays as over the whole run.
+
+    Attributes:
+        dataset: path in any layout.
+        budget: name in `training.budget.BUDGETS`, that of the shipped history if left out.
+        device: ``cpu``, ``cuda`` or ``auto``.
+        image_size: pixels a side, that of the shipped history if left out.
+        threads: of torch on a CPU.
+        skip_broken: go on without pictures that cannot be decoded.
+    """
+
+    dataset: str
+    budget: str = COMPACT.name
+    device: str = "auto"
+    image_size: int = 32
+    threads: int = 1
+    skip_broken: bool = False
+    _data: TargetData | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the budget's name.
+
+        Raises:
+            UsageError: when there is none of that name.
+        """
+        if self.budget not in BUDGETS:
+            msg = f"--target-budget: expected one of {', '.join(BUDGETS)}, got {self.budget!r}. Leave it out for the first."
+            raise UsageError(msg)
+
+    def prepare(self) -> None:
+        """Read the dataset.
+
+        Raises:
+            MissingPathError: when there is nothing at the path.
+            DataError: when what is there cannot be used.
+            UsageError: when torch has no such device.
+        """
+        import torch
+
+        from history_store.splits import split_codes
+        from training.target import TargetData
+        from warmstart.contribution import read_all
+        from warmstart.device import resolve_device
+        from warmstart.embedding import check_contrast
+        from warmstart.query import open_path
+
+        device = torch.device(resolve_device(self.device))
+        torch.set_num_threads(self.threads)
+        source = open_path(self.dataset)
+        read, own = read_all(source, self.image_size, skip_broken=self.skip_broken)
+        check_contrast(read.labels, source.location)
+        codes, _ = split_codes(read.labels, own)
+        self._data = TargetData.of(read.images, read.labels, codes, n_classes=len(read.class_names), device=device)
+
+    def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
+        """Train once; raises `Pruned` where a report is answered by it."""
+        from training.target import train_target
+
+        if self._data is None:
+            self.prepare()
+        assert self._data is not None  # noqa: S101  prepared
+        length = BUDGETS[self.budget]
+        if budget is not None:
+            length = replace(length, updates=max(int(budget), 1), epochs=None)
+        result = train_target(self._data, config, length, seed=seed, report=report)
+        return {"error": result.error, "duration": result.duration, "status": result.status.value}
+
+
+def check_target_names(names: Collection[str]) -> None:
+    """Check that a space has the hyperparameters of the target network.
+
+    Raises:
+        UsageError: when one is missing.
+    """
+    missing = [name for name in target_space() if name not in names]
+    if missing:
+        msg = f"--space: expected the target network's hyperparameters, got none named {', '.join(missing)}. Give --objective or --command with a space of your own."
+        raise UsageError(msg)
