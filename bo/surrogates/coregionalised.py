@@ -16,6 +16,8 @@ RANK = 2
 """Dimensions in which tasks lie."""
 LOCATION, SCALE = 2.0, 1.5
 """Prior of a task's place: N(2, 1.5²) along the first dimension, N(0, 1.5²) along the others; most tasks are alike."""
+NOISE, NOISE_SD = -4.0, 3.0
+"""Prior of the logit of the share of noise in a related task's targets: little, or nearly all."""
 
 
 class Coregionalised:
@@ -26,7 +28,11 @@ class Coregionalised:
     meta-features. Of the target's variance, 1 - |v|² has lengthscales of its own: under shared ones alone, a rough
     related task makes a smooth target look rough, and hurts, however little they correlate.
 
-    The shape is that of the shared correlation, that of the target's own, u row by row, and log λ; with one task, the first alone.
+    Of the standardised targets of a related task t, the share ν_t is noise, and its covariances with task t' shrink by
+    √(1 - ν_t) √(1 - ν_t'), ν = 0 for the target, whose noise is the process's: a task of noise alone is none of its business.
+
+    The shape is that of the shared correlation, that of the target's own, u row by row, log λ, and logit ν_t of the T - 1 related
+    tasks; with one task, the first alone.
     """
 
     def __init__(self, points: Stationary, meta: Floats) -> None:
@@ -41,22 +47,45 @@ class Coregionalised:
         square = ((meta[:, None] - meta) ** 2).sum(axis=2)
         self._has_meta = bool(square.any())
         self._square: Floats = square / np.median(square[square > 0.0]) if self._has_meta else square
-        ends = np.cumsum([0, points.size, several * points.size, several * RANK * self._tasks, self._has_meta]).tolist()
-        self._shape, self._own, self._places, self._lambda = (slice(i, j) for i, j in pairwise(ends))
+        ends = np.cumsum(
+            [0, points.size, several * points.size, several * RANK * self._tasks, self._has_meta, self._tasks - 1]
+        ).tolist()
+        self._shape, self._own, self._places, self._lambda, self._noises = (slice(i, j) for i, j in pairwise(ends))
         self.size: int = ends[-1]
 
     def prior(self, points: list[Density]) -> list[Density]:
-        """Give the prior of the shape, given that of the points' correlation; λ ~ LogNormal(1, 1)."""
+        """Give the prior of the shape, given that of the points' correlation; λ ~ LogNormal(1, 1), logit ν ~ N(-4, 3²)."""
         if self._tasks == 1:
             return points
         place = [normal(LOCATION if k == 0 else 0.0, SCALE) for k in range(RANK)]
-        return points * 2 + place * self._tasks + [normal(1.0, 1.0)] * self._has_meta
+        noises = [normal(NOISE, NOISE_SD)] * (self._tasks - 1)
+        return points * 2 + place * self._tasks + [normal(1.0, 1.0)] * self._has_meta + noises
 
     def tasks(self, shape: Floats) -> Floats:
-        """Correlate tasks: `T x T`, 1 on the diagonal."""
-        result = self._shared(shape)
+        """Correlate what tasks are without their noise: `T x T`, 1 on the diagonal."""
+        result = self._alike(shape)
         result[-1, -1] = 1.0
         return result
+
+    def shares_of_noise(self, shape: Floats) -> Floats:
+        """Give ν, the share of noise in the targets of related tasks: `T - 1`."""
+        result: Floats = 1.0 / (1.0 + np.exp(-shape[self._noises]))
+        return result
+
+    def noise(self, X: Floats, shape: Floats, level: float) -> Floats:
+        """Give the noise of every point's task; `level` is the target's."""
+        result: Floats = np.append(self.shares_of_noise(shape), level)[_task(X)]
+        return result
+
+    def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:
+        """Carry a gradient back to the shape and to the target's noise."""
+        by_task, noise, result = (
+            np.bincount(_task(X), gradient, self._tasks),
+            self.shares_of_noise(shape),
+            np.zeros(self.size),
+        )
+        result[self._noises] = by_task[:-1] * noise * (1.0 - noise)
+        return result, float(by_task[-1])
 
     def matrix(self, X: Floats, shape: Floats) -> Floats:
         """Correlate, the upper triangle alone."""
@@ -131,8 +160,8 @@ class Coregionalised:
         result: Floats = np.exp(-0.5 * self._square * np.exp(-2.0 * shape[self._lambda]))
         return result
 
-    def _shared(self, shape: Floats) -> Floats:
-        """Covariance of what tasks share: `T x T`, 1 on the diagonal but for the target's |v|²."""
+    def _alike(self, shape: Floats) -> Floats:
+        """Correlate what tasks share: `T x T`, 1 on the diagonal but for the target's |v|²."""
         if self._tasks == 1:
             return np.ones((1, 1))
         v, _ = self._ball(shape)
@@ -140,17 +169,28 @@ class Coregionalised:
         result.ravel()[: -1 : self._tasks + 1] = 1.0
         return result
 
+    def _shared(self, shape: Floats) -> Floats:
+        """Covariance of what tasks share: `T x T`."""
+        return self._alike(shape) * self._signal(shape)
+
+    def _signal(self, shape: Floats) -> Floats:
+        """Give what the noise leaves of covariances: `T x T`."""
+        left = np.sqrt(np.append(1.0 - self.shares_of_noise(shape), 1.0))
+        result: Floats = np.outer(left, left)
+        return result
+
     def _pull_tasks(self, gradient: Floats, shape: Floats) -> Floats:
-        """Carry a symmetric gradient `T x T` of what is shared back to places and λ."""
-        gradient = gradient.copy()
+        """Carry a symmetric gradient `T x T` of what is shared back to places, λ and noise."""
+        by_noise = -self.shares_of_noise(shape) * (gradient * self._shared(shape))[:-1].sum(axis=1)
+        gradient = gradient * self._signal(shape)
         gradient.ravel()[: -1 : self._tasks + 1] = 0.0
         (v, length), likeness = self._ball(shape), self._likeness(shape)
         by_place = 2.0 * (gradient * likeness) @ v / length
         by_place -= v * (v * by_place).sum(axis=1, keepdims=True)
         if not self._has_meta:
-            return by_place.ravel()
+            return np.concatenate([by_place.ravel(), by_noise])
         shrunk = self._square * np.exp(-2.0 * shape[self._lambda])
-        return np.array([*by_place.ravel(), np.vdot(gradient, v @ v.T * likeness * shrunk)])
+        return np.array([*by_place.ravel(), np.vdot(gradient, v @ v.T * likeness * shrunk), *by_noise])
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,14 @@ class Covariance(Protocol):
         """Correlate, both triangles, and carry a symmetric gradient `n x n` of the matrix back to the shape: `size`."""
         ...
 
+    def noise(self, X: Floats, shape: Floats, level: float) -> float | Floats:
+        """Give the variance of the noise, of all points or `n`; `level` is that of the points to predict."""
+        ...
+
+    def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:
+        """Carry a gradient `n` of the noise back to the shape, `size`, and to the level."""
+        ...
+
     def cross(self, X: Floats, Z: Floats, shape: Floats) -> Floats:
         """Correlate `m` with `n` points: `m x n`."""
         ...
@@ -60,6 +68,14 @@ class Stationary:
     def size(self) -> int:
         """Count the shape parameters of the metric."""
         return self.metric.size
+
+    def noise(self, X: Floats, shape: Floats, level: float) -> float:  # noqa: ARG002  the same for all points and shapes
+        """Give the level."""
+        return level
+
+    def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:  # noqa: ARG002  likewise
+        """Carry a gradient back to the level alone."""
+        return np.zeros(self.size), float(gradient.sum())
 
     def matrix(self, X: Floats, shape: Floats) -> Floats:
         """Correlate, the upper triangle alone."""

@@ -16,11 +16,11 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 
 class Evidence:
-    """log N(z; m, θ0 R + ν I) as a function of hyperparameters, for fixed points and targets.
+    """log N(z; m, θ0 R + diag ν) as a function of hyperparameters, for fixed points and targets.
 
     The value alone is the hot path of slice sampling: LAPACK is called directly, and only one triangle is computed.
     Hyperparameters θ are `size + 3`: the shape of the covariance, log θ0 (amplitude, a variance), log ν (noise, a variance),
-    m (mean).
+    m (mean). Where points differ in noise, the covariance says by how much.
 
     Attributes:
         points: `n x d`.
@@ -44,7 +44,11 @@ class Evidence:
         """Compute R: `n x n`, of which the upper triangle counts."""
         return self.covariance.matrix(self.points, shape)
 
-    def given_correlation(self, correlation: Floats, amplitude: float, noise: float, mean: float) -> float:
+    def noise(self, shape: Floats, level: float) -> float | Floats:
+        """Give the noise ν, of all points or `n`."""
+        return self.covariance.noise(self.points, shape, level)
+
+    def given_correlation(self, correlation: Floats, amplitude: float, noise: float | Floats, mean: float) -> float:
         """Compute -½ z̃ᵀA⁻¹z̃ - Σ log L_ii - n/2 log 2π, z̃ = z - m; -inf where A has no Cholesky factor."""
         if not self._n:
             return 0.0
@@ -56,15 +60,15 @@ class Evidence:
 
     def value(self, theta: Floats) -> float:
         """Compute the log evidence of hyperparameters."""
-        return self.given_correlation(
-            self.correlation(theta[:-3]), math.exp(theta[-3]), math.exp(theta[-2]), float(theta[-1])
-        )
+        shape = theta[:-3]
+        noise = self.noise(shape, math.exp(theta[-2]))
+        return self.given_correlation(self.correlation(shape), math.exp(theta[-3]), noise, float(theta[-1]))
 
     def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
         """Compute the log evidence and its gradient `size + 3`; -inf and zeros where there is no Cholesky factor."""
-        amplitude, noise = math.exp(theta[-3]), math.exp(theta[-2])
-        correlation, pull = self.covariance.matrix_and_pull(self.points, theta[:-3])
-        lower = factor(correlation, amplitude, noise)
+        shape, amplitude, level = theta[:-3], math.exp(theta[-3]), math.exp(theta[-2])
+        correlation, pull = self.covariance.matrix_and_pull(self.points, shape)
+        lower = factor(correlation, amplitude, self.noise(shape, level))
         if lower is None:
             return -math.inf, np.zeros_like(theta)
         residual = self.z - theta[-1]
@@ -74,13 +78,14 @@ class Evidence:
         precision = precision + np.tril(precision, -1).T
         inner = np.outer(weights, weights) - precision  # dE = ½ tr(inner dA)
         by_amplitude = 0.5 * amplitude * np.vdot(inner, correlation)
-        by_noise = 0.5 * noise * np.trace(inner)
+        of_shape, of_level = self.covariance.pull_noise(self.points, shape, 0.5 * inner.diagonal())
         inner *= 0.5 * amplitude
-        return float(value), np.array([*pull(inner), by_amplitude, by_noise, weights.sum()])
+        by_shape = pull(inner) + of_shape
+        return float(value), np.array([*by_shape, by_amplitude, level * of_level, weights.sum()])
 
 
-def factor(correlation: Floats, amplitude: float, noise: float) -> Floats | None:
-    """Factor θ0 R + ν I, R by its upper triangle.
+def factor(correlation: Floats, amplitude: float, noise: float | Floats) -> Floats | None:
+    """Factor θ0 R + diag ν, R by its upper triangle.
 
     Returns: `n x n` lower triangle in the order of Fortran (what lies above it is not cleared), or None where it has no factor.
     """

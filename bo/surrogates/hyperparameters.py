@@ -93,7 +93,7 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
     """
     theta, size = theta.copy(), evidence.size
     shape, densities = theta[:size], prior.densities
-    amplitude, noise, mean = math.exp(theta[-3]), math.exp(theta[-2]), float(theta[-1])
+    amplitude, level, mean = math.exp(theta[-3]), math.exp(theta[-2]), float(theta[-1])
     likelihood = evidence.value(theta)
 
     for k in rng.permutation(size).tolist():
@@ -104,6 +104,7 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
             if not density.lower <= value <= density.upper:
                 return -math.inf
             shape[k] = value
+            noise = evidence.noise(shape, level)
             fit = evidence.given_correlation(evidence.correlation(shape), amplitude, noise, mean)
             return fit + density.value(value)
 
@@ -124,7 +125,8 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
             if not density.lower <= value <= density.upper:
                 return -math.inf
             share += density.value(value)
-        return evidence.given_correlation(correlation, math.exp(values[0]), math.exp(values[1]), values[2]) + share
+        noise = evidence.noise(shape, math.exp(values[1]))
+        return evidence.given_correlation(correlation, math.exp(values[0]), noise, values[2]) + share
 
     offset, _ = slice_step(jointly, jointly(0.0), rng=rng, width=WIDTH)
     theta[size:] = rest + offset * direction

@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 class MultiTaskGaussianProcess(GaussianProcess):
-    """Gaussian process whose tasks correlate as they are found to [Swersky2013multi].
+    """Gaussian process whose tasks correlate, and are noisy, as they are found to be [Swersky2013multi].
 
     Cost grows with the cube of all points of all tasks together: for up to some hundred. Without related tasks it is
     `GaussianProcess`.
@@ -43,7 +43,7 @@ class MultiTaskGaussianProcess(GaussianProcess):
             related: tasks seen before.
             meta: `p` meta-feature of the target; given where and only where the related tasks have theirs.
             kernel: as in `GaussianProcess`, like the rest.
-            inference: of hyperparameters and correlations.
+            inference: of hyperparameters, correlations and the noise of every task.
             samples: of them.
             burn_in: sweeps of a new chain.
             sweeps: of the chain a fit.
@@ -93,3 +93,8 @@ class MultiTaskGaussianProcess(GaussianProcess):
     def task_correlations(self) -> Floats:
         """Correlation of the target with every related task under every sample: `S x (T - 1)`."""
         return np.array([self._covariance.tasks(theta[:-3])[-1, :-1] for theta in self.thetas])
+
+    @property
+    def task_noise(self) -> Floats:
+        """Share of noise in the standardised targets of every related task under every sample: `S x (T - 1)`."""
+        return np.array([self._covariance.shares_of_noise(theta[:-3]) for theta in self.thetas])

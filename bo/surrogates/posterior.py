@@ -26,7 +26,7 @@ class Posterior:
         covariance: of the process.
         theta: hyperparameters, as in `Evidence`.
         points: `n x d`.
-        lower: `n x n` Cholesky factor of θ0 R + ν I; what lies above the triangle does not count.
+        lower: `n x n` Cholesky factor of θ0 R + diag ν; what lies above the triangle does not count.
         white: `n x F`, L⁻¹ (z - m).
         weights: `n x F`, A⁻¹ (z - m).
     """
@@ -45,7 +45,9 @@ class Posterior:
         Raises:
             FloatingPointError: when the covariance cannot be factored.
         """
-        lower = factor(covariance.matrix(points, theta[:-3]), math.exp(theta[-3]), math.exp(theta[-2]))
+        shape = theta[:-3]
+        noise = covariance.noise(points, shape, math.exp(theta[-2]))
+        lower = factor(covariance.matrix(points, shape), math.exp(theta[-3]), noise)
         if lower is None:
             msg = f"GaussianProcess: expected a positive definite covariance, got none at θ={theta.tolist()}. Report the data."
             raise FloatingPointError(msg)

@@ -50,14 +50,11 @@ def test_three_points_and_tasks_that_are_the_same(name):
     assert np.median(together[:, 1]) > -1.5
 
 
-ONE_NOISE = pytest.mark.xfail(reason="the process has one noise for all tasks, so noisy ones blur the target: by 26 %")
-
-
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
         ("mt-gp", "other"),
-        pytest.param("mt-gp", "noise", marks=ONE_NOISE),
+        ("mt-gp", "noise"),
         ("mt-dngo", "other"),
         ("mt-dngo", "noise"),
         ("mt-bohamiann", "other"),
