@@ -12,34 +12,28 @@ trial's number, so that another process goes on as this one would have.
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import logging
 import math
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import optuna
 from ConfigSpace import ConfigurationSpace
-from ConfigSpace.exceptions import ForbiddenValueError
-from ConfigSpace.util import deactivate_inactive_hyperparameters
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers._base import _process_constraints_after_trial
-from optuna.study import StudyDirection
 from optuna.trial import FrozenTrial, TrialState
 
-from bo.observation import Observation
 from bo.optimizer import STARTUP, Optimizer
 from bo.related import RelatedTask
 from bo.space import Encoding
 from bo.unit_designs import Design
-from history_store.errors import DataError, SpaceExhaustedError, UsageError
-from history_store.records import Config, Value
-from history_store.space import dump_space
-from warmstart.integrations.optuna_space import Presence, shown, snapped, to_distributions, to_space
+from history_store.errors import SpaceExhaustedError, UsageError
+from history_store.records import Config
+from warmstart.integrations.optuna_problem import CLAIM, Known, Problem, read_trials
+from warmstart.integrations.optuna_space import Presence, shown, to_distributions, to_space
 
 if TYPE_CHECKING:
     from warmstart.api import PathLike
@@ -47,92 +41,11 @@ if TYPE_CHECKING:
 
 CHECKPOINT = "warmstart:checkpoint"
 """System attribute of a trial: what the next suggestion of any process depends on besides the trials."""
-CLAIM = "warmstart:config"
-"""System attribute of a trial: the configuration that was suggested for it."""
 ORIGIN = "warmstart"
 """User attribute of an enqueued trial: where its configuration comes from."""
 BLOCK = 16
 """Consecutive trials whose independent values are a Latin hypercube."""
-_FINISHED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
 _log = logging.getLogger("warmstart")
-
-
-@dataclass(frozen=True)
-class _Problem:
-    """The space of one suggestion, and how trials are read as its configurations.
-
-    Attributes:
-        space: what is searched.
-        distributions: of its parameters.
-        is_given: the user stated the space: what a trial lacks is not made up.
-    """
-
-    space: ConfigurationSpace
-    distributions: Mapping[str, BaseDistribution]
-    is_given: bool
-
-    @cached_property
-    def encoding(self) -> Encoding:
-        """Give the space as arrays."""
-        return Encoding(self.space)
-
-    @cached_property
-    def digest(self) -> str:
-        """Give a text that tells spaces apart."""
-        return hashlib.sha256(dump_space(self.space).encode()).hexdigest()[:16]
-
-    def read(self, params: Mapping[str, Any], *, whole: bool) -> dict[str, Value] | None:
-        """Read a trial's parameters as a configuration: others and inactive ones left out.
-
-        Args:
-            params: by name.
-            whole: all that the trial was to have: what is missing, and not known to be inactive, has its default.
-
-        Returns: None where something is missing, or the space does not allow it.
-        """
-        values = {name: snapped(d, params[name]) for name, d in self.distributions.items() if name in params}
-        try:
-            self.encoding.encode([values])
-        except DataError:
-            full = {name: values.get(name, self.space[name].default_value) for name in self.space}
-            try:
-                active = deactivate_inactive_hyperparameters(full, self.space)
-            except (ForbiddenValueError, ValueError):
-                return None
-            if not values.keys() >= active.keys() and (self.is_given or not whole):
-                return None
-            values = {name: full[name] for name in active}
-            try:
-                self.encoding.encode([values])
-            except DataError:
-                return None
-        return values
-
-    def repeated(self, pending: Sequence[Config], *, rng: np.random.Generator) -> dict[str, Value]:
-        """Draw a configuration that is not pending; any where all are."""
-        keys = set(self.encoding.keys(self.encoding.encode(pending)))
-        for exclude in (keys, set[str]()):
-            points = self.encoding.sample(1, design="uniform", rng=rng, exclude=exclude)
-            if len(points):
-                break
-        return self.encoding.decode(points)[0]
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What the trials of a study say: evaluations in order of their numbers, and configurations under way."""
-
-    told: tuple[Observation, ...]
-    pending: tuple[dict[str, Value], ...]
-
-    @property
-    def count(self) -> int:
-        """Count the configurations."""
-        return len(self.told) + len(self.pending)
-
-    def holds(self, config: Config) -> bool:
-        """Tell whether a configuration is among them."""
-        return config in self.pending or any(observation.config == config for observation in self.told)
 
 
 class WarmStartSampler(optuna.samplers.BaseSampler):
@@ -190,12 +103,12 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         }
         self._startup = startup if startup is not None else 0 if related else STARTUP
         self._constraints_func = constraints_func
-        self._given = None if space is None else _Problem(space, to_distributions(space), is_given=True)
-        self._shown: tuple[Any, _Problem] | None = None
-        checked = Optimizer(
-            space or ConfigurationSpace({"x": (0.0, 1.0)}), **self._settings, startup=startup, seed=seed
-        )
+        self._given = None if space is None else Problem(space, to_distributions(space), is_given=True)
+        self._shown: tuple[Any, Problem] | None = None  # the last one: building a space takes time
+        any_space = ConfigurationSpace({"x": (0.0, 1.0)}) if space is None else space
+        checked = Optimizer(any_space, **self._settings, startup=startup, seed=seed)
         self._seed: int = checked.to_dict()["settings"]["seed"]
+        self._unread: set[int] = set()
 
     def reseed_rng(self) -> None:
         """Draw another seed where none was given: a seed and a trial's number are one suggestion in any thread or process."""
@@ -207,8 +120,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         if self._given is not None:
             found: Mapping[str, BaseDistribution] = self._given.distributions
         else:
-            found, _ = shown(study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)))
-        return {name: distribution for name, distribution in found.items() if _is_searched(name, distribution)}
+            found, _ = shown(_completed(study.get_trials(deepcopy=False)))
+        return {name: distribution for name, distribution in found.items() if _is_searched(distribution)}
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
@@ -218,24 +131,25 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         if not search_space:
             return {}
         trials = _others(study, trial)
-        problem = self._given or self._problem(trials, search_space)
-        known = _known(trials, problem, study.direction)
-        while True:
-            optimizer = self._optimizer(problem, known, _newest(trials, self._setup(problem)), trial.number)
+        problem = self._given or self._shown_problem(trials, search_space)
+        setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
+        known = self._known(trials, problem, study)
+        is_new = False
+        while not is_new:
+            optimizer = self._optimizer(problem, known, _newest(trials, setup), trial.number)
             try:
                 config = optimizer.ask()[0]
             except SpaceExhaustedError:
                 _log.warning("trial %d: every configuration was proposed already, and one is repeated", trial.number)
                 config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, trial.number]))
-                _note(study, trial, CLAIM, config)
-                break
-            _note(study, trial, CLAIM, config)
+                is_new = True
+            params = problem.params(config)
+            _note(study, trial, CLAIM, params)
             trials = _others(study, trial)
-            known = _known(trials, problem, study.direction)
-            if not known.holds(config):
-                break  # else another worker chose it meanwhile
-        _note(study, trial, CHECKPOINT, optimizer.checkpoint() | {"setup": self._setup(problem)})
-        return {name: value for name, value in config.items() if name in search_space}
+            known = self._known(trials, problem, study)
+            is_new = is_new or not known.holds(problem.values(params))  # another worker may have chosen it meanwhile
+        _note(study, trial, CHECKPOINT, optimizer.checkpoint() | {"setup": setup})
+        return {name: value for name, value in params.items() if name in search_space}
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -243,16 +157,14 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         """Draw one parameter from a design: 16 consecutive trials are a Latin hypercube in all parameters."""
         self._raise_error_if_multi_objective(study)
         block, place = divmod(trial.number, BLOCK)
-        seeds = [self._seed, zlib.crc32(param_name.encode()), block]
-        try:
-            encoding = Encoding(to_space({param_name: param_distribution}))
-        except UsageError:
-            seed = int(np.random.SeedSequence([*seeds, place]).generate_state(1)[0])
-            sampler = optuna.samplers.RandomSampler(seed=seed)
-            return sampler.sample_independent(study, trial, param_name, param_distribution)
-        rng = np.random.default_rng(seeds)
-        u = (rng.permutation(BLOCK) + rng.random(BLOCK)) / BLOCK
-        return encoding.decode(np.full((1, encoding.p), u[place]))[0][param_name]
+        rng = np.random.default_rng([self._seed, zlib.crc32(param_name.encode()), block])
+        u = float((rng.permutation(BLOCK)[place] + rng.random(BLOCK)[place]) / BLOCK)
+        if isinstance(param_distribution, CategoricalDistribution):
+            return param_distribution.choices[int(u * len(param_distribution.choices))]
+        if (encoding := _range(param_distribution)) is not None:
+            return encoding.decode(np.full((1, encoding.p), u))[0][""]
+        sampler = optuna.samplers.RandomSampler(seed=int(u * 2**32))
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def after_trial(
         self,
@@ -273,25 +185,30 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
 
-    def _problem(self, trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution]) -> _Problem:
+    def _shown_problem(self, trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution]) -> Problem:
         """Give the space of distributions, with the conditions that completed trials show."""
-        _, conditions = shown([trial for trial in trials if trial.state == TrialState.COMPLETE])
+        _, conditions = shown(_completed(trials))
         kept = {
             child: presence
             for child, presence in conditions.items()
             if child in search_space and presence.parent in search_space
         }
         asked: tuple[Mapping[str, BaseDistribution], Mapping[str, Presence]] = dict(search_space), kept
-        if self._shown is None or self._shown[0] != asked:
-            self._shown = asked, _Problem(to_space(*asked), asked[0], is_given=False)
-        return self._shown[1]
+        last = self._shown
+        if last is None or last[0] != asked:
+            self._shown = last = asked, Problem(to_space(*asked), asked[0], is_given=False)
+        return last[1]
 
-    def _setup(self, problem: _Problem) -> str:
-        """Name what a checkpoint is good for."""
-        return f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']} {len(self._settings['related'])}"
+    def _known(self, trials: Sequence[FrozenTrial], problem: Problem, study: optuna.Study) -> Known:
+        """Read trials, and say once of each that is passed over."""
+        known = read_trials(trials, problem, study.direction)
+        for number in sorted({*known.unread} - self._unread):
+            self._unread.add(number)
+            _log.warning("trial %d: its parameters are no configuration of the space, and it is passed over", number)
+        return known
 
     def _optimizer(
-        self, problem: _Problem, known: _Known, checkpoint: Mapping[str, Any] | None, number: int
+        self, problem: Problem, known: Known, checkpoint: Mapping[str, Any] | None, number: int
     ) -> Optimizer:
         """Set up the optimiser that suggests for a trial."""
         startup = self._startup if known.count < self._startup else 0
@@ -313,6 +230,11 @@ def _others(study: optuna.Study, trial: FrozenTrial) -> list[FrozenTrial]:
     return [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
 
 
+def _completed(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Give the trials that show a space: those that ended of themselves."""
+    return [trial for trial in trials if trial.state == TrialState.COMPLETE]
+
+
 def _note(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:
     """Keep a system attribute of a trial."""
     study._storage.set_trial_system_attr(trial._trial_id, key, value)  # noqa: SLF001  where samplers keep what they must
@@ -327,52 +249,29 @@ def _newest(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
     return None
 
 
-def _known(trials: Sequence[FrozenTrial], problem: _Problem, direction: StudyDirection) -> _Known:
-    """Read trials as evaluations of a problem and as configurations under way."""
-    sign = -1.0 if direction == StudyDirection.MAXIMIZE else 1.0
-    told, pending = [], []
-    for trial in trials:
-        is_whole = trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
-        planned = {} if is_whole else trial.system_attrs.get(CLAIM, {}) | trial.system_attrs.get("fixed_params", {})
-        config = problem.read({**planned, **trial.params}, whole=is_whole)
-        if config is None:
-            continue
-        if trial.state not in _FINISHED:
-            pending.append(config)
-            continue
-        told.append(_observation(trial, config, sign))
-    return _Known(tuple(told), tuple(pending))
-
-
-def _observation(trial: FrozenTrial, config: Config, sign: float) -> Observation:
-    """Read a finished trial."""
-    value = math.nan
-    if trial.state == TrialState.COMPLETE and trial.value is not None:
-        value = trial.value
-    elif trial.state == TrialState.PRUNED and trial.intermediate_values:
-        value = trial.intermediate_values[max(trial.intermediate_values)]
-    seconds = None if trial.duration is None else trial.duration.total_seconds()
-    return Observation.of(
-        config,
-        sign * value,
-        duration=None if seconds is None or seconds < 0 else seconds,
-        status="failed" if trial.state == TrialState.FAIL else "ok",
-        constraints={name: bound <= 0 for name, bound in trial.constraints.items()},
-    )
-
-
 def _finite(value: float) -> float | None:
     """Give None for a number that is not known."""
     return value if math.isfinite(value) else None
 
 
-def _is_searched(name: str, distribution: BaseDistribution) -> bool:
+def _is_searched(distribution: BaseDistribution) -> bool:
     """Tell whether a parameter varies and has a space."""
+    if isinstance(distribution, CategoricalDistribution):
+        try:
+            to_space({"": distribution})
+        except UsageError:
+            return False
+        return not distribution.single()
+    return not distribution.single() and _range(distribution) is not None
+
+
+@functools.lru_cache(maxsize=256)  # thousands of steps take half a second
+def _range(distribution: BaseDistribution) -> Encoding | None:
+    """Give the space of one number as an array; None where ConfigSpace cannot express it."""
     try:
-        to_space({name: distribution})
+        return Encoding(to_space({"": distribution}))
     except UsageError:
-        return False
-    return not distribution.single()
+        return None
 
 
 def warm_start(

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from ConfigSpace import Categorical, ConfigurationSpace, Constant, Float, InCondition, Integer, OrdinalHyperparameter
 from optuna.distributions import (
     BaseDistribution,
@@ -30,6 +31,8 @@ META = "optuna"
 """The key of a hyperparameter's `meta` under which Optuna's distribution is kept, as JSON."""
 STEPS = 10_001
 """The most steps of a range that become an ordinal."""
+ROUNDING = 1e-6
+"""How far, as a share of a range, or of the lower bound on a logarithmic scale, ConfigSpace may move a bound."""
 PARENT_VALUES = 100
 """Values above which an integer is not taken for what decides whether another parameter is there."""
 
@@ -62,13 +65,14 @@ def to_space(
 
     Raises:
         UsageError: when ConfigSpace cannot express a distribution: choices that are equal or no plain values, a range that
-            overflows, more than 10,001 steps.
+            overflows or has bounds of too many decimals, more than 10,001 steps.
     """
     space = ConfigurationSpace()
     for name, distribution in distributions.items():
         try:
-            space.add(_hyperparameter(name, distribution))
-        except (ValueError, OverflowError, TypeError) as error:
+            with np.errstate(over="raise"):
+                space.add(_hyperparameter(name, distribution))
+        except (ValueError, ArithmeticError, TypeError) as error:
             if isinstance(error, UsageError):
                 raise
             msg = f"parameter {name}: expected a distribution that ConfigSpace can express, got {distribution} ({error}). Change its range or its choices."
@@ -105,7 +109,7 @@ def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], d
 
 def snapped(distribution: BaseDistribution, value: Any) -> Any:
     """Give the value of a stepped range that a value stands for, exactly; other values are left as they are."""
-    if _step(distribution) is None:
+    if _step(distribution) is None or not isinstance(value, int | float):
         return value
     return _at(distribution, round((value - distribution.low) / distribution.step))  # type: ignore[attr-defined]
 
@@ -141,8 +145,15 @@ def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
             msg = f"parameter {name}: expected at most {STEPS:,} steps, got {count:,}. Leave the step out."
             raise UsageError(msg)
         return OrdinalHyperparameter(name, [_at(distribution, k) for k in range(count)], meta=meta)
-    make = Float if isinstance(distribution, FloatDistribution) else Integer
-    return make(name, (distribution.low, distribution.high), log=distribution.log)
+    low, high, log = distribution.low, distribution.high, distribution.log
+    if isinstance(distribution, IntDistribution):
+        return Integer(name, (int(low), int(high)), log=log)
+    found = Float(name, (low, high), log=log)
+    moved = max(abs(found.lower - low), abs(found.upper - high))
+    if moved > ROUNDING * (low if log else high - low):
+        msg = f"parameter {name}: expected bounds of at most 13 decimals, as ConfigSpace keeps them, got [{low}, {high}]. Search its logarithm, or another unit."
+        raise UsageError(msg)
+    return Float(name, (low, high), log=log, meta=meta) if moved else found
 
 
 def _step(distribution: BaseDistribution) -> float | None:
