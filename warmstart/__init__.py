@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warmstart.api import answer, neighbours, suggest
+    from warmstart.studies.summary import TuneResult
     from warmstart.suggestion import Answer, Confidence, InitialDesign, Neighbour
+    from warmstart.tuning import tune
 
     __version__: str
 
@@ -16,12 +18,25 @@ _HOMES = {
     "Confidence": "warmstart.suggestion",
     "InitialDesign": "warmstart.suggestion",
     "Neighbour": "warmstart.suggestion",
+    "TuneResult": "warmstart.studies.summary",
     "answer": "warmstart.api",
     "neighbours": "warmstart.api",
     "suggest": "warmstart.api",
+    "tune": "warmstart.tuning",
 }
 
-__all__ = ["Answer", "Confidence", "InitialDesign", "Neighbour", "__version__", "answer", "neighbours", "suggest"]
+__all__ = [
+    "Answer",
+    "Confidence",
+    "InitialDesign",
+    "Neighbour",
+    "TuneResult",
+    "__version__",
+    "answer",
+    "neighbours",
+    "suggest",
+    "tune",
+]
 
 
 def __getattr__(name: str) -> Any:

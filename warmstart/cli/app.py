@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli import collect, evaluate, evaluations, inspect, maintain, plot, suggest, train
+from warmstart.cli import collect, evaluate, evaluations, inspect, maintain, plot, suggest, train, tune
 
 app = typer.Typer(
     name="warmstart",
@@ -57,6 +57,14 @@ app.command("neighbours", epilog=example("warmstart neighbours --dataset photos/
 app.command("train", epilog=example("warmstart train --history mine.h5 --extractor adf --out mine.safetensors"))(
     train.train
 )
+app.command(
+    "tune",
+    epilog=example(
+        "warmstart tune --dataset photos/ --trials 30",
+        "warmstart tune --dataset photos/ --space space.json --trials 30 \\",
+        '    --command "python train.py --data {dataset} --lr {learning_rate}"',
+    ),
+)(tune.tune)
 app.command(
     "evaluate",
     epilog=example(

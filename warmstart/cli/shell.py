@@ -58,7 +58,7 @@ class Shell:
             )
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Callable[[int, int, str], None]]:
+    def progress(self, what: str) -> Iterator[Callable[[int, int | None, str], None]]:
         """Show a bar on stderr where that is a terminal, else nothing.
 
         Yields: a function of (done, total, text).

@@ -35,10 +35,10 @@ def run_crew(job: Job, workers: int, look: Callable[[], int]) -> None:
     losses, ended = 0, look()
     try:
         while crew:
-            for pipe in wait([pipe for _, pipe in crew], LOOK_S):
-                process, _ = member = next(each for each in crew if each[1] is pipe)
+            news = wait([pipe for _, pipe in crew], LOOK_S)
+            for member in [each for each in crew if each[1] in news]:
                 crew.remove(member)
-                problem = _last_word(process, pipe)
+                problem = _last_word(*member)
                 if isinstance(problem, WarmstartError):
                     raise problem
                 if problem is not None:

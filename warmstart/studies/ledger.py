@@ -158,7 +158,7 @@ class Ledger:
 
     def _filled(self, trial: optuna.Trial) -> Run:
         """Choose the configuration of a new trial."""
-        from warmstart.integrations.optuna import CLAIM
+        from warmstart.integrations.optuna_problem import CLAIM
 
         trial_id = trial._trial_id  # noqa: SLF001
         suggested = {**trial.relative_params, **self.store.optuna.get_trial(trial_id).system_attrs[CLAIM]}
@@ -217,7 +217,7 @@ def open_ledger(store: Store, name: str) -> Ledger:
         try:
             study = optuna.load_study(study_name=name, storage=store.optuna)
         except KeyError as error:
-            msg = f"{store.url}: expected a study {name!r}, got none of that name. `warmstart tune` begins one."
+            msg = f"{store.shown}: expected a study {name!r}, got none of that name. `warmstart tune` begins one."
             raise DataError(msg) from error
         plan = _plan_of(store, study)
         if plan is None:
@@ -253,7 +253,7 @@ def begin(store: Store, name: str, complete: Any, wanted: Plan) -> Ledger:
                 plan = complete(wanted)
                 study.set_user_attr(PLAN, plan.to_json())
             else:
-                plan.check_same(wanted, f"{store.url}:{name}")
+                plan.check_same(wanted, f"{store.shown}:{name}")
         finally:
             claims.close()
         return Ledger(store, study, plan)
@@ -292,11 +292,11 @@ def outcome_of(record: Mapping[str, Any]) -> Outcome:
 
 def _plan_of(store: Store, study: optuna.Study) -> Plan | None:
     text = study.user_attrs.get(PLAN)
-    return None if text is None else Plan.from_json(text, f"{store.url}:{study.study_name}")
+    return None if text is None else Plan.from_json(text, f"{store.shown}:{study.study_name}")
 
 
 def _foreign(store: Store, name: str) -> str:
-    return f"{store.url}: expected a study {name!r} that warmstart made, got one of another program. Take another name with --study; WarmStartSampler (docs/optuna.md) goes on with studies of Optuna."
+    return f"{store.shown}: expected a study {name!r} that warmstart made, got one of another program. Take another name with --study; WarmStartSampler (docs/optuna.md) goes on with studies of Optuna."
 
 
 def _suggest(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
@@ -158,13 +158,13 @@ class Plan:
         """Make the pruner."""
         from optuna import pruners
 
-        made = {
+        made: dict[str, Callable[[], BasePruner]] = {
             "none": pruners.NopPruner,
             "median": pruners.MedianPruner,
             "asha": pruners.SuccessiveHalvingPruner,
             "hyperband": pruners.HyperbandPruner,
         }
-        return made[self.pruner]()  # type: ignore[abstract]
+        return made[self.pruner]()
 
 
 _OPTIONS = (

@@ -53,6 +53,11 @@ class Store:
     path: Path | None
     inode: int = 0
 
+    @property
+    def shown(self) -> str:
+        """Give the name of the storage for people, without its password."""
+        return _hidden(self.url)
+
     def claims(self, study: int) -> Claims:
         """Give the claims on the trials of a study."""
         if self.path is not None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from training.budget import COMPACT
 from warmstart.studies.ledger import Ledger, Run, open_ledger
 from warmstart.studies.objective import Objective, Outcome, load_objective
 from warmstart.studies.plan import Plan
@@ -73,7 +74,7 @@ def objective_of(plan: Plan) -> Objective:
         names=list(load_space(plan.space)),
         command=plan.objective.get("command"),
         dataset=plan.dataset,
-        target_budget=plan.objective.get("target_budget"),
+        target_budget=plan.objective.get("target_budget") or COMPACT.name,
         device=plan.device,
         folder=Path(plan.folder),
     )

@@ -13,10 +13,12 @@ def test_all_is_exactly_the_public_names():
         "Confidence",
         "InitialDesign",
         "Neighbour",
+        "TuneResult",
         "__version__",
         "answer",
         "neighbours",
         "suggest",
+        "tune",
     }
     for name in warmstart.__all__:
         assert getattr(warmstart, name) is not None

@@ -1,0 +1,425 @@
+"""Tune: from a dataset or an objective to the best configuration found, in a study that is never lost."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from history_store.errors import AllTrialsFailedError, DataError, UsageError, WarmstartError
+from training.budget import COMPACT
+from training.plan import parse_time
+from warmstart.studies.objective import TrialStatus, load_objective
+from warmstart.studies.plan import Plan, Pruner, Warm, WarmConfig
+from warmstart.studies.storage import Store, open_store
+from warmstart.studies.summary import Trial, TuneResult, best_of, ended_trials, summarise
+from warmstart.studies.worker import Job, Limits, work
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    from warmstart.studies.ledger import Ledger
+
+PathLike = str | os.PathLike[str]
+TRIALS = 50
+"""Trials of a study for which neither their number nor a time is given."""
+STARTUP = 3
+_log = logging.getLogger("warmstart")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a call is.
+
+    Attributes:
+        done: trials that ended, of the whole study.
+        total: that it shall have; infinite where time alone decides.
+        best: so far.
+        left_s: seconds that the rest will take; NaN while nothing is known.
+        latest: the trials that ended since the last progress.
+    """
+
+    done: int
+    total: float
+    best: Trial | None
+    left_s: float
+    latest: tuple[Trial, ...]
+
+
+def tune(
+    dataset: PathLike | None = None,
+    *,
+    objective: str | Callable[..., object] | None = None,
+    command: str | None = None,
+    space: ConfigurationSpace | PathLike | None = None,
+    trials: int | None = None,
+    timeout: str | float | None = None,
+    storage: PathLike | None = None,
+    study: str | None = None,
+    warm: Warm = "design",
+    k: int = 3,
+    startup: int = STARTUP,
+    strategy: str | None = None,
+    history: PathLike | None = None,
+    model: PathLike | None = None,
+    exclude_group: str | Collection[str] | None = None,
+    surrogate: str = "gp",
+    acquisition: str = "ei",
+    pruner: Pruner = "none",
+    budget: float | None = None,
+    target_budget: str = COMPACT.name,
+    trial_timeout: str | float | None = None,
+    trial_memory: str | int | None = None,
+    workers: int = 1,
+    seed: int = 0,
+    device: str = "auto",
+    log: PathLike | None = None,
+    cache: bool = True,
+    download: bool = False,
+    progress: Callable[[Progress], None] | None = None,
+) -> TuneResult:
+    """Tune an objective, from the configurations on that won on datasets like this one.
+
+    The same call again goes on where an earlier one stopped, however that stopped, and does nothing where it was done. With
+    one worker and an objective that its seed decides, the trials are those of a call that was never interrupted.
+
+    Args:
+        dataset: images as `warmstart.suggest` takes a path; handed to the objective. An objective of one's own without a
+            warm start may have any other path.
+        objective: a function, ``module:function`` or ``file.py:function``; see docs/tuning.md for what it is called with.
+            Left out with `command`: the target network on the dataset.
+        command: a program with placeholders, ``python train.py --lr {learning_rate}``, which prints its error.
+        space: to search, or a file of ConfigSpace JSON, ``compact`` or ``paper``; left out, that of the history.
+        trials: that the study shall have in the end, earlier calls included; 50 where there is no time-out either.
+        timeout: seconds, or ``30m``: begin no trial of this call after so long.
+        storage: path or URL; see `warmstart.studies.storage.open_store`.
+        study: its name; left out, made from the dataset's and the objective's.
+        warm: ``design``: the warm configurations are evaluated first, then the surrogate decides; ``initial``: they are the
+            first of `startup` configurations, ``extra``: they come before so many, the others of a Sobol sequence; ``none``.
+        k: warm configurations.
+        startup: see `warm`; a study without warm configurations begins with so many.
+        strategy: of the warm start; see `warmstart.suggest`.
+        history: that suggests; see `warmstart.suggest`.
+        model: of the meta-features; see `warmstart.suggest`.
+        exclude_group: of the history; see `warmstart.suggest`.
+        surrogate: a name in `bo.surrogates.SURROGATES`.
+        acquisition: a name in `bo.beliefs.ACQUISITIONS`.
+        pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha`` or ``hyperband``.
+        budget: of each trial, in the objective's own unit.
+        target_budget: of the target network.
+        trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
+        trial_memory: bytes, or ``4G``, above which likewise.
+        workers: processes on this machine.
+        seed: of everything random, the trials' seeds among it.
+        device: of the networks.
+        log: file to which all that the trials print is appended.
+        cache: use the cache of meta-features.
+        download: let torchvision fetch what is missing.
+        progress: called when trials ended.
+
+    Raises:
+        UsageError: arguments that do not fit, an objective that cannot be loaded, a study of another space or objective.
+        MissingPathError: a path that is not there.
+        DataError: a dataset that cannot be used, a study of another program.
+        StorageError: a storage or history that is damaged, locked, gone, read-only or full.
+        AllTrialsFailedError: every trial of the study failed.
+    """
+    began = time.monotonic()
+    total = _total(trials, timeout)
+    for name, number in (("k", k), ("startup", startup), ("workers", workers)):
+        _check_count(name, number)
+    limits = Limits(
+        total,
+        began + parse_time(timeout),
+        math.inf if trial_timeout is None else parse_time(trial_timeout),
+        _bytes(trial_memory),
+    )
+    store = open_store(storage)
+    path = None if dataset is None else os.fspath(dataset)
+    name = study or _default_name(path, objective, command)
+    known = _known(store, name)
+    groups = (exclude_group,) if isinstance(exclude_group, str) else tuple(exclude_group or ())
+    is_own = objective is not None or command is not None
+    counts: Warm = warm if path is not None else "none"
+    plan = Plan(
+        space=_space_text(space, known, history),
+        objective=_objective_text(objective, command, target_budget),
+        dataset=path,
+        fingerprint=None if path is None else _fingerprint(path, is_image=counts != "none" or not is_own, download=download),
+        seed=seed,
+        surrogate=surrogate,
+        acquisition=acquisition,
+        pruner=pruner,
+        budget=budget,
+        warm=counts,
+        k=k,
+        strategy=strategy,
+        exclude_group=groups,
+        startup=startup,
+        folder=str(Path.cwd()),
+        device=device,
+    )  # fmt: skip
+    plan.sampler()  # a wrong name is told before anything is written
+    target = load_objective(
+        objective,
+        names=_names(plan.space),
+        command=command,
+        dataset=path,
+        target_budget=target_budget,
+        device=device,
+        folder=Path.cwd(),
+    )
+    notes: list[str] = []
+
+    def complete(wanted: Plan) -> Plan:
+        return (
+            wanted
+            if counts == "none"
+            else _warmed(wanted, notes, history, model, device, cache=cache, download=download)
+        )
+
+    from warmstart.studies.ledger import begin
+
+    with _quiet_optuna(), begin(store, name, complete, plan) as ledger:
+        notes += _history_notes(ledger.plan, history) if known is not None else []
+        watch = _Watch(ledger, limits, workers, progress)
+        if watch.look() < total:
+            file = None if log is None else Path(log)
+            if workers == 1:
+                work(ledger, target, limits, log=file, ended=lambda run, outcome: watch.look_again())  # noqa: ARG005
+            else:
+                from warmstart.studies.crew import run_crew
+
+                run_crew(Job(store.url, name, limits, target, file), workers, watch.look)
+        found = summarise(ledger, seconds=time.monotonic() - began, notes=notes)
+    for note in notes:
+        _log.warning(note)
+    _check_any(found)
+    return found
+
+
+class _Watch:
+    """Tells how far a study is, each trial once."""
+
+    def __init__(
+        self, ledger: Ledger, limits: Limits, workers: int, progress: Callable[[Progress], None] | None
+    ) -> None:
+        self._ledger, self._limits, self._workers, self._progress = ledger, limits, workers, progress
+        self._told: set[int] | None = None
+        self._began = time.monotonic()
+        self._before = 0
+
+    def look(self) -> int:
+        """Count the trials that ended, and tell of those that are new."""
+        trials = ended_trials(self._ledger.trials())
+        if self._told is None:
+            self._told, self._before = {trial.number for trial in trials}, len(trials)
+            latest: tuple[Trial, ...] = ()
+        else:
+            latest = tuple(trial for trial in trials if trial.number not in self._told)
+            self._told |= {trial.number for trial in latest}
+            if not latest:
+                return len(trials)
+        if self._progress is not None:
+            left = self._left_s(len(trials))
+            self._progress(Progress(len(trials), self._limits.trials, best_of(trials), left, latest))
+        return len(trials)
+
+    def look_again(self) -> None:
+        """Look after a trial of our own."""
+        if self._progress is not None:
+            self.look()
+
+    def _left_s(self, done: int) -> float:
+        """Extrapolate from the trials of this call; no longer than there is time."""
+        now = time.monotonic()
+        made = done - self._before
+        pace = (now - self._began) / made if made else math.nan
+        left = pace * max(self._limits.trials - done, 0)
+        return min(left, max(self._limits.until - now, 0.0)) if not math.isnan(left) else math.nan
+
+
+def _total(trials: int | None, timeout: str | float | None) -> float:
+    if trials is not None:
+        _check_count("trials", trials)
+        return trials
+    return TRIALS if timeout is None else math.inf
+
+
+def _check_count(name: str, number: int) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        msg = f"{name}: expected a whole number of at least 1, got {number!r}. Leave it out for the default."
+        raise UsageError(msg)
+
+
+def _bytes(text: str | int | None) -> int | None:
+    """Read an amount of memory: bytes, or a text like ``4G``, ``512M``."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)i?B?", str(text).strip())
+    found = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
+    if found < 1:
+        msg = (
+            f"--trial-memory: expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
+        )
+        raise UsageError(msg)
+    return found
+
+
+def _default_name(dataset: str | None, objective: str | Callable[..., object] | None, command: str | None) -> str:
+    """Name a study after what is tuned on what."""
+    what = command.split()[-1 if len(command.split()) == 1 else 1] if command else None
+    if objective is not None:
+        what = objective if isinstance(objective, str) else getattr(objective, "__qualname__", type(objective).__name__)
+    parts = [Path(part).name for part in (dataset, what) if part]
+    name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
+    if not name:
+        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the target network on it."
+        raise UsageError(msg)
+    return name
+
+
+def _known(store: Store, name: str) -> Plan | None:
+    from warmstart.studies.ledger import find_plan
+
+    return find_plan(store, name)
+
+
+def _objective_text(
+    objective: str | Callable[..., object] | None, command: str | None, target_budget: str
+) -> dict[str, str | None]:
+    """Say what is evaluated, as the study keeps it."""
+    if objective is not None and not isinstance(objective, str):
+        name = getattr(objective, "__qualname__", type(objective).__qualname__)
+        objective = f"{getattr(objective, '__module__', '')}:{name}"
+    own = objective is not None or command is not None
+    return {"function": objective, "command": command, "target_budget": None if own else target_budget}
+
+
+def _space_text(space: ConfigurationSpace | PathLike | None, known: Plan | None, history: PathLike | None) -> str:
+    """Give the space that was named, else the study's, else the history's."""
+    from history_store.space import dump_space
+    from warmstart.collection import space_text
+
+    if isinstance(space, str | os.PathLike):
+        return space_text(os.fspath(space))
+    if space is not None:
+        return dump_space(space)
+    if known is not None:
+        return known.space
+    from history_store.history import History
+    from warmstart.locations import history_path
+
+    with History.open(history_path(history)) as opened:
+        return opened.space_json
+
+
+def _names(space: str) -> list[str]:
+    from history_store.space import load_space
+
+    return list(load_space(space))
+
+
+def _fingerprint(path: str, *, is_image: bool, download: bool) -> str | None:
+    """Fingerprint images; whatever else a dataset is, its path alone stands for it."""
+    if not is_image:
+        return path
+    from warmstart.query import open_query
+
+    return open_query(path, None, None, download=download)[1]
+
+
+def _warmed(
+    plan: Plan,
+    notes: list[str],
+    history: PathLike | None,
+    model: PathLike | None,
+    device: str,
+    *,
+    cache: bool,
+    download: bool,
+) -> Plan:
+    """Ask the history, and keep the suggestions that the space allows."""
+    from bo.space import Encoding
+    from history_store.space import load_space
+    from warmstart.api import answer
+    from warmstart.device import resolve_device
+
+    found = answer(
+        plan.dataset,
+        k=plan.k,
+        history=history,
+        model=model,
+        strategy=plan.strategy,
+        exclude_group=plan.exclude_group,
+        seed=plan.seed,
+        device=resolve_device(device),
+        cache=cache,
+        download=download,
+    )
+    notes += found.notes
+    encoding = Encoding(load_space(plan.space))
+    fitting = []
+    for design in found.suggestions:
+        try:
+            encoding.encode([design.config])
+        except DataError:
+            continue
+        fitting.append(WarmConfig(dict(design.config), design.source, design.distance, design.source_error))
+    if len(fitting) < len(found.suggestions):
+        notes.append(
+            f"{len(found.suggestions) - len(fitting)} of {len(found.suggestions)} configurations of {found.history} do not fit the space and are left out"
+            + ("." if fitting else ": the study begins cold.")
+        )
+    return plan.with_warm(tuple(fitting), _history_state(Path(found.history)))
+
+
+def _history_state(path: Path) -> dict[str, str | int]:
+    from history_store.history import History
+
+    with History.open(path) as opened:
+        return {"path": str(path), "id": opened.id, "revision": opened.revision}
+
+
+def _history_notes(plan: Plan, history: PathLike | None) -> list[str]:
+    """Tell of a history that changed since the study began."""
+    from warmstart.locations import history_path
+
+    if plan.history is None:
+        return []
+    try:
+        now = _history_state(history_path(history))
+    except WarmstartError:
+        return []
+    if (now["id"], now["revision"]) == (plan.history["id"], plan.history["revision"]):
+        return []
+    return [f"{now['path']}: the history has changed since the study began; its warm configurations stay as they were."]
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Keep Optuna from saying what we say, then put its level back."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def _check_any(found: TuneResult) -> None:
+    """Raise where every trial failed."""
+    failed = [trial for trial in found.trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
+    if failed and len(failed) == len(found.trials):
+        counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
+        msg = f"{found.study}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {failed[-1].note or 'no note'}). Correct the objective; begin another study with --study."
+        raise AllTrialsFailedError(msg)
