@@ -8,9 +8,12 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Collection, Mapping
+import sys
+import threading
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import IO, Any, ClassVar, TextIO
 
 from history_store.errors import UsageError
 from history_store.records import Config
@@ -21,6 +24,7 @@ from warmstart.studies.objective import Report, TrialStatus
 _PLACE = re.compile(r"\{([^{}]+)\}")
 _EXTRA = ("config", "seed", "dataset", "budget")
 _LOG = "log10_"
+LISTEN_S = 1.0
 
 
 @dataclass(slots=True)
@@ -84,23 +88,25 @@ class CommandObjective:
         # Python's output would wait in a buffer, and the reports with it.
         env = os.environ | {"PYTHONUNBUFFERED": "1"}
         process = subprocess.Popen(  # noqa: S603
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, errors="replace", env=env
-        )
-        assert process.stdout is not None  # noqa: S101  a pipe
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env
+        )  # fmt: skip
+        said: deque[str] = deque(maxlen=1)
+        listener = threading.Thread(target=lambda: said.extend(_copy(process.stderr, sys.stderr)), daemon=True)
+        listener.start()
         last = ""
         try:
-            for line in process.stdout:
-                print(line, end="")  # noqa: T201  into the log of the trial
-                if line.strip():
-                    last = line.strip()
-                    _pass_on(last, report)
+            for line in _copy(process.stdout, sys.stdout):
+                last = line
+                _pass_on(line, report)
             code = process.wait()
         finally:
             if process.returncode is None:
                 process.terminate()
         if code:
+            listener.join(LISTEN_S)
             status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
-            return {"status": status, "note": f"{words[0]} {describe_end(code)}"}
+            note = ": ".join([f"{words[0]} {describe_end(code)}", *said])
+            return {"status": status, "note": note}
         return _result(last)
 
     def _values(self, config: Config, seed: int, budget: float | None) -> dict[str, str]:
@@ -121,6 +127,15 @@ def fill(words: list[str], values: Mapping[str, str]) -> list[str]:
         elif _PLACE.fullmatch(word) and filled and filled[-1].startswith("-"):
             filled.pop()
     return filled
+
+
+def _copy(stream: IO[str] | None, log: TextIO) -> Iterator[str]:
+    """Copy lines into the log of the trial, and give those that are not empty."""
+    assert stream is not None  # noqa: S101  a pipe
+    for line in stream:
+        log.write(line)
+        if line.strip():
+            yield line.strip()
 
 
 def _pass_on(line: str, report: Report) -> None:

@@ -89,7 +89,7 @@ def load_objective(
     names: Collection[str],
     command: str | None = None,
     dataset: str | None = None,
-    target_budget: str = COMPACT.name,
+    target_budget: str | None = None,
     device: str = "auto",
     folder: Path | None = None,
 ) -> Objective:
@@ -100,7 +100,7 @@ def load_objective(
         names: of the space's hyperparameters.
         command: with placeholders; see `CommandObjective`.
         dataset: path; the target network needs it, the others are given it.
-        target_budget: name of the target network's budget; left out, that of the shipped history.
+        target_budget: name of the target network's budget; None = that of the shipped history.
         device: of the target network.
         folder: first on the path of the function's import; None = the working folder.
 
@@ -122,4 +122,4 @@ def load_objective(
         msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the target network on it."
         raise UsageError(msg)
     check_target_names(names)
-    return TargetObjective(dataset, target_budget, device)
+    return TargetObjective(dataset, target_budget or COMPACT.name, device)

@@ -29,7 +29,6 @@ START_S = 120.0
 LOOK_S = 0.2
 TAIL_BYTES = 4096
 
-_TELLING = (TrialStatus.OK, TrialStatus.DIVERGED, TrialStatus.FAILED, TrialStatus.PRUNED)
 _GUARD = 'read _; kill -s KILL -- "-$0" "$0"'
 """Waits for the end of its input, which is our end, however it comes; the child may be in no state to notice."""
 
@@ -128,7 +127,7 @@ class TrialRunner:
             raise
         if trial.spent:
             self._retire(GRACE_S if trial.ended else 0.0)
-        return outcome if outcome.status in _TELLING else replace(outcome, note=self._with_tail(outcome.note, start))
+        return outcome if trial.ended else replace(outcome, note=self._with_tail(outcome.note, start))
 
     def _retire(self, wait_s: float) -> None:
         child, self._child = self._child, None
@@ -142,12 +141,12 @@ class TrialRunner:
         return int(self._log.seek(0, os.SEEK_END))
 
     def _with_tail(self, note: str, start: int) -> str:
-        """Add the last line that a trial printed, unless the note says it already."""
+        """Add the last line that a trial printed."""
         end = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(start, end - TAIL_BYTES))
         lines = [one_line(line) for line in self._log.read().decode(errors="replace").splitlines()]
         last = next((line for line in reversed(lines) if line), "")
-        return note if last in note else one_line(f"{note}; the last line it printed: {last}")
+        return one_line(f"{note}; the last line it printed: {last}") if last else note
 
 
 class _Child:
