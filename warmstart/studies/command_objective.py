@@ -99,11 +99,11 @@ class CommandObjective:
                 last = line
                 _pass_on(line, report)
             code = process.wait()
+            listener.join(LISTEN_S)
         finally:
             if process.returncode is None:
                 process.terminate()
         if code:
-            listener.join(LISTEN_S)
             status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
             note = ": ".join([f"{words[0]} {describe_end(code)}", *said])
             return {"status": status, "note": note}
@@ -132,10 +132,11 @@ def fill(words: list[str], values: Mapping[str, str]) -> list[str]:
 def _copy(stream: IO[str] | None, log: TextIO) -> Iterator[str]:
     """Copy lines into the log of the trial, and give those that are not empty."""
     assert stream is not None  # noqa: S101  a pipe
-    for line in stream:
-        log.write(line)
-        if line.strip():
-            yield line.strip()
+    with stream:
+        for line in stream:
+            log.write(line)
+            if line.strip():
+                yield line.strip()
 
 
 def _pass_on(line: str, report: Report) -> None:

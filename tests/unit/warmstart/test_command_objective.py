@@ -6,6 +6,7 @@ import pytest
 from history_store.errors import UsageError
 from warmstart.studies.command_objective import CommandObjective, fill
 from warmstart.studies.objective import load_objective
+from warmstart.studies.result import read_result
 from warmstart.studies.runner import TrialRunner
 
 pytestmark = pytest.mark.timeout(60)
@@ -50,7 +51,9 @@ def test_an_argument_without_a_value_is_left_out(command, words):
 
 def test_a_value_is_one_argument_whatever_it_holds():
     config = CONFIG | {"momentum": "a b; exit 3 {seed} $HOME"}
-    outcome = run("import sys; print(len(sys.argv) + len(sys.argv[1]) / 100)", "{momentum} {learning_rate}", config=config)
+    outcome = run(
+        "import sys; print(len(sys.argv) + len(sys.argv[1]) / 100)", "{momentum} {learning_rate}", config=config
+    )
     assert outcome.error == 3 + len("a b; exit 3 {seed} $HOME") / 100
 
 
@@ -73,7 +76,7 @@ def test_lines_of_steps_are_reports_at_once():
 
 
 def test_a_last_line_of_a_step_is_the_result_too():
-    outcome = run("print('{\"step\": 3, \"error\": 0.5}\\n')")
+    outcome = run('print(\'{"step": 3, "error": 0.5}\\n\')')
     assert (outcome.error, outcome.curve, outcome.metrics) == (0.5, ((3, 0.5),), {})
 
 
@@ -93,7 +96,8 @@ def test_a_last_line_of_a_step_is_the_result_too():
     ],
 )  # fmt: skip
 def test_a_command_that_gives_no_error(code, status, note):
-    outcome = run(code)
+    objective = CommandObjective(f"{sys.executable} -c {shlex.quote(code)} {{config}}", NAMES)
+    outcome = read_result(objective(CONFIG, seed=0, budget=None, report=lambda step, error: None), 0.0)
     assert (outcome.error, outcome.status, outcome.note) == (None, status, note)
 
 
