@@ -134,22 +134,20 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         problem = self._given or self._shown_problem(trials, search_space)
         setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
         known = self._known(trials, problem, study)
-        is_new = False
-        while not is_new:
+        is_taken = True
+        while is_taken:
             optimizer = self._optimizer(problem, known, _newest(trials, setup), trial.number)
             try:
                 config = optimizer.ask()[0]
             except SpaceExhaustedError:
                 _log.warning("trial %d: every configuration was proposed already, and one is repeated", trial.number)
                 config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, trial.number]))
-                is_new = True
-            params = problem.params(config)
-            _note(study, trial, CLAIM, params)
-            trials = _others(study, trial)
+            _note(study, trial, CLAIM, config)
+            before, trials = known, _others(study, trial)
             known = self._known(trials, problem, study)
-            is_new = is_new or not known.holds(problem.values(params))  # another worker may have chosen it meanwhile
+            is_taken = known.holds(config) and not before.holds(config)  # by another worker, meanwhile
         _note(study, trial, CHECKPOINT, optimizer.checkpoint() | {"setup": setup})
-        return {name: value for name, value in params.items() if name in search_space}
+        return {name: value for name, value in config.items() if name in search_space}
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution

@@ -79,15 +79,8 @@ class Problem:
         for name in self._reals.keys() & values.keys():
             value, known, kept = values[name], self._reals[name], self.space[name]
             if isinstance(value, int | float) and known.low <= value <= known.high:
-                values[name] = min(max(value, kept.lower), kept.upper)  # ConfigSpace rounds bounds to 13 decimals
+                values[name] = min(max(value, kept.lower), kept.upper)  # bounds are rounded to 13 decimals
         return values
-
-    def params(self, config: Config) -> dict[str, Any]:
-        """Give values of the space as Optuna's parameters."""
-        params: dict[str, Any] = dict(config)
-        for name in self._reals.keys() & params.keys():
-            params[name] = min(max(params[name], self._reals[name].low), self._reals[name].high)
-        return params
 
     @cached_property
     def _reals(self) -> dict[str, FloatDistribution]:

@@ -148,12 +148,18 @@ def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
     low, high, log = distribution.low, distribution.high, distribution.log
     if isinstance(distribution, IntDistribution):
         return Integer(name, (int(low), int(high)), log=log)
-    found = Float(name, (low, high), log=log)
-    moved = max(abs(found.lower - low), abs(found.upper - high))
-    if moved > ROUNDING * (low if log else high - low):
+    inner = _inward(low, 1.0), _inward(high, -1.0)
+    if max(inner[0] - low, high - inner[1]) > ROUNDING * (low if log else high - low):
         msg = f"parameter {name}: expected bounds of at most 13 decimals, as ConfigSpace keeps them, got [{low}, {high}]. Search its logarithm, or another unit."
         raise UsageError(msg)
-    return Float(name, (low, high), log=log, meta=meta) if moved else found
+    return Float(name, inner, log=log, meta=None if inner == (low, high) else meta)
+
+
+def _inward(bound: float, direction: float) -> float:
+    """Round a bound as ConfigSpace does, to 13 decimals, but never to the outside of its range."""
+    step = max(1e-13, float(np.spacing(abs(bound))))
+    rounded = (float(np.round(bound + direction * k * step, 13)) for k in range(4))
+    return next((found for found in rounded if (found - bound) * direction >= 0), bound)
 
 
 def _step(distribution: BaseDistribution) -> float | None:
