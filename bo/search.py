@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bo.acquisition import SCORES
-from bo.surrogates import SURROGATES, Surrogate
-from bo.surrogates.base import Standardised
+from bo.beliefs import Beliefs, Evidence
+from bo.observation import Observation
+from bo.surrogates import SURROGATES
 from history_store.errors import DataError, UsageError
 
 RANDOM_STARTS = 2
 """Rows drawn at random where no initial ones are given."""
-INACTIVE = 0.5
-"""Stands for the value of a hyperparameter that is inactive."""
 
 
 def search_table(
@@ -29,9 +28,9 @@ def search_table(
 ) -> list[int]:
     """Run one search for the least error over the rows of a table, one evaluation after another.
 
-    The initial rows come first and in order, two random ones where there are none; then the row that promises most by the
-    surrogate, fitted to all errors seen so far. A failed run teaches the surrogate nothing and is not repeated; while fewer
-    than two runs have succeeded, rows are drawn at random. Errors of rows that are not evaluated are never looked at.
+    The initial rows come first and in order, two random ones where there are none; then the row that promises most by what an
+    `Optimizer` believes. A failed run teaches where runs fail and is not repeated; while too few have succeeded for a fit,
+    rows are drawn at random. Errors of rows that are not evaluated are never looked at.
 
     Args:
         unit: `c x d` configurations in [0, 1], NaN = inactive hyperparameter.
@@ -56,41 +55,23 @@ def search_table(
     if not rows:
         rows = rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
     rows = rows[:t]
-    model, columns = SURROGATES[surrogate](), encode_inactive(points)
-    works = np.isfinite(targets)
+    beliefs = Beliefs(
+        surrogate=surrogate,
+        acquisition=acquisition,
+        incumbent="posterior-mean",
+        conditional=tuple(np.flatnonzero(np.isnan(points).any(axis=0)).tolist()),
+        related=(),
+        meta=None,
+        seed=int(rng.integers(2**32)),
+    )
+    told = [Observation.of({}, targets[row]) for row in rows]
     while len(rows) < t:
         rest = np.setdiff1d(np.arange(len(points)), rows)
-        seen = [row for row in rows if works[row]]
-        if len(seen) < RANDOM_STARTS:
-            rows.append(int(rng.choice(rest)))
-        else:
-            z = Standardised.of(targets[seen]).z  # every score orders rows the same in any units; these cannot overflow
-            scores = _scores(model.fit(columns[seen], z, rng=rng), columns[seen], columns[rest], acquisition)
-            rows.append(int(rest[np.argmax(scores)]))
+        made = beliefs.criterion(Evidence(told, points[rows], points[:0], len(rows)), rng=rng)
+        row = int(rng.choice(rest) if made is None else rest[made[0].value(points[rest]).argmax()])
+        rows.append(row)
+        told.append(Observation.of({}, targets[row]))
     return rows
-
-
-def encode_inactive(unit: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Replace NaN by 0.5 and append one 0/1 column for every pattern of activity among the columns with NaN.
-
-    Hyperparameters that are active together share their column: a second one would carry nothing.
-
-    Returns: `c x (d + p)` finite float64.
-    """
-    inactive = np.isnan(unit)
-    patterns = np.unique(inactive[:, inactive.any(axis=0)], axis=1)
-    return np.column_stack([np.where(inactive, INACTIVE, unit), patterns.astype(np.float64)])
-
-
-def _scores(
-    model: Surrogate, seen: NDArray[np.float64], rest: NDArray[np.float64], acquisition: str
-) -> NDArray[np.float64]:
-    """Score the rows that are left; the best error so far is the least posterior mean where the truth was seen."""
-    prediction = model.predict(np.concatenate([seen, rest]))
-    n = len(seen)
-    best = prediction.mean[:, :n].min(axis=1, keepdims=True)
-    score, integrate = SCORES[acquisition]
-    return integrate(score(prediction.mean[:, n:], prediction.var[:, n:], best))
 
 
 def _checked_table(unit: ArrayLike, errors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -8,7 +8,7 @@ import pytest
 
 from bo.acquisition import SCORES
 from bo.regret import random_curve, regret_curve
-from bo.search import encode_inactive, search_table
+from bo.search import search_table
 from history_store.errors import DataError, UsageError
 
 NAN = np.nan
@@ -110,15 +110,6 @@ def test_units_of_the_errors_do_not_matter(surrogate, scale):
 def test_awkward_tables(surrogate, unit):
     rows = search_table(unit, rng().random(10), initial=(), t=10, rng=rng(), surrogate=surrogate)
     assert sorted(rows) == list(range(10))
-
-
-def test_inactive_values_become_a_column_for_every_pattern():
-    unit = np.array([[0.1, NAN, NAN, 0.9, NAN], [0.2, 0.3, 0.4, 1.0, NAN]])
-    expected = [[0.1, 0.5, 0.5, 0.9, 0.5, 1, 1], [0.2, 0.3, 0.4, 1.0, 0.5, 0, 1]]
-    encoded = encode_inactive(unit)
-    np.testing.assert_array_equal(encoded[:, :5], np.array(expected)[:, :5])
-    assert sorted(encoded[:, 5:].T.tolist()) == [[1, 0], [1, 1]]
-    np.testing.assert_array_equal(encode_inactive(np.eye(3)), np.eye(3))
 
 
 def test_learns_which_branch_of_a_conditional_space_is_good(surrogate):
