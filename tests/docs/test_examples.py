@@ -81,8 +81,11 @@ def test_examples_run(page, files, cli):
     names = {"__name__": "__main__"}
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
-        if block.language == "python":
+        if file := re.match(r"# (\w+\.py)\n", block.text):  # a file that later examples use
+            Path(file[1]).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
             exec(compile(block.text, where, "exec"), names)
+        if block.language == "python":
             continue
         shown = "".join(run_command(command, cli) for command in commands(block))
         output = [line for line in block.text.splitlines() if not line.startswith("$ ")]

@@ -243,6 +243,12 @@ def test_limits_are_positive(ending, limits):
         ending("returns", **limits)
 
 
+def test_memory_needs_a_system_that_tells_it(ending, monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "PROC", tmp_path / "proc")
+    with pytest.raises(UsageError, match=r"^trial: expected a system with .*proc to watch memory, got none"):
+        ending("returns", memory=MB)
+
+
 SCRIPT = """
 import sys, time
 import weather
