@@ -28,9 +28,9 @@ from history_store.records import DatasetInfo, Evaluation, Value
 
 FORMAT = "warmstart-evaluations"
 VERSION = 1
-_PREFIX = "config."
-_RUN_COLUMNS = ("error", "status", "duration", "seed", "origin")
-_OWN_COLUMNS = frozenset({"dataset", "group", "curve", "curve_step", "curve_error", *_RUN_COLUMNS})
+PREFIX = "config."
+RUN_COLUMNS = ("error", "status", "duration", "seed", "origin")
+OWN_COLUMNS = frozenset({"dataset", "group", "curve", "curve_step", "curve_error", *RUN_COLUMNS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def import_history(source: str | Path, path: str | Path) -> History:
         UsageError: something is at `path` already.
     """
     source = Path(source)
-    about, rows = _read(source)
+    about, rows = read_rows(source)
     if about is None:
         msg = f"{source}: expected a file written by `warmstart history export`, got one that names no search space. Create a history with a space first, then import into it."
         raise DataError(msg)
@@ -125,7 +125,7 @@ def import_evaluations(
         DataError: a column or a cell is not what it should be (the message names the row), or a run is there already.
     """
     source = Path(source)
-    about, rows = _read(source)
+    about, rows = read_rows(source)
     if about is not None and json.loads(about["space"]) != json.loads(history.space_json):
         msg = f"{source}: expected evaluations in the space of {history.path}, got another space. Import the file into a history of its own."
         raise DataError(msg)
@@ -140,7 +140,7 @@ def import_evaluations(
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Rows:
     """The columns of a file, and the number that its first row has for people."""
 
     columns: Mapping[str, Sequence[Any]]
@@ -168,7 +168,7 @@ def _plain_columns(history: History) -> dict[str, list[Any]]:
     names = sorted({name for values in configs for name in values})
     return {
         "dataset": [history.names[i] for i in table.dataset.tolist()],
-        **{_PREFIX + name: [configs[i].get(name) for i in config] for name in names},
+        **{PREFIX + name: [configs[i].get(name) for i in config] for name in names},
         "error": [None if math.isnan(error) else error for error in table.error.tolist()],
         "status": [STATUSES[code].value for code in table.status.tolist()],
         "duration": [None if math.isnan(seconds) else seconds for seconds in table.duration.tolist()],
@@ -210,7 +210,7 @@ def _parquet(history: History, about: str) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _read(path: Path) -> tuple[dict[str, Any] | None, _Rows]:
+def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
     """Read a file: what it says of the history it came from, and its columns."""
     form = _form(path)
     if not path.is_file():
@@ -232,7 +232,7 @@ def _read(path: Path) -> tuple[dict[str, Any] | None, _Rows]:
     return values, rows
 
 
-def _read_csv(path: Path) -> tuple[str | None, _Rows]:
+def _read_csv(path: Path) -> tuple[str | None, Rows]:
     import pandas as pd
 
     try:
@@ -246,10 +246,10 @@ def _read_csv(path: Path) -> tuple[str | None, _Rows]:
         raise DataError(msg) from error
     beside = path.with_suffix(".json")
     about = beside.read_text(encoding="utf-8") if beside.exists() else None
-    return about, _Rows({str(name): frame[name].tolist() for name in frame.columns}, 2, "line")
+    return about, Rows({str(name): frame[name].tolist() for name in frame.columns}, 2, "line")
 
 
-def _read_parquet(path: Path) -> tuple[str | None, _Rows]:
+def _read_parquet(path: Path) -> tuple[str | None, Rows]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -260,12 +260,10 @@ def _read_parquet(path: Path) -> tuple[str | None, _Rows]:
         raise DataError(msg) from error
     about = (table.schema.metadata or {}).get(b"warmstart")
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    return None if about is None else about.decode(), _Rows(columns, 1, "row")
+    return None if about is None else about.decode(), Rows(columns, 1, "row")
 
 
-def _new_datasets(
-    known: Sequence[str], about: Mapping[str, Any] | None, rows: _Rows, source: Path
-) -> list[DatasetInfo]:
+def _new_datasets(known: Sequence[str], about: Mapping[str, Any] | None, rows: Rows, source: Path) -> list[DatasetInfo]:
     """Describe the datasets that are not known, those of the file's own list first."""
     there = set(known)
     found = [decode_info(info, str(source)) for info in (about or {}).get("datasets", ())]
@@ -280,7 +278,7 @@ def _new_datasets(
     return [info for info in (*found, *blank) if info.name not in there]
 
 
-def _evaluations(rows: _Rows, space_json: str, source: Path) -> Iterator[Evaluation]:
+def _evaluations(rows: Rows, space_json: str, source: Path) -> Iterator[Evaluation]:
     """Build the evaluations of all rows."""
     columns = rows.columns
     parsers = _parsers(space_json)
@@ -300,11 +298,11 @@ def _evaluations(rows: _Rows, space_json: str, source: Path) -> Iterator[Evaluat
             raise DataError(msg)
         if keys[i] not in configs:
             cells = zip(values, keys[i], strict=True)
-            configs[keys[i]] = {n: parsers[n](cell, f"{where}: {n}") for n, cell in cells if not _empty(cell)}
-        run = {name: _cell(columns[name][i], name, where) for name in _RUN_COLUMNS if name in columns}
+            configs[keys[i]] = {n: parsers[n](cell, f"{where}: {n}") for n, cell in cells if not is_empty(cell)}
+        run = {name: run_cell(columns[name][i], name, where) for name in RUN_COLUMNS if name in columns}
         run = {name: cell for name, cell in run.items() if cell is not None}
         run.setdefault("origin", f"import/{source.name}")
-        run["curve"] = _curve(columns, i, where)
+        run["curve"] = run_curve(columns, i, where)
         yield decode_run(run, dataset, configs[keys[i]], where)
 
 
@@ -314,13 +312,13 @@ def _config_columns(
     """Find the column of each hyperparameter, with or without prefix."""
     found: dict[str, Sequence[Any]] = {}
     for column, cells in columns.items():
-        name = column.removeprefix(_PREFIX)
-        if name in known and (column.startswith(_PREFIX) or column not in _OWN_COLUMNS):
+        name = column.removeprefix(PREFIX)
+        if name in known and (column.startswith(PREFIX) or column not in OWN_COLUMNS):
             if name in found:
-                msg = f"{source}: expected one column for {name!r}, got two. Remove {name!r} or {_PREFIX + name!r}."
+                msg = f"{source}: expected one column for {name!r}, got two. Remove {name!r} or {PREFIX + name!r}."
                 raise DataError(msg)
             found[name] = cells
-        elif column not in _OWN_COLUMNS:
+        elif column not in OWN_COLUMNS:
             msg = f"{source}: expected columns of evaluations and the hyperparameters {', '.join(known)}, got {column!r}. Rename or remove it."
             raise DataError(msg)
     return found
@@ -349,21 +347,22 @@ def _parser(item: Mapping[str, Any]) -> Callable[[Any, str], Value]:
     return parse
 
 
-def _cell(cell: Any, name: str, where: str) -> Any:
+def run_cell(cell: Any, name: str, where: str) -> Any:
     """Turn a cell of one of the plain columns into its value; None where it is empty."""
-    if _empty(cell):
+    if is_empty(cell):
         return None
     if name in ("error", "duration"):
         return _real(cell, f"{where}: {name}")
     return _whole(cell, f"{where}: {name}") if name == "seed" else str(cell)
 
 
-def _curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[tuple[int, float]]:
+def run_curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[tuple[int, float]]:
+    """Read the learning curve of row i, from either form of it."""
     if "curve_step" in columns and "curve_error" in columns:
         steps, errors = columns["curve_step"][i] or [], columns["curve_error"][i] or []
     else:
         cell: Any = columns["curve"][i] if "curve" in columns else None
-        if _empty(cell):
+        if is_empty(cell):
             return []
         try:
             steps, errors = zip(*json.loads(cell), strict=True) if cell != "[]" else ((), ())
@@ -378,7 +377,8 @@ def _curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[tup
     return list(zip(steps, errors, strict=True))
 
 
-def _empty(cell: Any) -> bool:
+def is_empty(cell: Any) -> bool:
+    """Tell whether a cell holds nothing."""
     return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
 
 

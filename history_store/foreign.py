@@ -44,7 +44,7 @@ class ForeignRuns:
 
     Attributes:
         kind: what they are, for people, e.g. ``Optuna study 'cnn'``.
-        origin: who measured them, as evaluations will say it; the same source has the same origin each time.
+        origins: `n`, who measured each, as evaluations will say it; the same source gives the same each time.
         params: `n` values by name of the hyperparameter, None = not set in that run.
         values: `n` objective values as the tool has them; NaN where the status carries none.
         status: `n`.
@@ -58,13 +58,13 @@ class ForeignRuns:
     """
 
     kind: str
-    origin: str
     params: Mapping[str, Sequence[object]]
     values: NDArray[np.float64]
     status: Sequence[Status]
     datasets: Sequence[str | None]
     durations: NDArray[np.float64]
     seeds: Sequence[int | None]
+    origins: Sequence[str]
     curves: Sequence[Curve]
     maximised: bool | None = False
     space: Mapping[str, ForeignParameter] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,6 +1,7 @@
 """`history add | record | remove | import | export`: what goes into a history and comes out of it."""
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,13 @@ from warmstart.cli.options import (
     VerboseOption,
 )
 from warmstart.cli.shell import Shell
+
+
+class Outside(StrEnum):
+    """What becomes of numbers outside the bounds."""
+
+    CLIP = "clip"
+    DROP = "drop"
 
 
 def add(
@@ -158,21 +166,70 @@ def import_(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="A .csv or .parquet file, or a folder of shards, as `history export` writes them."
+            metavar="SOURCE",
+            help="A .csv or .parquet file, a folder of shards, or runs of another tool: docs/import.md lists them.",
         ),
     ],
     *,
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", "-d", help="Dataset of the runs, where the source does not say.")
+    ] = None,
+    study: Annotated[
+        str | None, typer.Option("--study", help="Which study or search space, where the source has several.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="Which value is the error.")] = None,
+    error_range: Annotated[
+        str | None,
+        typer.Option("--error-range", metavar="BEST,WORST", help="Values that count as error 0 and 1; 1,0 = accuracy."),
+    ] = None,
+    rename: Annotated[
+        list[str] | None, typer.Option("--rename", metavar="THEIRS=OURS", help="Which name is which; may be repeated.")
+    ] = None,
+    fill: Annotated[
+        list[str] | None,
+        typer.Option("--fill", metavar="OURS=VALUE", help="Value of what the source lacks; may be repeated."),
+    ] = None,
+    rescale: Annotated[
+        list[str] | None,
+        typer.Option("--rescale", metavar="THEIRS=HOW", help="log10(x), 10^x, 1/x, x/100, ...; may be repeated."),
+    ] = None,
+    outside: Annotated[
+        Outside, typer.Option("--outside", help="Numbers outside the bounds: clip them, or drop the runs.")
+    ] = Outside.CLIP,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report, and write nothing.")] = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Read evaluations from CSV, Parquet or shards, all or none."""
-    from warmstart.contribution import import_into
+    """Read runs from CSV, Parquet, shards or another tool, all or none; says what became of each hyperparameter."""
+    from warmstart.importing import Asked, import_source
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    row = {"history": history, "from": source, **import_into(Path(history), Path(source))}
-    shell.result({"schema_version": 1, **row}, [row])
+    asked = Asked(
+        dataset=dataset,
+        study=study,
+        metric=metric,
+        error_range=error_range,
+        rename=rename or (),
+        fill=fill or (),
+        rescale=rescale or (),
+        outside=outside.value,
+        dry_run=dry_run,
+    )
+    done = import_source(Path(history), source, asked)
+    row = {"history": history, "from": source}
+    if isinstance(done, dict):
+        shell.result({"schema_version": 1, **row, **done}, [{**row, **done}])
+        return
+    for note in done.notes:
+        shell.note(note)
+    report = done.to_dict()
+    title = [f"{done.kind}: {len(done.evaluations)} runs {'would be ' if dry_run else ''}added to {history}"]
+    title += [f"  {count} there already"] if (count := done.already_there) else []
+    title += [f"  {count} left out: {why}" for why, count in done.left_out.items()]
+    title += [f"  {done.objective}", ""]
+    shell.result({"schema_version": 1, **row, "dry_run": dry_run, **report}, report["mapping"], title="\n".join(title))
 
 
 def export(

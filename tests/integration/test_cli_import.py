@@ -1,0 +1,182 @@
+"""`history import` of other tools' runs, end to end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import optuna
+import pandas as pd
+import pytest
+
+from history_store.history import History
+
+
+@pytest.fixture
+def copy(tiny, tmp_path):
+    return shutil.copy(tiny.history, tmp_path / "copy.h5")
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A study of accuracies over a space that is half the history's."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    path = tmp_path_factory.mktemp("optuna") / "study.db"
+    made = optuna.create_study(
+        storage=f"sqlite:///{path}",
+        study_name="cnn",
+        direction="maximize",
+        sampler=optuna.samplers.RandomSampler(seed=0),
+    )
+
+    def objective(trial):
+        trial.suggest_float("lr", 1e-6, 1e-1, log=True)
+        trial.suggest_categorical("batch_size", [8, 16, 32, 64])
+        trial.suggest_float("momentum", 0.0, 0.99)
+        if trial.number == 3:
+            raise RuntimeError
+        return 0.5 + trial.number / 100
+
+    made.optimize(objective, n_trials=10, catch=(RuntimeError,))
+    return path
+
+
+def test_an_optuna_study(cli, copy, study):
+    call = [
+        "history",
+        "import",
+        copy,
+        study,
+        "--dataset",
+        "stripes0",
+        "--fill",
+        "dropout_rate=0.25",
+        "--format",
+        "json",
+    ]
+    before = Path(copy).read_bytes()
+    asked = cli(*call, "--dry-run")
+    assert asked.code == 0, asked.err
+    assert Path(copy).read_bytes() == before
+    done = cli(*call).json()
+    assert asked.json() == done | {"dry_run": True}
+    assert (done["imported"], done["n_evaluations"], done["already_there"]) == (10, 58, 0)
+    assert {match["here"] or match["there"]: match["action"] for match in done["mapping"]} == {
+        "batch_size": "clipped",
+        "dropout_rate": "filled",
+        "log10_decay_rate": "filled",
+        "log10_learning_rate": "clipped",
+        "num_layers_conv": "filled",
+        "num_layers_fc": "filled",
+        "momentum": "dropped",
+    }
+    trials = optuna.load_study(study_name="cnn", storage=f"sqlite:///{study}").trials
+    with History.open(copy) as history:
+        runs = [run for run in history.evaluations("stripes0") if run.origin == "import/optuna/cnn"]
+    assert len(runs) == 10
+    for run, trial in zip(runs, trials, strict=True):
+        assert 10 ** run.config["log10_learning_rate"] == pytest.approx(max(trial.params["lr"], 1e-5))
+        assert run.config["batch_size"] == min(trial.params["batch_size"], 32)
+        assert run.config["dropout_rate"] == 0.25
+        assert run.status == ("crashed" if trial.number == 3 else "ok")
+        assert trial.number == 3 or run.error == pytest.approx(0.5 - trial.number / 100)
+    again = cli(*call).json()
+    assert (again["imported"], again["n_evaluations"], again["already_there"]) == (0, 58, 10)
+
+
+def test_what_people_see(cli, copy, study):
+    shown = cli("history", "import", copy, study, "-d", "stripes0", "--dry-run", "--outside", "drop")
+    assert "Optuna study 'cnn': " in shown.out
+    assert f"runs would be added to {copy}" in shown.out
+    assert "left out: batch_size: same name" in shown.out
+    assert "1 is error 0, 0 is error 1" in shown.out
+    assert "momentum" in shown.out
+    new = cli("history", "import", copy, study, "-d", "elsewhere")
+    assert "new, without images: elsewhere" in new.err
+    rows = cli("history", "import", copy, study, "-d", "stripes0", "--dry-run", "--format", "csv").out.splitlines()
+    assert rows[0] == "there,here,action,reason,clipped,rounded,filled,lost"
+    assert len(rows) == 8
+
+
+def test_a_table_of_another_space(cli, copy, tmp_path):
+    frame = pd.DataFrame({"params_lr": [1e-3, 1e-2], "params_BatchSize": [8, 64], "value": [97.0, 95.5], "state": ["COMPLETE"] * 2})  # fmt: skip
+    frame.to_csv(tmp_path / "trials.csv", index=False)
+    call = ["history", "import", copy, tmp_path / "trials.csv", "--dataset", "stripes1", "--format", "json"]
+    assert "expected a column 'error' or 'status'" in cli(*call).err
+    assert "Say which values count" in cli(*call, "--metric", "value").err
+    done = cli(*call, "--metric", "value", "--error-range", "100,0").json()
+    assert done["imported"] == 2
+    with History.open(copy) as history:
+        runs = history.evaluations("stripes1")[-2:]
+    assert [run.error for run in runs] == pytest.approx([0.03, 0.045])
+    assert [run.config["batch_size"] for run in runs] == [8, 32]
+
+
+def test_an_export_of_another_space(cli, tiny, copy, tmp_path):
+    """A history of the paper's space, whose batches are larger, brought into one of the compact space."""
+    other = tmp_path / "paper.h5"
+    assert cli("history", "create", other, "--space", "paper", "--configs", 4).code == 0
+    with History.open(other, write=True) as history:
+        from history_store.records import DatasetInfo, Evaluation
+
+        history.add_dataset(DatasetInfo("letters", "alphabet", 5, 0, 0, 2))
+        history.extend(Evaluation("letters", config, 0.25, seed=1, origin="lab") for config in history.configs)
+    for out in ("runs.csv", "runs.parquet"):
+        target = shutil.copy(tiny.history, tmp_path / f"for-{out}.h5")
+        assert cli("history", "export", other, tmp_path / out).code == 0
+        done = cli("history", "import", target, tmp_path / out, "--format", "json").json()
+        (batch,) = [match for match in done["mapping"] if match["here"] == "batch_size"]
+        assert (done["imported"], done["new_datasets"]) == (4, ["letters"])
+        assert (batch["there"], batch["action"], batch["filled"]) == (None, "filled", 4)
+        (dropped,) = [match for match in done["mapping"] if match["there"] == "batch_size"]
+        assert dropped["reason"].endswith("0% of the values lie in 8 .. 32 as x")
+        with History.open(target) as history:
+            assert history.dataset("letters").group == "alphabet"
+            assert {run.origin for run in history.evaluations("letters")} == {"lab"}
+
+
+def test_shards_and_exports_go_in_as_they_are(cli, tiny, copy, tmp_path):
+    for out in ("runs.csv", "shards"):
+        cli("history", "export", tiny.history, tmp_path / out)
+        made = cli("history", "import", tmp_path / f"{out}.h5", tmp_path / out, "--format", "json").json()
+        assert made["imported"] == 48
+    assert cli("history", "import", copy, tmp_path / "shards", "--dry-run").code == 2
+    looked = cli("history", "import", copy, tmp_path / "runs.csv", "--dry-run", "--format", "json").json()
+    assert {match["action"] for match in looked["mapping"]} == {"kept"}
+    assert (looked["imported"], looked["already_there"]) == (0, 48)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ([], 2, "--dataset: expected the name of the dataset"),
+        (["-d", "x", "--rename", "lr"], 2, "--rename: expected name=value, once a name, got 'lr'"),
+        (["-d", "x", "--rename", "lr=a", "--rename", "lr=b"], 2, "--rename: expected name=value, once a name"),
+        (["-d", "x", "--rename", "lr=rate"], 2, "--rename: expected a name of the source and one of the space"),
+        (["-d", "x", "--fill", "dropout_rate="], 2, "--fill: expected name=value"),
+        (["-d", "x", "--fill", "dropout_rate=7"], 2, "--fill: expected a value of dropout_rate"),
+        (["-d", "x", "--rescale", "lr=sin(x)"], 2, "--rescale: expected one of x, log10"),
+        (["-d", "x", "--error-range", "1"], 2, "--error-range: expected BEST,WORST, two numbers, got '1'"),
+        (["-d", "x", "--error-range", "1,1"], 2, "--error-range: expected two different numbers"),
+        (["-d", "x", "--study", "other"], 2, "--study: expected one of cnn, got other"),
+        (["-d", "x", "--metric", "loss"], 2, "--metric: expected one of 0"),
+        (["-d", "x", "--outside", "keep"], 2, "outside"),
+        (["-d", "a::b"], 3, "expected a dataset name"),
+    ],
+)
+def test_wrong_calls(cli, copy, study, options, code, message):
+    before = Path(copy).read_bytes()
+    run = cli("history", "import", copy, study, *options, "--format", "json")
+    assert (run.code, run.out) == (code, "")
+    assert message in json.loads(run.err)["error"]["message"]
+    assert Path(copy).read_bytes() == before
+
+
+def test_no_history_and_no_source(cli, copy, study, tmp_path):
+    run = cli("history", "import", tmp_path / "no.h5", study, "-d", "x")
+    assert run.code == 2
+    assert "warmstart history create" in run.err
+    for source, code in ((tmp_path / "no.db", 2), (tmp_path, 2), ("postgresql+nothing://localhost/x", 4)):
+        assert cli("history", "import", copy, source, "-d", "x").code == code
+    assert cli("history", "import", copy, tmp_path / "no.csv", "-d", "x").code == 2

@@ -1,0 +1,180 @@
+"""Runs of any known origin brought into a history: what a source is, how it is read, what is said about it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history_store.errors import MissingPathError, UsageError
+from warmstart.contribution import import_into
+
+if TYPE_CHECKING:
+    from history_store.foreign import ForeignRuns
+    from history_store.foreign_import import ImportPlan
+    from history_store.mapping import Wishes
+    from history_store.records import DatasetInfo
+
+TABLES = (".csv", ".parquet", ".pq")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person says about an import.
+
+    Attributes:
+        dataset: on which the runs were measured, where the source does not say.
+        study: one of several studies or spaces of the source.
+        metric: the objective that is the error, where the source has several.
+        error_range: `BEST,WORST`, the values that count as error 0 and 1.
+        rename: `theirs=ours`, likewise `fill` `ours=value` and `rescale` `theirs=log10(x)`.
+        outside: `clip` or `drop`.
+        dry_run: read and report, write nothing.
+    """
+
+    dataset: str | None = None
+    study: str | None = None
+    metric: str | None = None
+    error_range: str | None = None
+    rename: Sequence[str] = field(default=())
+    fill: Sequence[str] = field(default=())
+    rescale: Sequence[str] = field(default=())
+    outside: str = "clip"
+    dry_run: bool = False
+
+
+def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[str, int]":
+    """Bring the runs of a source into a history.
+
+    Exports of a history over the same space, and folders of shards, are taken as they are; a history that is not there is
+    made from them. Anything else is mapped.
+
+    Args:
+        path: the history.
+        source: file, folder or URL.
+        asked: what a person says about it.
+
+    Returns: for what was mapped, the plan that was carried out, or not where `asked.dry_run`; else `imported` and
+        `n_evaluations`.
+
+    Raises:
+        UsageError: what was asked does not fit the source, or the source is of no known kind.
+        MissingPathError: no history, or nothing at `source`.
+        DataError: runs that cannot be read, or have nothing in common with the history.
+        StorageError: a storage or a history that cannot be read or written.
+    """
+    from history_store.foreign_import import carry_out, plan_import
+    from history_store.history import History
+
+    is_own = _is_own(path, source)
+    if is_own and asked == Asked():
+        return import_into(path, Path(source))
+    if is_own and Path(source).is_dir():
+        msg = f"{source}: expected no options for a folder of shards, which goes in as it is, got some. Leave them out."
+        raise UsageError(msg)
+    if not path.exists():
+        msg = f"{path}: expected a history to import into, got nothing there. Make one first: warmstart history create {path} --space SPACE."
+        raise MissingPathError(msg)
+    error_range, wishes = parse_range(asked.error_range), _wishes(asked)
+    runs, described = read_source(source, study=asked.study, metric=asked.metric)
+    with History.open(path, write=not asked.dry_run) as history:
+        plan = plan_import(
+            history, runs, dataset=asked.dataset, error_range=error_range, wishes=wishes, described=described
+        )
+        if not asked.dry_run:
+            carry_out(history, plan)
+    return plan
+
+
+def read_source(
+    source: str, *, study: str | None = None, metric: str | None = None
+) -> "tuple[ForeignRuns, tuple[DatasetInfo, ...]]":
+    """Read the runs of a source, whatever kind it is, and the datasets that it describes; raises as `import_source`."""
+    path = Path(source)
+    if "://" in source:
+        return _read_optuna(source, study, metric), ()
+    if path.suffix.lower() in TABLES:
+        from history_store.foreign_table import read_table
+
+        _only("--study", study, source)
+        return read_table(path, metric=metric)
+    if not path.exists():
+        msg = f"{source}: expected runs to import, got nothing there. Check the path."
+        raise MissingPathError(msg)
+    if not path.is_dir() and path.suffix != ".json":
+        return _read_optuna(source, study, metric), ()
+    msg = f"{source}: expected a CSV or Parquet file, a folder of shards or a study of Optuna, got something else. docs/import.md lists what can be read."
+    raise UsageError(msg)
+
+
+def parse_range(text: str | None) -> tuple[float, float] | None:
+    """Read `BEST,WORST`.
+
+    Raises:
+        UsageError: the text is not that.
+    """
+    if text is None:
+        return None
+    try:
+        best, worst = (float(part) for part in text.split(","))
+    except ValueError as error:
+        msg = f"--error-range: expected BEST,WORST, two numbers, got {text!r}. Give 1,0 for an accuracy, 100,0 for per cent."
+        raise UsageError(msg) from error
+    return best, worst
+
+
+def parse_pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+    """Read `name=something`, once a name.
+
+    Raises:
+        UsageError: a text is not that.
+    """
+    pairs: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip() or not value.strip() or name.strip() in pairs:
+            msg = f"{option}: expected name=value, once a name, got {text!r}. Write {option} learning_rate=..."
+            raise UsageError(msg)
+        pairs[name.strip()] = value.strip()
+    return pairs
+
+
+def _wishes(asked: Asked) -> "Wishes":
+    from history_store.mapping import Wishes
+
+    return Wishes(
+        rename=parse_pairs("--rename", asked.rename),
+        fill=dict(parse_pairs("--fill", asked.fill)),
+        rescale=parse_pairs("--rescale", asked.rescale),
+        outside="drop" if asked.outside == "drop" else "clip",
+    )
+
+
+def _is_own(path: Path, source: str) -> bool:
+    """Tell whether a source goes in as it is: shards, or a table over the history's own space or for a new history."""
+    place = Path(source)
+    if place.is_dir():
+        return (place / "collection.json").is_file()
+    if place.suffix.lower() not in TABLES or not place.is_file():
+        return False
+    if not path.exists():
+        return True
+    from history_store.foreign_table import space_of
+    from history_store.history import History
+
+    with History.open(path) as history:
+        same: bool = space_of(place) == json.loads(history.space_json)
+    return same
+
+
+def _read_optuna(source: str, study: str | None, metric: str | None) -> "ForeignRuns":
+    from warmstart.integrations.optuna_trials import read_study
+
+    return read_study(source, study=study, metric=metric)
+
+
+def _only(option: str, value: Any, source: str) -> None:
+    """Refuse an option that says nothing here."""
+    if value is not None:
+        msg = f"{option}: expected none for {source}, got {value!r}. Leave it out."
+        raise UsageError(msg)
