@@ -29,9 +29,11 @@ def figures(history: History) -> Iterator[str]:
     """Say how much was measured, how long it took, how the errors spread and how alike the datasets rank them."""
     errors, runs = history.errors, history.evaluations()
     seconds = np.nansum([run.duration for run in runs])
+    parts = sum(info.fraction < 1 for info in history.datasets)
     yield (
-        f"{len(history.names)} datasets of {len(set(history.groups))} groups, {errors.shape[1]} configurations, "
-        f"{len(runs)} evaluations, {seconds / 3600:.1f} CPU hours, {np.isnan(errors).sum()} cells missing."
+        f"{len(history.names)} datasets ({parts} of them parts of others) of {len(set(history.groups))} groups, "
+        f"{errors.shape[1]} configurations, {len(runs)} evaluations, {seconds / 3600:.1f} CPU hours, "
+        f"{np.isnan(errors).sum()} cells missing."
     )
     far = target_distance(errors, names=history.names)[np.triu_indices(len(errors), 1)]
     yield f"Mean target distance of two datasets: {far.mean():.3f}."
@@ -109,10 +111,12 @@ def between(found: Mapping[str, Any], digits: int) -> str:
 
 
 def dataset_table(history: History) -> Iterator[str]:
-    """Tabulate the datasets."""
+    """Tabulate the sources; their parts differ in size alone."""
     yield "| dataset | group | classes | training images | best error | median | worst | source | licence |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for info, row in zip(history.datasets, history.errors, strict=True):
+        if info.fraction < 1:
+            continue
         low, middle, high = np.nanmin(row), np.nanmedian(row), np.nanmax(row)
         yield (
             f"| {info.name} | {info.group} | {info.n_classes} | {info.n_train} | {low:.3f} | {middle:.3f} | {high:.3f} "

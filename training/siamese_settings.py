@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from history_store.errors import UsageError
@@ -99,13 +99,13 @@ def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSe
     """Return a named preset.
 
     `paper`: [Kim2017warmstart] as published: Algorithm 2 with one pair a step, τ = 200, absolute loss on the summed L1
-    distance, class index as one extra dimension, 2,000 steps at 1e-4 · exp(−1e-3 t). `modern`: ours, see
-    `docs/meta-features.md` for what it was chosen by.
+    distance, class index as one extra dimension, 2,000 steps at 1e-4 · exp(−1e-3 t). `modern`: ours, every pair of up to 64
+    datasets a step on their handcrafted features; see `docs/meta-features.md` for what it was chosen by.
 
     Args:
         name: of the preset.
-        extractor: another set encoder than the preset's (`bilstm` for paper, `adf` for modern); `handcrafted`, of modern
-            alone, has steps and rates of its own.
+        extractor: another set encoder than the preset's (`bilstm` for paper, `handcrafted` for modern); one that looks at
+            images has steps and rates of its own in modern, paper has no `handcrafted`.
 
     Raises:
         UsageError: an unknown name, or `handcrafted` of paper.
@@ -115,16 +115,19 @@ def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSe
         raise UsageError(msg)
     if name == "paper":
         return SiameseSettings(ModelSpec(extractor=extractor or "bilstm", label_code="scalar", target="l1"))
-    modern = SiameseSettings(
-        ModelSpec(extractor="adf", label_code="rank", tau=64, target="mean_l1"),
-        steps=300,
+    if extractor in (None, "handcrafted"):  # no images to read: a step over all datasets costs milliseconds
+        spec = ModelSpec(extractor="handcrafted", handcrafted=True, label_code="none", tau=1, target="mean_l1")
+        steps, batch, learning_rate, weight_decay = 400, 64, 3e-3, 3.0
+    else:
+        spec = ModelSpec(extractor=extractor, label_code="rank", tau=64, target="mean_l1")
+        steps, batch, learning_rate, weight_decay = 300, 8, 1e-3, 0.0
+    return SiameseSettings(
+        spec,
+        steps=steps,
         sampling="all_pairs",
-        batch=8,
+        batch=batch,
         loss="squared",
-        learning_rate=1e-3,
+        learning_rate=learning_rate,
         schedule="cosine",
+        weight_decay=weight_decay,
     )
-    if extractor == "handcrafted":  # no images to read: a step over all datasets costs milliseconds
-        spec = replace(modern.spec, extractor=extractor, handcrafted=True, label_code="none", tau=1)
-        return replace(modern, spec=spec, steps=400, batch=64, learning_rate=3e-3, weight_decay=3.0)
-    return modern if extractor is None else replace(modern, spec=replace(modern.spec, extractor=extractor))

@@ -137,7 +137,8 @@ def choose_settings(
     """
     from training.siamese_settings import preset
 
-    settings = preset(preset_name, extractor=extractor)  # type: ignore[arg-type]  # checked by the function itself
+    looking = "adf" if backbone is not None and preset_name == "modern" else None  # modern alone looks at no image
+    settings = preset(preset_name, extractor=extractor or looking)  # type: ignore[arg-type]  # checked by the function itself
     chosen: dict[str, Any] = {"target": target, "backbone": backbone, "handcrafted": handcrafted or None}
     spec = dataclasses.replace(settings.spec, **{name: value for name, value in chosen.items() if value is not None})
     return dataclasses.replace(settings, spec=spec, steps=settings.steps if steps is None else steps)

@@ -35,9 +35,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     **{f"encoder {name}": {"extractor": name} for name in ("adf-sum", "adf-mix", "bilstm", "attention")},
     **{f"labels {code}": {"label_code": code} for code in ("none", "scalar", "onehot")},
     "residual convolutions": {"backbone": "residual"},
-    "handcrafted": {"handcrafted": True},
-    "handcrafted, normalised": {"handcrafted": True, "target": "normalised"},
-    "handcrafted, attention": {"handcrafted": True, "extractor": "attention"},
+    "handcrafted": {"handcrafted": True, "weight_decay": 3.0},
+    "handcrafted, no weight decay": {"handcrafted": True},
+    "handcrafted, normalised": {"handcrafted": True, "weight_decay": 3.0, "target": "normalised"},
+    "handcrafted, attention": {"handcrafted": True, "weight_decay": 3.0, "extractor": "attention"},
     **{
         f"handcrafted alone, {kind}": {"extractor": "handcrafted", "target": kind}
         for kind in ("mean_l1", "normalised", "sqrt_normalised", "rank")
@@ -52,6 +53,7 @@ def settings_of(variant: str, steps: int | None) -> SiameseSettings:
     """Give the settings of a variant; steps shorten all but the paper's presets in proportion."""
     fields = dict(VARIANTS[variant])
     found = preset(fields.pop("preset", "modern"), extractor=fields.get("extractor", "adf"))
+    found = replace(found, weight_decay=fields.pop("weight_decay", found.weight_decay))
     found = replace(found, spec=replace(found.spec, **fields))
     whole = VARIANTS[variant].get("preset") == "paper" or found.spec.extractor == "handcrafted"  # published, or quick
     return found if steps is None or whole else replace(found, steps=steps)
@@ -96,8 +98,9 @@ def summary(path: Path, runs: list[dict[str, Any]]) -> dict[str, Any]:
             rest = np.flatnonzero(groups != groups[q])
             distances = np.asarray(given)[rest]
             found = [f(distances[None], true[q, rest][None])[0] for f in (rank_correlations, neighbour_recalls) for true in (raw, normalised)]  # fmt: skip
-            rows = initial_designs(errors[rest], distances, min(10, errors.shape[1]), strategy="joint")
-            curve = regret_curve(errors[q], rows)
+            measured = np.flatnonzero(~np.isnan(errors[q]))
+            rows = initial_designs(errors[np.ix_(rest, measured)], distances, min(10, len(measured)), strategy="joint")
+            curve = regret_curve(errors[q, measured], rows)
             values.setdefault(run["variant"], {})[name, run["seed"]] = [*found, curve[0], curve[2], curve[-1]]
     result: dict[str, Any] = {}
     for variant, cells in values.items():

@@ -31,7 +31,7 @@ def history(tiny):
 def settings():
     from dataclasses import replace
 
-    found = preset("modern")
+    found = preset("modern", extractor="adf")
     return replace(found, spec=replace(found.spec, tau=8), steps=3, batch=3)
 
 
@@ -142,9 +142,9 @@ def test_what_cannot_be_trained_is_told(models, history, settings, tmp_path):
 
 
 def test_settings_come_back_from_a_models_header():
-    for name in ("modern", "paper"):
-        told = preset(name).to_dict() | {"seed": 0, "steps_done": 5}
-        assert SiameseSettings.from_dict(told) == preset(name)
+    for found in (preset("modern"), preset("modern", extractor="adf"), preset("paper")):
+        told = found.to_dict() | {"seed": 0, "steps_done": 5}
+        assert SiameseSettings.from_dict(told) == found
     with pytest.raises(UsageError, match="training settings: expected steps, "):
         SiameseSettings.from_dict({})
 

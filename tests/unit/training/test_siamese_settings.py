@@ -24,10 +24,10 @@ def test_paper_is_as_published():
 
 def test_modern_uses_every_pair_of_its_datasets():
     modern = preset("modern")
-    assert (modern.sampling, modern.loss, modern.spec.label_code, modern.spec.target) == (
+    assert (modern.sampling, modern.loss, modern.spec.extractor, modern.spec.target) == (
         "all_pairs",
         "squared",
-        "rank",
+        "handcrafted",
         "mean_l1",
     )
     assert modern.learning_rate_at(0) == modern.learning_rate
@@ -63,9 +63,11 @@ def test_unknown_preset():
         preset("fast")
 
 
-def test_handcrafted_features_alone_are_a_preset_of_their_own():
-    alone = preset("modern", extractor="handcrafted")
+def test_encoders_of_images_have_rates_of_their_own():
+    alone, looking = preset("modern", extractor="handcrafted"), preset("modern", extractor="attention")
+    assert alone == preset("modern")
     assert alone.spec.handcrafted
-    assert alone.batch > preset("modern").batch
+    assert (looking.spec.extractor, looking.spec.label_code, looking.spec.handcrafted) == ("attention", "rank", False)
+    assert alone.batch > looking.batch
     with pytest.raises(UsageError, match="handcrafted: expected true for the extractor 'handcrafted', got false"):
         preset("paper", extractor="handcrafted")
