@@ -115,7 +115,7 @@ class Plan:
             for option, old, new in zip(_OPTIONS, self._identity(), other._identity(), strict=True)
             if old != new
         ]
-        if self.space != other.space:
+        if _facts(self.space) != _facts(other.space):
             differences.insert(0, f"--space: {_space_difference(self.space, other.space)}")
         if differences:
             msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with --study."
@@ -191,6 +191,12 @@ def _shown(value: object) -> str:
     return "none" if value in (None, "") else str(value)
 
 
+def _facts(space: str) -> dict[str, object]:
+    """Give what a space says, its name and the version of ConfigSpace apart."""
+    left_out = ("name", "python_module_version", "format_version")
+    return {key: value for key, value in json.loads(space).items() if key not in left_out}
+
+
 def _space_difference(old: str, new: str) -> str:
     """Say how one space differs from another."""
     before, after = (
@@ -205,4 +211,4 @@ def _space_difference(old: str, new: str) -> str:
         )
         if names
     ]
-    return ", ".join(parts) or "has other conditions, clauses or another name"
+    return ", ".join(parts) or "has another order, other conditions or other clauses"

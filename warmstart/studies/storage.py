@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ _CAUSES = (
     ("unable to open", "a storage that can be opened, got none", "Check that its folder is there and can be written"),
     ("disk I/O error", "a storage that answers, got an error of the disk", "Check that the file is still there, and run the same command again"),
 )  # fmt: skip
+_PLACES = (("storages", "journal"), ("storages", "_rdb"), ("optuna", "storages"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,11 +237,9 @@ def _told(where: str) -> Iterator[None]:
 
 
 def _of_storage(error: BaseException) -> bool:
-    """Tell whether Optuna's own storage raised a plain error: a table or a journal that it cannot read."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return trace is not None and "storages" in Path(trace.tb_frame.f_code.co_filename).parts
+    """Tell whether a plain error comes from Optuna's own storages: a table or a journal that they cannot read."""
+    files = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(Path(file).parts[-3:-1] in _PLACES for file in files)
 
 
 def _reason(error: BaseException) -> str:

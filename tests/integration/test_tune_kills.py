@@ -1,0 +1,195 @@
+"""Studies that are killed, interrupted and shared: nothing is lost, nothing is done twice, the stream stays."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from optuna.trial import TrialState
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE))
+
+from studies import write_space  # noqa: E402
+
+from warmstart.studies.ledger import open_ledger  # noqa: E402
+from warmstart.studies.storage import open_store  # noqa: E402
+from warmstart.studies.summary import ended_trials  # noqa: E402
+
+COMMAND = [
+    sys.executable, "-m", "warmstart", "tune", "--objective", "studies:objective", "--space", "space.json",
+    "--surrogate", "gp-map", "--seed", "5",
+]  # fmt: skip
+
+
+def prepare(folder):
+    folder.mkdir()
+    write_space(folder)
+    shutil.copy(HERE / "studies.py", folder)
+    return folder
+
+
+def start(folder, *more):
+    return subprocess.Popen(
+        [*COMMAND, *more],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(folder, *more):
+    process = start(folder, *more)
+    out, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    return json.loads(out) if "json" in more else out
+
+
+def stored(folder, name="warmstart-studies.db"):
+    with open_ledger(open_store(folder / name), "studies-objective") as ledger:
+        trials = ledger.trials()
+        assert [trial.number for trial in trials] == list(range(len(trials)))
+        return [(t.number, t.config, t.seed, t.error, t.status) for t in ended_trials(trials)], trials
+
+
+def kill_at_random(folder, rng, *more):
+    """Tune for a random time, then kill the whole group; tells whether it was over before."""
+    process = start(folder, *more)
+    calls = folder / "calls"
+    known = calls.stat().st_size if calls.exists() else 0
+    if rng.random() < 0.8:  # some way into it
+        while process.poll() is None and (calls.stat().st_size if calls.exists() else 0) <= known:
+            time.sleep(0.002)
+    time.sleep(rng.random() * 0.6)
+    over = process.poll() is not None
+    if not over:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not over or process.returncode == 0
+    return over
+
+
+def check_killed(tmp_path, kills, rng, storage, trials="14"):
+    whole = prepare(tmp_path / "whole")
+    finish(whole, "--trials", trials, "--storage", storage)
+    expected, _ = stored(whole, storage)
+    done = rounds = 0
+    while done < kills:
+        folder = prepare(tmp_path / str(rounds))
+        rounds += 1
+        over = False
+        while not over and done < kills:
+            over = kill_at_random(folder, rng, "--trials", trials, "--storage", storage)
+            done += not over
+            if (folder / storage).exists() and not over:
+                check_so_far(folder, expected, storage)
+        finish(folder, "--trials", trials, "--storage", storage)
+        assert stored(folder, storage)[0] == expected
+
+
+def check_so_far(folder, expected, storage):
+    try:
+        rows, trials = stored(folder, storage)
+    except ValueError:  # killed before it was begun
+        return
+    assert rows == expected[: len(rows)]
+    assert len(trials) <= len(rows) + 1
+
+
+@pytest.mark.timeout(180)
+def test_a_killed_study_is_the_one_that_was_never_killed(tmp_path):
+    check_killed(tmp_path, 2, random.Random(1), "s.db", trials="8")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("storage", ["s.db", "s.journal"])
+def test_many_kills(tmp_path, storage):
+    check_killed(tmp_path, 30, random.Random(2), storage)
+
+
+@pytest.mark.timeout(120)
+def test_workers_that_are_killed_lose_nothing_and_do_nothing_twice(tmp_path):
+    """Whole groups and single processes die; every trial ends once, with the seed that is its own."""
+    folder = prepare(tmp_path / "f")
+    check_shared(folder, 1, random.Random(3), total=12, workers=2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("storage", ["s.db", "s.journal"])
+def test_a_hundred_kills_of_workers(tmp_path, storage):
+    kills = rounds = 0
+    while kills < 100:
+        kills += check_shared(prepare(tmp_path / str(rounds)), 20, random.Random(rounds), storage)
+        rounds += 1
+
+
+def check_shared(folder, kills, rng, storage="s.db", *, total=40, workers=3):
+    settings = ("--workers", str(workers), "--trials", str(total), "--storage", storage)
+    done = 0
+    for _ in range(kills):
+        if kill_at_random(folder, rng, *settings):
+            break
+        done += 1
+        if (folder / storage).exists():
+            try:
+                stored(folder, storage)
+            except ValueError:
+                continue
+    process = start(folder, *settings)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    time.sleep(4 + 2 * rng.random())
+    pids = [int(pid) for pid in children.read_text().split()] if children.exists() else []
+    pids = [pid for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    if pids and process.poll() is None:
+        os.kill(rng.choice(pids), signal.SIGKILL)
+    _, err = process.communicate(timeout=100)
+    assert process.returncode == 0, err
+    rows, trials = stored(folder, storage)
+    assert len(rows) == len(trials) == total
+    assert len({seed for _, _, seed, *_ in rows}) == total
+    configs = Counter(json.dumps(config, sort_keys=True) for _, config, *_ in rows)
+    assert max(configs.values()) == 1, "a configuration was chosen twice"
+    assert {trial.state for trial in trials} <= {TrialState.COMPLETE, TrialState.FAIL}
+    called = Counter(map(int, (folder / "calls").read_text().split()))
+    assert called.keys() >= {seed for _, _, seed, *_ in rows}
+    # A trial runs again only where it was under way in a kill: one for each worker that died.
+    assert sum(called.values()) <= total + workers * done + 1
+    return done
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_says_how_to_go_on(tmp_path, workers):
+    folder = prepare(tmp_path / "f")
+    command = [*COMMAND[:4], "--objective", "studies:sleep", "--space", "space.json", "--workers", workers]
+    process = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while not (folder / "began").exists():
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert err == "Stopped after 0 trials; all are kept. The same command goes on.\nerror: Interrupted.\n"
+
+
+@pytest.mark.timeout(60)
+def test_a_second_call_is_a_second_worker(tmp_path):
+    folder = prepare(tmp_path / "f")
+    both = [start(folder, "--trials", "12", "--format", "json") for _ in range(2)]
+    found = [json.loads(process.communicate(timeout=50)[0]) for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    rows, _ = stored(folder)
+    assert found[0]["best"] == found[1]["best"]
+    assert sum(found[0]["trials"].values()) == len(rows) == 12
+    assert len((folder / "calls").read_text().split()) == 12
