@@ -238,7 +238,7 @@ def _convert_numbers(hyperparameter: Any, values: Sequence[object], match: Match
     outside = np.isfinite(scaled) & ~inside(scaled, bounds)
     clipped = np.clip(scaled, *bounds)
     rounded = np.rint(clipped) if whole else clipped
-    moved = np.isfinite(scaled) & (np.abs(rounded - clipped) > 1e-9)
+    moved = np.isfinite(scaled) & (np.abs(rounded - clipped) > 1e-6)
     if wishes.outside == "drop":
         bad |= outside
         outside = np.zeros_like(outside)

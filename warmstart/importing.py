@@ -101,10 +101,22 @@ def read_source(
     if not path.exists():
         msg = f"{source}: expected runs to import, got nothing there. Check the path."
         raise MissingPathError(msg)
-    if not path.is_dir() and path.suffix != ".json":
-        return _read_optuna(source, study, metric), ()
-    msg = f"{source}: expected a CSV or Parquet file, a folder of shards or a study of Optuna, got something else. docs/import.md lists what can be read."
-    raise UsageError(msg)
+    if (path / "runhistory.json").is_file() or path.name == "runhistory.json":
+        from warmstart.integrations.smac import read_runhistory
+
+        _only("--study", study, source)
+        return read_runhistory(path, metric=metric), ()
+    if path.is_dir():
+        from warmstart.integrations.ray_results import read_results
+
+        _only("--study", study, source)
+        return read_results(path, metric=metric), ()
+    if path.suffix.lower() == ".json":
+        from warmstart.integrations.hpob import read_hpob
+
+        _only("--metric", metric, source)
+        return read_hpob(path, study=study), ()
+    return _read_optuna(source, study, metric), ()
 
 
 def parse_range(text: str | None) -> tuple[float, float] | None:

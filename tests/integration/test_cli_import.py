@@ -177,6 +177,63 @@ def test_no_history_and_no_source(cli, copy, study, tmp_path):
     run = cli("history", "import", tmp_path / "no.h5", study, "-d", "x")
     assert run.code == 2
     assert "warmstart history create" in run.err
-    for source, code in ((tmp_path / "no.db", 2), (tmp_path, 2), ("postgresql+nothing://localhost/x", 4)):
+    for source, code in ((tmp_path / "no.db", 2), (tmp_path, 3), ("postgresql+nothing://localhost/x", 4)):
         assert cli("history", "import", copy, source, "-d", "x").code == code
     assert cli("history", "import", copy, tmp_path / "no.csv", "-d", "x").code == 2
+
+
+FOREIGN = Path(__file__).parents[1] / "foreign"
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "imported", "renamed"),
+    [
+        ("smac", ["-d", "stripes2"], 16, "learning_rate"),
+        ("smac/runhistory.json", ["-d", "stripes2", "--outside", "drop"], 4, "learning_rate"),
+        ("ray", ["-d", "stripes2", "--metric", "val_error", "--error-range", "0,1"], 7, "optimizer/lr"),
+        ("ray", ["-d", "stripes2", "--metric", "accuracy", "--error-range", "1,0"], 7, "optimizer/lr"),
+    ],
+)
+def test_runs_of_smac_and_ray(cli, copy, source, options, imported, renamed):
+    done = cli("history", "import", copy, FOREIGN / source, *options, "--format", "json")
+    assert done.code == 0, done.err
+    assert done.json()["imported"] == imported
+    (match,) = [match for match in done.json()["mapping"] if match["here"] == "log10_learning_rate"]
+    assert (match["there"], match["action"]) == (renamed, "rescaled")
+    assert cli("history", "verify", copy, "--format", "json").json()["ok"] is True
+
+
+def test_tables_of_hpob(cli, copy, tmp_path):
+    table = {
+        "77": {"3": {"X": [[0.1, 0.5], [0.9, 0.25]], "y": [[0.75], [0.5]]}, "9": {"X": [[0.5, 0.5]], "y": [[1.0]]}}
+    }
+    (tmp_path / "meta-test-dataset.json").write_text(json.dumps(table))
+    call = ["history", "import", copy, tmp_path / "meta-test-dataset.json", "--format", "json"]
+    assert "Say which is which with --rename" in cli(*call).err
+    done = cli(*call, "--rename", "x1=dropout_rate").json()
+    assert (done["imported"], done["new_datasets"]) == (3, ["hpob-3", "hpob-9"])
+    with History.open(copy) as history:
+        assert [(run.error, run.config["dropout_rate"]) for run in history.evaluations("hpob-3")] == [
+            (0.25, 0.5),
+            (0.5, 0.25),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        ("smac", ["--study", "x"], "--study: expected none for"),
+        ("ray", ["--study", "x"], "--study: expected none for"),
+        ("ray", ["--metric", "val_error"], "--error-range: expected which values"),
+        ("ray", [], "--metric: expected one of accuracy"),
+        ("runs.csv", ["--study", "x"], "--study: expected none for"),
+        ("table.json", ["--metric", "x"], "--metric: expected none for"),
+    ],
+)
+def test_options_that_say_nothing_are_refused(cli, copy, tmp_path, source, options, message):
+    shutil.copytree(FOREIGN, tmp_path / "foreign")
+    (tmp_path / "foreign" / "table.json").write_text("{}")
+    (tmp_path / "foreign" / "runs.csv").write_text("dataset,error\n")
+    run = cli("history", "import", copy, tmp_path / "foreign" / source, "-d", "stripes0", *options)
+    assert run.code == 2
+    assert message in run.err

@@ -16,7 +16,6 @@ from optuna.trial import TrialState, create_trial
 
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from history_store.foreign import ForeignParameter, ForeignRuns
-from history_store.records import Status
 from warmstart.integrations.optuna_trials import read_study
 
 SPACE = {
@@ -121,7 +120,7 @@ def test_one_of_several_objectives(tmp_path: Path) -> None:
         study.set_metric_names(["loss", "accuracy"])
     runs = read_study(url, metric="accuracy")
     assert (runs.maximised, runs.values.tolist()) == (True, [0.75, 0.75])
-    with pytest.raises(UsageError, match="--metric: expected one of loss, accuracy, .*got f1"):
+    with pytest.raises(UsageError, match=r"--metric: expected one of loss, accuracy, .*got f1"):
         read_study(url, metric="f1")
 
 
@@ -167,7 +166,7 @@ def test_other_tables_and_servers(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"mine\.db: expected a storage that Optuna .* reads, got: "):
         read_study(str(path))
     assert path.read_bytes() == before
-    with pytest.raises(StorageError, match="expected a storage that Optuna .* reads, got: "):
+    with pytest.raises(StorageError, match=r"expected a storage that Optuna .* reads, got: "):
         read_study("mysql+nothing://localhost/none")
 
 

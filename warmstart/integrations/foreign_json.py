@@ -1,0 +1,30 @@
+"""JSON files of other tools: read, or refused with the file's name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from history_store.errors import DataError, MissingPathError
+
+
+def read_json(path: Path, what: str) -> Any:
+    """Read a JSON file; `NaN` and `Infinity` are taken, as Python's own writer makes them.
+
+    Args:
+        path: of the file.
+        what: should be in it, for messages.
+
+    Raises:
+        MissingPathError: nothing there, or it cannot be opened.
+        DataError: no JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        msg = f"{path}: expected {what}, got {error.strerror or error}. Check the path."
+        raise MissingPathError(msg) from error
+    except ValueError as error:
+        msg = f"{path}: expected {what}, got no JSON ({error}). Write it anew."
+        raise DataError(msg) from error
