@@ -26,6 +26,7 @@ from warmstart.studies.result import one_line
 
 GRACE_S = 2.0
 START_S = 120.0
+STARTS = 3
 LOOK_S = 0.2
 TAIL_BYTES = 4096
 
@@ -69,7 +70,7 @@ class TrialRunner:
         """
         self._log = tempfile.NamedTemporaryFile() if self._path is None else self._path.open("ab+")
         try:
-            self._child = _Child(self._pickled, self._log.name)
+            self._child = self._start()
         except BaseException:
             self._log.close()
             raise
@@ -117,7 +118,7 @@ class TrialRunner:
         if self._child is not None and self._child.process.exitcode is not None:
             self._retire(0.0)
         if self._child is None:
-            self._child = _Child(self._pickled, self._log.name)
+            self._child = self._start()
         start = self._begin_log()
         try:
             trial = _Trial(self._child, report, timeout=timeout, memory=memory)
@@ -128,6 +129,24 @@ class TrialRunner:
         if trial.spent:
             self._retire(GRACE_S if trial.ended else 0.0)
         return outcome if trial.ended else replace(outcome, note=self._with_tail(outcome.note, start))
+
+    def _start(self) -> _Child:
+        """Start a child; one that dies before it is ready is replaced, some times."""
+        start = self._begin_log()
+        fate = ""
+        for _ in range(STARTS):
+            child = _Child(self._pickled, self._log.name)
+            ready = False
+            try:
+                ready = child.ready()
+            finally:
+                if not ready:
+                    child.end(0.0)
+            if ready:
+                return child
+            fate = self._with_tail(f"a process that {describe_end(child.process.exitcode)}", start)
+        msg = f"objective: expected one that loads, got {fate}, {STARTS} times. Import it in a fresh Python; a script must call this under if __name__ == '__main__'."
+        raise UsageError(msg)
 
     def _retire(self, wait_s: float) -> None:
         child, self._child = self._child, None
@@ -153,7 +172,6 @@ class _Child:
     """The process, seen from here."""
 
     def __init__(self, pickled: bytes, log: str) -> None:
-        """Start it and wait until it is ready; raises as `TrialRunner.__enter__`."""
         self.process, self.pipe = start_process(serve, pickled, log)
         try:
             self.guard = subprocess.Popen(  # noqa: S603
@@ -166,25 +184,20 @@ class _Child:
         except BaseException:
             end_group(self.process, grace_s=0.0)
             raise
-        try:
-            self._await()
-        except BaseException:
-            self.end(0.0)
-            raise
 
-    def _await(self) -> None:
-        message: tuple[Any, ...] | None = None
-        late = not wait([self.pipe], START_S)
-        if not late:
-            with contextlib.suppress(EOFError, OSError):
-                message = self.pipe.recv()
-        if message is None:
-            leave(self.process, 0.0 if late else GRACE_S)
-            fate = f"is not ready after {START_S:g} s" if late else describe_end(self.process.exitcode)
-            msg = f"objective: expected one that loads, got a process that {fate}. Import it in a fresh Python; a script must call this under if __name__ == '__main__'."
+    def ready(self) -> bool:
+        """Wait until it is; tell whether it is, or died on the way. Raises what the objective raised."""
+        if not wait([self.pipe], START_S):
+            msg = f"objective: expected one that loads, got none after {START_S:g} s. Import it in a fresh Python to see why."
             raise UsageError(msg)
+        try:
+            message = self.pipe.recv()
+        except (EOFError, OSError):
+            leave(self.process, GRACE_S)
+            return False
         if message[0] == "unusable":
             raise message[1]
+        return True
 
     def end(self, wait_s: float) -> None:
         """End it and all that it started; it has wait_s to leave by itself."""

@@ -217,8 +217,8 @@ def test_a_child_that_died_between_trials_is_replaced():
         ("bad data", DataError, r"^photos: expected two classes, got one. Add one.$"),
         ("bug", UsageError, r"^objective: expected one that loads, got ZeroDivisionError: by zero \(weather.py:\d+\)"),
         ("exit", UsageError, r"^objective: expected one that loads, got SystemExit: no licence"),
-        ("dies", UsageError, r"^objective: expected one that loads, got a process that was killed by SIGKILL"),
-        ("hangs", UsageError, r"^objective: expected one that loads, got a process that is not ready after 0.5 s"),
+        ("dies", UsageError, r"got a process that was killed by SIGKILL; the last line it printed: no room, 3 times"),
+        ("hangs", UsageError, r"^objective: expected one that loads, got none after 0.5 s"),
     ],
 )
 def test_an_objective_that_cannot_load_is_the_callers(how, error, message, monkeypatch):
@@ -229,6 +229,11 @@ def test_an_objective_that_cannot_load_is_the_callers(how, error, message, monke
 
 def test_preparing_comes_before_the_first_trial():
     with TrialRunner(weather.Prepared("")) as runner:
+        assert runner.run({}, seed=0).metrics == {"prepared": 1.0}
+
+
+def test_a_child_that_dies_on_the_way_is_started_again(tmp_path):
+    with TrialRunner(weather.Prepared(f"dies once:{tmp_path / 'mark'}")) as runner:
         assert runner.run({}, seed=0).metrics == {"prepared": 1.0}
 
 

@@ -179,6 +179,10 @@ class Prepared:
         if self.how == "exit":
             sys.exit("no licence")
         if self.how == "dies":
+            sys.stderr.write("no room\n")
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.how.startswith("dies once:") and not Path(self.how[10:]).exists():
+            Path(self.how[10:]).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         if self.how == "hangs":
             time.sleep(60)
