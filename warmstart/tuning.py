@@ -9,48 +9,36 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from history_store.errors import AllTrialsFailedError, DataError, UsageError, WarmstartError
+from history_store.errors import AllTrialsFailedError, UsageError
+from history_store.space import load_space
 from training.budget import COMPACT
 from training.plan import parse_time
+from warmstart.locations import history_path
+from warmstart.studies.comparison import compare_with_uniform
+from warmstart.studies.crew import run_crew
+from warmstart.studies.ledger import begin, find_plan
 from warmstart.studies.objective import TrialStatus, load_objective
-from warmstart.studies.plan import Plan, Pruner, Warm, WarmConfig
+from warmstart.studies.plan import Plan, Pruner, Warm
+from warmstart.studies.progress import Progress, Watch
+from warmstart.studies.record import record_study
+from warmstart.studies.report import write_report
 from warmstart.studies.storage import Store, open_store
-from warmstart.studies.summary import Trial, TuneResult, best_of, ended_trials, summarise
+from warmstart.studies.summary import TuneResult, summarise
+from warmstart.studies.warm_start import ask_history, history_changed
 from warmstart.studies.worker import Job, Limits, work
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
-
-    from warmstart.studies.ledger import Ledger
 
 PathLike = str | os.PathLike[str]
 TRIALS = 50
 """Trials of a study for which neither their number nor a time is given."""
 STARTUP = 3
 _log = logging.getLogger("warmstart")
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a call is.
-
-    Attributes:
-        done: trials that ended, of the whole study.
-        total: that it shall have; infinite where time alone decides.
-        best: so far.
-        left_s: seconds that the rest will take; NaN while nothing is known.
-        latest: the trials that ended since the last progress.
-    """
-
-    done: int
-    total: float
-    best: Trial | None
-    left_s: float
-    latest: tuple[Trial, ...]
 
 
 def tune(
@@ -81,9 +69,12 @@ def tune(
     seed: int = 0,
     device: str = "auto",
     log: PathLike | None = None,
+    record: str | None = None,
+    report: PathLike | Literal[True] | None = None,
     cache: bool = True,
     download: bool = False,
     progress: Callable[[Progress], None] | None = None,
+    tell: Callable[[str], object] = _log.warning,
 ) -> TuneResult:
     """Tune an objective, from the configurations on that won on datasets like this one.
 
@@ -120,9 +111,12 @@ def tune(
         seed: of everything random, the trials' seeds among it.
         device: of the networks.
         log: file to which all that the trials print is appended.
+        record: name under which the dataset and the trials are added to the history in the end.
+        report: Markdown file to write in the end, JSON beside it; True = beside the storage, named after the study.
         cache: use the cache of meta-features.
         download: let torchvision fetch what is missing.
         progress: called when trials ended.
+        tell: called with each line that a person should hear; logged by the logger ``warmstart`` when left out.
 
     Raises:
         UsageError: arguments that do not fit, an objective that cannot be loaded, a study of another space or objective.
@@ -144,7 +138,7 @@ def tune(
     store = open_store(storage)
     path = None if dataset is None else os.fspath(dataset)
     name = study or _default_name(path, objective, command)
-    known = _known(store, name)
+    known = find_plan(store, name)
     groups = (exclude_group,) if isinstance(exclude_group, str) else tuple(exclude_group or ())
     is_own = objective is not None or command is not None
     counts: Warm = warm if path is not None else "none"
@@ -169,81 +163,59 @@ def tune(
     plan.sampler()  # a wrong name is told before anything is written
     target = load_objective(
         objective,
-        names=_names(plan.space),
+        names=list(load_space(plan.space)),
         command=command,
         dataset=path,
         target_budget=target_budget,
         device=device,
         folder=Path.cwd(),
     )
-    notes: list[str] = []
 
     def complete(wanted: Plan) -> Plan:
-        return (
-            wanted
-            if counts == "none"
-            else _warmed(wanted, notes, history, model, device, cache=cache, download=download)
-        )
-
-    from warmstart.studies.ledger import begin
+        if counts == "none":
+            return wanted
+        made, said = ask_history(wanted, history=history, model=model, cache=cache, download=download)
+        for line in said:
+            tell(line)
+        return made
 
     with _quiet_optuna(), begin(store, name, complete, plan) as ledger:
-        notes += _history_notes(ledger.plan, history) if known is not None else []
-        watch = _Watch(ledger, limits, workers, progress)
+        if known is not None:
+            for line in history_changed(known, history):
+                tell(line)
+        watch = Watch(ledger, limits, progress)
         if watch.look() < total:
             file = None if log is None else Path(log)
             if workers == 1:
-                work(ledger, target, limits, log=file, ended=lambda run, outcome: watch.look_again())  # noqa: ARG005
+                work(ledger, target, limits, log=file, ended=watch.look)
             else:
-                from warmstart.studies.crew import run_crew
-
                 run_crew(Job(store.url, name, limits, target, file), workers, watch.look)
-        found = summarise(ledger, seconds=time.monotonic() - began, notes=notes)
-    for note in notes:
-        _log.warning(note)
+        found = summarise(ledger)
+        plan = ledger.plan
+    compared = compare_with_uniform(load_space(plan.space), found.trials, surrogate=surrogate, seed=seed)
+    if record is not None:
+        recorded = record_study(history_path(history), record, plan, found.trials, download=download)
+        tell(recorded.line)
+    found = replace(found, comparison=compared, seconds=time.monotonic() - began)
+    if report is not None:
+        place = _report_place(report, store, name)
+        found = replace(found, report=str(place))
+        try:
+            write_report(place, found, plan)
+        except OSError as error:
+            tell(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
+            found = replace(found, report=None)
     _check_any(found)
     return found
 
 
-class _Watch:
-    """Tells how far a study is, each trial once."""
-
-    def __init__(
-        self, ledger: Ledger, limits: Limits, workers: int, progress: Callable[[Progress], None] | None
-    ) -> None:
-        self._ledger, self._limits, self._workers, self._progress = ledger, limits, workers, progress
-        self._told: set[int] | None = None
-        self._began = time.monotonic()
-        self._before = 0
-
-    def look(self) -> int:
-        """Count the trials that ended, and tell of those that are new."""
-        trials = ended_trials(self._ledger.trials())
-        if self._told is None:
-            self._told, self._before = {trial.number for trial in trials}, len(trials)
-            latest: tuple[Trial, ...] = ()
-        else:
-            latest = tuple(trial for trial in trials if trial.number not in self._told)
-            self._told |= {trial.number for trial in latest}
-            if not latest:
-                return len(trials)
-        if self._progress is not None:
-            left = self._left_s(len(trials))
-            self._progress(Progress(len(trials), self._limits.trials, best_of(trials), left, latest))
-        return len(trials)
-
-    def look_again(self) -> None:
-        """Look after a trial of our own."""
-        if self._progress is not None:
-            self.look()
-
-    def _left_s(self, done: int) -> float:
-        """Extrapolate from the trials of this call; no longer than there is time."""
-        now = time.monotonic()
-        made = done - self._before
-        pace = (now - self._began) / made if made else math.nan
-        left = pace * max(self._limits.trials - done, 0)
-        return min(left, max(self._limits.until - now, 0.0)) if not math.isnan(left) else math.nan
+def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
+    """Give the place of the report: the one named, else beside a local storage, else the working folder."""
+    if report is not True:
+        return Path(report)
+    folder = Path.cwd() if store.path is None else store.path.parent
+    safe = re.sub(r"[^\w.-]+", "-", name)
+    return folder / f"{safe}-report.md"
 
 
 def _total(trials: int | None, timeout: str | float | None) -> float:
@@ -286,12 +258,6 @@ def _default_name(dataset: str | None, objective: str | Callable[..., object] | 
     return name
 
 
-def _known(store: Store, name: str) -> Plan | None:
-    from warmstart.studies.ledger import find_plan
-
-    return find_plan(store, name)
-
-
 def _objective_text(
     objective: str | Callable[..., object] | None, command: str | None, target_budget: str
 ) -> dict[str, str | None]:
@@ -315,16 +281,9 @@ def _space_text(space: ConfigurationSpace | PathLike | None, known: Plan | None,
     if known is not None:
         return known.space
     from history_store.history import History
-    from warmstart.locations import history_path
 
     with History.open(history_path(history)) as opened:
         return opened.space_json
-
-
-def _names(space: str) -> list[str]:
-    from history_store.space import load_space
-
-    return list(load_space(space))
 
 
 def _fingerprint(path: str, *, is_image: bool, download: bool) -> str | None:
@@ -334,73 +293,6 @@ def _fingerprint(path: str, *, is_image: bool, download: bool) -> str | None:
     from warmstart.query import open_query
 
     return open_query(path, None, None, download=download)[1]
-
-
-def _warmed(
-    plan: Plan,
-    notes: list[str],
-    history: PathLike | None,
-    model: PathLike | None,
-    device: str,
-    *,
-    cache: bool,
-    download: bool,
-) -> Plan:
-    """Ask the history, and keep the suggestions that the space allows."""
-    from bo.space import Encoding
-    from history_store.space import load_space
-    from warmstart.api import answer
-    from warmstart.device import resolve_device
-
-    found = answer(
-        plan.dataset,
-        k=plan.k,
-        history=history,
-        model=model,
-        strategy=plan.strategy,
-        exclude_group=plan.exclude_group,
-        seed=plan.seed,
-        device=resolve_device(device),
-        cache=cache,
-        download=download,
-    )
-    notes += found.notes
-    encoding = Encoding(load_space(plan.space))
-    fitting = []
-    for design in found.suggestions:
-        try:
-            encoding.encode([design.config])
-        except DataError:
-            continue
-        fitting.append(WarmConfig(dict(design.config), design.source, design.distance, design.source_error))
-    if len(fitting) < len(found.suggestions):
-        notes.append(
-            f"{len(found.suggestions) - len(fitting)} of {len(found.suggestions)} configurations of {found.history} do not fit the space and are left out"
-            + ("." if fitting else ": the study begins cold.")
-        )
-    return plan.with_warm(tuple(fitting), _history_state(Path(found.history)))
-
-
-def _history_state(path: Path) -> dict[str, str | int]:
-    from history_store.history import History
-
-    with History.open(path) as opened:
-        return {"path": str(path), "id": opened.id, "revision": opened.revision}
-
-
-def _history_notes(plan: Plan, history: PathLike | None) -> list[str]:
-    """Tell of a history that changed since the study began."""
-    from warmstart.locations import history_path
-
-    if plan.history is None:
-        return []
-    try:
-        now = _history_state(history_path(history))
-    except WarmstartError:
-        return []
-    if (now["id"], now["revision"]) == (plan.history["id"], plan.history["revision"]):
-        return []
-    return [f"{now['path']}: the history has changed since the study began; its warm configurations stay as they were."]
 
 
 @contextmanager

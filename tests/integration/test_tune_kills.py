@@ -21,7 +21,7 @@ from studies import write_space  # noqa: E402
 
 from warmstart.studies.ledger import open_ledger  # noqa: E402
 from warmstart.studies.storage import open_store  # noqa: E402
-from warmstart.studies.summary import ended_trials  # noqa: E402
+from warmstart.studies.trial import ended_trials  # noqa: E402
 
 COMMAND = [
     sys.executable, "-m", "warmstart", "tune", "--objective", "studies:objective", "--space", "space.json",

@@ -17,11 +17,12 @@ from warmstart.cli.options import (
     SeedOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell
+from warmstart.cli.shell import Shell, write
 
 if TYPE_CHECKING:
-    from warmstart.studies.summary import Trial, TuneResult
-    from warmstart.tuning import Progress
+    from warmstart.studies.progress import Progress
+    from warmstart.studies.summary import TuneResult
+    from warmstart.studies.trial import Trial
 
 
 class WarmName(StrEnum):
@@ -111,6 +112,14 @@ def tune(
     ] = None,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that run trials.")] = 1,
     log: Annotated[str | None, typer.Option("--log", help="File to which all that the trials print is added.")] = None,
+    record: Annotated[
+        str | None,
+        typer.Option("--record", help="Add the dataset and its trials to the history in the end, under this name."),
+    ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option("--report", help="Markdown file of the report, JSON beside it; beside the storage when left out."),
+    ] = None,
     download: DownloadOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
@@ -120,13 +129,13 @@ def tune(
     verbose: VerboseOption = 0,
 ) -> None:
     """Tune, from the configurations on that won on datasets like yours. Goes on where it was stopped, even by a kill."""
-    from warmstart.tuning import Progress, tune
+    from warmstart.tuning import tune
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     latest: list[Progress] = []
     with shell.progress("tuning") as show:
 
-        def told(now: Progress) -> None:
+        def told(now: "Progress") -> None:
             latest[:] = [now]
             show(now.done, None if now.total == float("inf") else int(now.total), _said(now))
             for trial in now.latest:
@@ -160,9 +169,12 @@ def tune(
                 seed=seed,
                 device=device,
                 log=log,
+                record=record,
+                report=report or True,
                 cache=not no_cache,
                 download=download,
                 progress=told,
+                tell=shell.note,
             )
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
@@ -177,6 +189,10 @@ def _print(shell: Shell, found: "TuneResult") -> None:
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
     title = f"{found.study} in {found.storage}: {counts or 'no trial yet'}\n"
     shell.result(found.to_dict(), [row] if row else [], title=title)
+    if shell.format == Format.TABLE:
+        write("" if found.comparison is None else f"\n{found.comparison.line}")
+        if found.report is not None:
+            write(f"Report: {found.report}")
 
 
 def _said(now: "Progress") -> str:

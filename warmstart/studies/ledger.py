@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -225,7 +225,7 @@ def open_ledger(store: Store, name: str) -> Ledger:
         return Ledger(store, study, plan)
 
 
-def begin(store: Store, name: str, complete: Any, wanted: Plan) -> Ledger:
+def begin(store: Store, name: str, complete: Callable[[Plan], Plan], wanted: Plan) -> Ledger:
     """Open a study, made with a plan where it is new.
 
     Args:
@@ -244,18 +244,21 @@ def begin(store: Store, name: str, complete: Any, wanted: Plan) -> Ledger:
     with store.guard():
         study = optuna.create_study(storage=store.optuna, study_name=name, direction="minimize", load_if_exists=True)
         claims = store.claims(study._study_id)  # noqa: SLF001
-        try:
+    try:
+        with store.guard():
             claims.take(ASKING, patience=True)
             plan = _plan_of(store, study)
-            if plan is None:
-                if study.get_trials(deepcopy=False):
-                    raise DataError(_foreign(store, name))
-                plan = complete(wanted)
+            if plan is None and study.get_trials(deepcopy=False):
+                raise DataError(_foreign(store, name))
+        if plan is None:
+            plan = complete(wanted)
+            with store.guard():
                 study.set_user_attr(PLAN, plan.to_json())
-            else:
-                plan.check_same(wanted, f"{store.shown}:{name}")
-        finally:
-            claims.close()
+        else:
+            plan.check_same(wanted, f"{store.shown}:{name}")
+    finally:
+        claims.close()
+    with store.guard():
         return Ledger(store, study, plan)
 
 

@@ -115,7 +115,7 @@ class Plan:
             for option, old, new in zip(_OPTIONS, self._identity(), other._identity(), strict=True)
             if old != new
         ]
-        if _facts(self.space) != _facts(other.space):
+        if not same_space(self.space, other.space):
             differences.insert(0, f"--space: {_space_difference(self.space, other.space)}")
         if differences:
             msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with --study."
@@ -189,6 +189,11 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
     return "none" if value in (None, "") else str(value)
+
+
+def same_space(one: str, other: str) -> bool:
+    """Tell whether two texts of ConfigSpace JSON say the same."""
+    return _facts(one) == _facts(other)
 
 
 def _facts(space: str) -> dict[str, object]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training.budget import COMPACT
-from warmstart.studies.ledger import Ledger, Run, open_ledger
-from warmstart.studies.objective import Objective, Outcome, load_objective
+from warmstart.studies.ledger import Ledger, open_ledger
+from warmstart.studies.objective import Objective, load_objective
 from warmstart.studies.plan import Plan
 from warmstart.studies.runner import TrialRunner
 from warmstart.studies.storage import open_store
@@ -86,7 +86,7 @@ def work(
     limits: Limits,
     *,
     log: Path | None = None,
-    ended: Callable[[Run, Outcome], None] = lambda run, outcome: None,  # noqa: ARG005
+    ended: Callable[[], object] = lambda: None,
 ) -> None:
     """Run trials until the study has as many as wanted, or the time is up.
 
@@ -118,4 +118,4 @@ def work(
                 memory=limits.trial_memory,
             )
             ledger.end(run, outcome)
-            ended(run, outcome)
+            ended()

@@ -17,7 +17,7 @@ from warmstart.studies.ledger import begin, find_plan, open_ledger, trial_seed
 from warmstart.studies.objective import Outcome, TrialStatus
 from warmstart.studies.plan import PLAN, Plan, WarmConfig
 from warmstart.studies.storage import open_store
-from warmstart.studies.summary import best_of, ended_trials
+from warmstart.studies.trial import best_of, ended_trials
 
 WARM = (
     WarmConfig({"rate": 0.01, "layers": 2, "kind": "adam"}),

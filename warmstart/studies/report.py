@@ -1,0 +1,109 @@
+"""The report of a study: all of it as JSON, and what a person reads first as Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from warmstart.studies.plan import Plan
+from warmstart.studies.summary import TuneResult
+from warmstart.studies.trial import Trial
+
+SHOWN = 10
+"""Best trials, and failures, in the Markdown."""
+
+
+def write_report(path: Path, found: TuneResult, plan: Plan) -> None:
+    """Write a report: Markdown at the path, JSON beside it.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    document = {**found.to_dict(), "settings": settings_of(plan), "all": [asdict(trial) for trial in found.trials]}
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    path.write_text(_markdown(found, plan), encoding="utf-8")
+
+
+def settings_of(plan: Plan) -> dict[str, Any]:
+    """Give what a study was begun with as JSON has it."""
+    record: dict[str, Any] = json.loads(plan.to_json())
+    return {name: value for name, value in record.items() if name not in ("schema_version", "space", "configs")} | {
+        "space": json.loads(plan.space)
+    }
+
+
+def _markdown(found: TuneResult, plan: Plan) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
+    known = [trial.duration for trial in found.trials if trial.duration is not None]
+    what = next(value for value in plan.objective.values() if value)
+    lines = [
+        f"# Study {found.study}",
+        "",
+        f"- kept in: `{found.storage}`",
+        f"- dataset: {f'`{found.dataset}`' if found.dataset else 'none'}",
+        f"- objective: `{what}`",
+        f"- search: {plan.surrogate}, {plan.acquisition}, seed {plan.seed}, pruner {plan.pruner}",
+        f"- trials: {counts}; {sum(known):.1f} s in all",
+        f"- {found.comparison.line}" if found.comparison is not None else "",
+        "",
+        "## Best",
+        "",
+        *_table(_best(found.trials)),
+        "",
+        "## Warm configurations",
+        "",
+        *_warm(found, plan),
+    ]
+    failures = [trial for trial in found.trials if trial.note]
+    if failures:
+        lines += ["", "## What went wrong", "", f"{len(failures)} trials; the last of them:", ""]
+        lines += [f"- trial {t.number}, {t.status.value}: {t.note}" for t in failures[-SHOWN:]]
+    return "\n".join(lines) + "\n"
+
+
+def _best(trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    valid = sorted((t for t in trials if t.error is not None and t.feasible), key=lambda t: t.error or 0.0)
+    return [{"trial": t.number, "error": t.error, **t.config} for t in valid[:SHOWN]]
+
+
+def _warm(found: TuneResult, plan: Plan) -> list[str]:
+    """Tell where the warm configurations came from and what became of them."""
+    if not found.warm:
+        return ["None: the study began cold."]
+    errors = {_key(trial.config): trial.error for trial in reversed(found.trials)}
+    rows = [
+        {
+            **each.config,
+            "from": each.source or "all datasets",
+            "error there": each.source_error,
+            "error here": errors.get(_key(each.config)),
+        }
+        for each in found.warm
+    ]
+    history = plan.history or {}
+    where = f"From `{history.get('path')}`, revision {history.get('revision')}; they count as `--warm {plan.warm}`."
+    return [where, "", *_table(rows)]
+
+
+def _key(config: Mapping[str, Any]) -> str:
+    return json.dumps(config, sort_keys=True)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return ["None."]
+    heads = list(dict.fromkeys(head for row in rows for head in row))
+    cells = [[_cell(row.get(head)) for head in heads] for row in rows]
+    return [_row(heads), _row(["---"] * len(heads)), *map(_row, cells)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")

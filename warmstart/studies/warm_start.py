@@ -1,0 +1,84 @@
+"""The warm start of a study: what the history suggests, asked once and kept in the plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from history_store.errors import DataError, WarmstartError
+from history_store.space import load_space
+from warmstart.studies.plan import Plan, WarmConfig
+
+
+def ask_history(
+    plan: Plan,
+    *,
+    history: str | os.PathLike[str] | None,
+    model: str | os.PathLike[str] | None,
+    cache: bool = True,
+    download: bool = False,
+) -> tuple[Plan, Sequence[str]]:
+    """Ask the history about the dataset of a plan; arguments and refusals as in `warmstart.api.answer`.
+
+    Returns: the plan with the suggestions that its space allows, and what a person should hear.
+    """
+    from bo.space import Encoding
+    from warmstart.api import answer
+    from warmstart.device import resolve_device
+
+    found = answer(
+        plan.dataset,
+        k=plan.k,
+        history=history,
+        model=model,
+        strategy=plan.strategy,
+        exclude_group=plan.exclude_group,
+        seed=plan.seed,
+        device=resolve_device(plan.device),
+        cache=cache,
+        download=download,
+    )
+    encoding = Encoding(load_space(plan.space))
+    fitting = []
+    for design in found.suggestions:
+        try:
+            encoding.encode([design.config])
+        except DataError:
+            continue
+        fitting.append(WarmConfig(dict(design.config), design.source, design.distance, design.source_error))
+    notes = list(found.notes)
+    lacking = len(found.suggestions) - len(fitting)
+    if lacking:
+        rest = "" if fitting else ": the study begins cold"
+        notes.append(
+            f"{lacking} of {len(found.suggestions)} configurations of {found.history} do not fit the space{rest}."
+        )
+    return plan.with_warm(tuple(fitting), history_state(Path(found.history))), notes
+
+
+def history_state(path: Path) -> dict[str, str | int]:
+    """Give what tells states of a history apart.
+
+    Raises:
+        StorageError: when it cannot be read.
+    """
+    from history_store.history import History
+
+    with History.open(path) as opened:
+        return {"path": str(path), "id": opened.id, "revision": opened.revision}
+
+
+def history_changed(plan: Plan, history: str | os.PathLike[str] | None) -> list[str]:
+    """Tell in a line of a history that changed since it was asked; the study goes on with what it was told."""
+    from warmstart.locations import history_path
+
+    if plan.history is None:
+        return []
+    try:
+        now = history_state(history_path(history))
+    except WarmstartError:  # gone, or locked: the study does not need it any more
+        return []
+    if (now["id"], now["revision"]) == (plan.history["id"], plan.history["revision"]):
+        return []
+    return [f"{now['path']}: the history has changed since the study began; its warm configurations stay as they were."]
