@@ -67,3 +67,32 @@ def test_others_do_not_hurt(name, kind):
     ratio = together[:, 0] / alone[:, 0]
     assert np.median(ratio) < 1.2
     assert ratio.max() < 2.0
+
+
+@pytest.mark.parametrize("name", ["mt-gp", "mt-dngo", "mt-bohamiann"])
+def test_another_order_of_tasks_is_another_seed(name):
+    """Predictions differ between orders by what they differ by between seeds: 0.9 to 1.1 times."""
+    rng = np.random.default_rng(7)
+    target = smooth(rng)
+    X, Z = rng.random((8, 2)), rng.random((200, 2))
+    related = []
+    for function in (target, smooth(rng), smooth(rng)):
+        U = rng.random((20, 2))
+        related.append(Task(U, function(U)))
+    orders = [related, [related[2], related[0], related[1]]]
+    means = np.array(
+        [
+            [
+                SURROGATES[name](related=tasks)
+                .fit(X, target(X), rng=np.random.default_rng(seed))
+                .predict(Z)
+                .mean.mean(axis=0)
+                for seed in range(6)
+            ]
+            for tasks in orders
+        ]
+    )
+    between_orders = np.sqrt(np.mean((means[0][:, None] - means[1][None]) ** 2))
+    off = ~np.eye(6, dtype=bool)
+    between_seeds = np.sqrt(np.mean([(one[:, None] - one[None])[off] ** 2 for one in means]))
+    assert between_orders < 1.3 * between_seeds
