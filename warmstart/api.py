@@ -2,10 +2,11 @@
 
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,11 @@ from warmstart.query import open_query
 from warmstart.session import Memory, load_memory
 from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
 
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    from warmstart.translation import Translation
+
 PathLike = str | os.PathLike[str]
 LEAST_NEIGHBOURS = 3
 _log = logging.getLogger("warmstart")
@@ -39,6 +45,8 @@ def suggest(
     history: PathLike | None = None,
     model: PathLike | None = None,
     strategy: str | None = None,
+    space: "PathLike | ConfigurationSpace | None" = None,
+    rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
     skip_broken: bool = False,
     seed: int = 0,
@@ -59,6 +67,8 @@ def suggest(
         history=history,
         model=model,
         strategy=strategy,
+        space=space,
+        rename=rename,
         exclude_group=exclude_group,
         skip_broken=skip_broken,
         seed=seed,
@@ -121,6 +131,8 @@ def answer(
     history: PathLike | None = None,
     model: PathLike | None = None,
     strategy: str | None = None,
+    space: "PathLike | ConfigurationSpace | None" = None,
+    rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
     skip_broken: bool = False,
     seed: int = 0,
@@ -141,6 +153,10 @@ def answer(
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
             evaluation, and the portfolio where the dataset is far from everything.
+        space: for which to suggest, where it is not the history's: a file of ConfigSpace JSON, ``compact``, ``paper``,
+            or the space itself. Hyperparameters in common are taken over by name and scale, the others get their
+            defaults; `mapping` says what became of each.
+        rename: names of that space by the history's, where they do not tell themselves.
         exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
             (``FILE.h5::name``) never answers for itself.
         skip_broken: go on without pictures that cannot be decoded, and name them in `notes`.
@@ -171,9 +187,20 @@ def answer(
     chosen = strategy or (WITHOUT_DISTANCES if is_far else WITH_DISTANCES)
     # A run that failed counts as error 1; one that was never made is another matter.
     errors = fill_failed(memory.errors, memory.failed)[place.rows]
-    choices = designs(errors, place.distances, k, strategy=chosen, calibration=memory.calibration)
+    choose = partial(designs, errors, place.distances, strategy=chosen, calibration=memory.calibration)
+    translation = None if space is None else _translation(memory, space, rename or {})
+    choices = choose(k) if translation is None else translation.choose(choose, k)
     listed = _neighbours(memory, place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
     found = place.answer(_suggestions(memory, place, errors, choices, chosen), chosen, listed)
+    if translation is not None:
+        rows = [choice.row for choice in choices]
+        found = replace(
+            found,
+            suggestions=tuple(map(translation.apply, found.suggestions, rows)),
+            space_json=translation.space_json,
+            notes=(*found.notes, *translation.notes(len(rows), k)),
+            mapping=translation.matches,
+        )
     if not explain:
         return found
     names = [neighbour.name for neighbour in listed]
@@ -292,6 +319,13 @@ def _place(path: PathLike | None, images: Any, labels: Any, asked: _Question, me
         memory,
         asked.seed,
     )
+
+
+def _translation(memory: Memory, space: "PathLike | ConfigurationSpace", rename: Mapping[str, str]) -> "Translation":
+    """Put the history into another space; what that needs is loaded here alone."""
+    from warmstart.translation import translate
+
+    return translate(memory, space, rename)
 
 
 def own_name(source: ImageSource, memory: Memory) -> str | None:

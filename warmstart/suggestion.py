@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.records import Value
 
 if TYPE_CHECKING:
+    from history_store.mapping import Match
     from warmstart.explanation import Explanation
 
 SCHEMA_VERSION = 1
@@ -118,9 +119,10 @@ class Answer:
         history: path of the history.
         model: path of the meta-feature model.
         seed: of the sampled images and the Sobol filling.
-        space_json: ConfigSpace JSON of the history's space.
+        space_json: ConfigSpace JSON of the space of the suggestions: the history's, or the one that was asked for.
         notes: what a person should hear besides, e.g. pictures left out.
         explanation: the reasons, where they were asked for.
+        mapping: how configurations came into the space that was asked for; None where it is the history's.
     """
 
     dataset: DatasetSummary
@@ -134,6 +136,7 @@ class Answer:
     space_json: str = ""
     notes: tuple[str, ...] = ()
     explanation: "Explanation | None" = None
+    mapping: "tuple[Match, ...] | None" = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the document of ``warmstart suggest --format json``, native types only."""
@@ -148,4 +151,7 @@ class Answer:
             "model": self.model,
             "seed": self.seed,
         }
-        return document if self.explanation is None else {**document, "explanation": self.explanation.to_dict()}
+        reasons = {} if self.explanation is None else self.explanation.to_dict()
+        if self.mapping is not None:
+            reasons["mapping"] = [match.to_dict() for match in self.mapping]
+        return {**document, "explanation": reasons} if reasons else document

@@ -36,6 +36,16 @@ def suggest(
             help="joint, nearest, portfolio or average-rank; the one that wins the evaluation when left out.",
         ),
     ] = None,
+    space: Annotated[
+        str | None,
+        typer.Option(
+            "--space", help="Suggest for this space: ConfigSpace JSON file, compact or paper; else the history's."
+        ),
+    ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option("--rename", metavar="HISTORY=OURS", help="With --space: which name is which; may be repeated."),
+    ] = None,
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
@@ -60,6 +70,8 @@ def suggest(
         dataset,
         k=k,
         strategy=strategy,
+        space=space,
+        rename=_renamed(rename, space),
         history=history,
         model=model,
         exclude_group=exclude_group or (),
@@ -89,6 +101,19 @@ def suggest(
             SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(found),
         }
         write(texts[format]())
+
+
+def _renamed(rename: list[str] | None, space: str | None) -> dict[str, str]:
+    """Read --rename, which means something with --space only."""
+    if not rename:
+        return {}
+    from history_store.errors import UsageError
+    from warmstart.importing import parse_pairs
+
+    if space is None:
+        msg = "--rename: expected --space beside it, got none. Name the space that the new names belong to."
+        raise UsageError(msg)
+    return parse_pairs("--rename", rename)
 
 
 def neighbours(
