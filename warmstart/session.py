@@ -76,7 +76,8 @@ class Memory:
 def load_memory(history: Path, model: Path, *, device: str = "cpu", threads: int | None = None) -> Memory:
     """Read a history and a model, or give what was read before while neither file has changed.
 
-    Embeddings that the history lacks are computed from its images and, where it may be written, stored in it.
+    Embeddings that the history lacks are computed from its images and, where it may be written, stored in it. Datasets
+    of which runs alone are known (an import made them) are left out where others remain.
 
     Raises:
         StorageError: one of the two is damaged or of another version.
@@ -117,17 +118,25 @@ def _memory(
             raise UsageError(msg)
         check_fits(header, history_id=history.id, space_json=history.space_json, where=str(path))
         known = history.embeddings(header.hash)
-        lacking = [name for name in history.names if name not in known]
-        order = np.argsort(np.array(history.names, dtype=object), kind="stable").tolist()
+        unseen = {info.name for info in history.datasets if not info.n_images and info.name not in known}
+        if len(unseen) == len(history.names):
+            unseen = set()  # refused below
+        lacking = [name for name in history.names if name not in known and name not in unseen]
+        sorted_rows = np.argsort(np.array(history.names, dtype=object), kind="stable").tolist()
+        order = [row for row in sorted_rows if history.names[row] not in unseen]
         names, groups = [history.names[i] for i in order], tuple(history.groups[i] for i in order)
         errors, failed, configs = history.errors[order], history.failed[order], tuple(history.configs)
         about, space_json = tuple(history.datasets[i] for i in order), history.space_json
         calibration = read_calibration(history, header.hash)
-        notes: tuple[str, ...] = ()
+        notes = []
+        if unseen:
+            notes.append(
+                f"{path}: datasets of which runs alone are known cannot be compared with yours: {_some(unseen)}."
+            )
         if lacking:
             added = _embed_lacking(path, lacking, header, device=device, threads=threads)
             known = {**known, **added}
-            notes = (f"{path}: embedded {len(added)} datasets with this model.",)
+            notes.append(f"{path}: embedded {len(added)} datasets with this model.")
     vectors = np.stack([known[name] for name in names]).astype(np.float32)
     index = DatasetIndex(vectors.shape[1], header.hash)
     index.add(names, vectors)
@@ -147,8 +156,14 @@ def _memory(
         between,
         index,
         calibration,
-        notes,
+        tuple(notes),
     )
+
+
+def _some(names: Collection[str]) -> str:
+    """List up to five names."""
+    shown = sorted(names)[:5]
+    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "")
 
 
 def calibration_key(model_hash: str) -> str:

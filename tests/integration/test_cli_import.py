@@ -237,3 +237,25 @@ def test_options_that_say_nothing_are_refused(cli, copy, tmp_path, source, optio
     run = cli("history", "import", copy, tmp_path / "foreign" / source, "-d", "stripes0", *options)
     assert run.code == 2
     assert message in run.err
+
+
+def test_datasets_of_imports_do_not_stand_in_the_way(cli, copy, study, tiny, photos):
+    call = ["suggest", "--dataset", photos, "--history", copy, "--model", tiny.model, "--no-cache", "--format", "json"]
+    before = cli(*call).json()
+    assert cli("history", "import", copy, study, "-d", "elsewhere").code == 0
+    after = cli(*call)
+    assert after.code == 0, after.err
+    assert "datasets of which runs alone are known cannot be compared with yours: elsewhere." in after.err
+    assert after.json()["neighbours"] == before["neighbours"]
+
+
+def test_imported_runs_of_a_known_dataset_are_suggested(cli, copy, tiny, tmp_path):
+    """The best run by far comes from the import, on the dataset that is asked about under another name."""
+    rows = ["batch_size,lr,dropout,error"] + [f"{8 + row},0.01,0.5,{0.5 if row else 0.0}" for row in range(8)]
+    (tmp_path / "mine.csv").write_text("\n".join(rows))
+    call = ["suggest", "--dataset", f"{tiny.history}::stripes0", "--history", copy, "--model", tiny.model, "--no-cache"]
+    assert cli("history", "import", copy, tmp_path / "mine.csv", "-d", "stripes0").code == 0
+    found = cli(*call, "-k", 1, "--strategy", "nearest", "--format", "json").json()
+    assert found["suggestions"][0]["config"]["batch_size"] == 8
+    assert found["suggestions"][0]["natural"]["learning_rate"] == pytest.approx(0.01)
+    assert found["suggestions"][0]["source_error"] == 0.0
