@@ -14,12 +14,13 @@ from bo.cost import InverseCost, log_durations
 from bo.criterion import Criterion, Improvement, Product, Validity
 from bo.kept import Kept
 from bo.observation import Observation
-from bo.pending import fantasise
+from bo.pending import Fantasies, Observed, fantasise
 from bo.surrogates import SURROGATES, Prediction, Surrogate, Task
 from bo.surrogates.base import SMALLEST_SD, Standardised
 
 Floats = NDArray[np.float64]
 Incumbent = Literal["posterior-mean", "observed"]
+Variance = Literal["latent", "predictive"]
 
 ACQUISITIONS = (*SCORES, "ei-per-second")
 """What a suggestion may maximise."""
@@ -60,7 +61,9 @@ class Beliefs:
         related: Sequence[Task],
         meta: Floats | None,
         seed: int,
+        ei_variance: Variance = "latent",
     ) -> None:
+        self._ei_variance = ei_variance
         self._surrogate, self._incumbent, self._conditional, self._seed = surrogate, incumbent, conditional, seed
         self._per_second = acquisition == "ei-per-second"
         self._acquisition = "ei" if self._per_second else acquisition
@@ -117,6 +120,9 @@ class Beliefs:
         if validity and len(evidence.pending):
             probability = np.exp(Product(validity).value(evidence.pending))
         fantasies = fantasise(model, evidence.pending, best, rng=rng, probability=probability)
+        if acquisition == "ei" and self._ei_variance == "predictive":
+            noise = model.predict(X[:1]).noise
+            fantasies = Fantasies(Observed(fantasies.model, noise[:, None, None]), fantasies.best)
         others: list[Criterion] = [*validity, *self._costs(evidence)]
         return Product([Improvement(fantasies, acquisition=acquisition, weighed=bool(others)), *others]), row
 

@@ -70,6 +70,7 @@ class Run:
             surrogate=settings["surrogate"],
             acquisition=settings["acquisition"],
             incumbent=settings["incumbent"],
+            ei_variance=settings.get("ei_variance", "latent"),
             conditional=self.encoding.conditional,
             related=tasks,
             meta=meta,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.beliefs import ACQUISITIONS, PROCESSES, Beliefs, Evidence, Incumbent
+from bo.beliefs import ACQUISITIONS, PROCESSES, Beliefs, Evidence, Incumbent, Variance
 from bo.gpyopt_engine import check_engine, propose
 from bo.maximise import best_free, maximise
 from bo.observation import Observation
@@ -75,6 +75,7 @@ class Optimizer:
         design: Design = "sobol",
         startup: int | None = None,
         incumbent: Incumbent = "posterior-mean",
+        ei_variance: Variance = "latent",
         timeout: float | None = None,
         seed: int | None = 0,
         engine: Engine = "warmstart",
@@ -94,6 +95,8 @@ class Optimizer:
             startup: configurations, initial ones included, before the surrogate is asked; None = 3, or, with related
                 tasks, 0.
             incumbent: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.
+            ei_variance: what improvement expects to vary: the `latent` function, or what would be observed, `predictive`, noise
+                included, which asks again beside what was seen.
             timeout: seconds after which a configuration that was asked for counts as lost; None = never.
             seed: of everything random; None = another one every time.
             engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
@@ -103,7 +106,9 @@ class Optimizer:
             UsageError: when a name, a number or a space does not fit, or GPyOpt is wanted and not installed.
             DataError: when a configuration does not fit the space.
         """
-        self._settings = _checked_settings(surrogate, acquisition, design, incumbent, startup, timeout, seed, engine)
+        self._settings = _checked_settings(
+            surrogate, acquisition, design, incumbent, ei_variance, startup, timeout, seed, engine
+        )
         self._encoding, self._space, self._clock = _encoding_of(space), space, clock
         queue = self._distinct(initial, "initial")
         self._candidates = (
@@ -123,6 +128,7 @@ class Optimizer:
             surrogate=surrogate,
             acquisition=acquisition,
             incumbent=incumbent,
+            ei_variance=ei_variance,
             conditional=self._encoding.conditional,
             related=tasks,
             meta=meta,
@@ -261,7 +267,8 @@ class Optimizer:
                 meta_feature=record["meta_feature"],
                 clock=clock,
             )
-            run._settings = {name: record["settings"][name] for name in run._settings}
+            known = {"ei_variance": "latent", **record["settings"]}  # runs of before had no other
+            run._settings = {name: known[name] for name in run._settings}
             run._queue = run._distinct(record["queue"], "queue")
             for told in record["history"]:
                 observation = Observation.from_dict(told)
@@ -443,6 +450,7 @@ def _checked_settings(
     acquisition: str,
     design: str,
     incumbent: str,
+    ei_variance: str,
     startup: int | None,
     timeout: float | None,
     seed: int | None,
@@ -454,6 +462,7 @@ def _checked_settings(
         "acquisition": (acquisition, ACQUISITIONS),
         "design": (design, get_args(Design)),
         "incumbent": (incumbent, get_args(Incumbent)),
+        "ei_variance": (ei_variance, get_args(Variance)),
         "engine": (engine, get_args(Engine)),
     }
     for what, (name, known) in names.items():

@@ -42,13 +42,8 @@ class Fantasies:
 
     def thin(self, samples: slice) -> Self | None:
         """Keep some of the samples; None where they are one, or come together for the same."""
-        if len(self.best) == 1:
-            return None
-        if isinstance(self.model, Thins):
-            return type(self)(self.model.thin(samples), self.best[samples])
-        if isinstance(self.model, Unconditioned) and isinstance(self.model.surrogate, Thins):
-            return type(self)(Unconditioned(self.model.surrogate.thin(samples)), self.best[samples])
-        return None
+        model = None if len(self.best) == 1 else _thinned(self.model, samples)
+        return None if model is None else type(self)(model, self.best[samples])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +61,41 @@ class Unconditioned:
         """Predict, with gradients `S x 1 x m x d`."""
         prediction, dmean, dvar = self.surrogate.predict_gradient(X)
         return prediction.mean[:, None], prediction.var[:, None], dmean[:, None], dvar[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A surrogate that predicts what would be observed: its variances include the noise.
+
+    Attributes:
+        model: predicts the latent function.
+        noise: `S x 1 x 1`, variances.
+    """
+
+    model: Conditioned
+    noise: Floats
+
+    def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
+        """Predict `m x d` points."""
+        mean, var = self.model.predict(X)
+        return mean, var + self.noise
+
+    def predict_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict, with gradients; the noise has none."""
+        mean, var, dmean, dvar = self.model.predict_gradient(X)
+        return mean, var + self.noise, dmean, dvar
+
+
+def _thinned(model: Conditioned, samples: slice) -> Conditioned | None:
+    """Keep some of the samples; None where they come together for the same."""
+    if isinstance(model, Thins):
+        return model.thin(samples)
+    if isinstance(model, Unconditioned):
+        return Unconditioned(model.surrogate.thin(samples)) if isinstance(model.surrogate, Thins) else None
+    if isinstance(model, Observed):
+        some = _thinned(model.model, samples)
+        return None if some is None else Observed(some, model.noise[samples])
+    return None
 
 
 def fantasise(

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from bo.acquisition import expected_improvement
+from bo.criterion import Improvement
+from bo.pending import Fantasies, Observed, fantasise
 from bo.surrogates.base import Task
 from bo.surrogates.bayesian_network import BayesianNetwork, Data, Draws, Schedule
 from bo.surrogates.bohamiann import Bohamiann
@@ -74,6 +77,29 @@ def test_predictions_are_the_moments_of_the_networks():
     np.testing.assert_allclose(plain.mean[0], means.mean(axis=0))
     np.testing.assert_allclose(plain.var[0], means.var(axis=0))
     np.testing.assert_allclose(plain.noise, noise.mean(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("pending", [0, 2])
+def test_improvement_of_observations_is_that_of_the_moments_of_all_networks(pending):
+    """[Springenberg2016bayesian] Eq. (5): μ = mean f, σ² = mean (f - μ)² + mean exp(s); what is pending conditions N(μ, cov f)."""
+    X, y = rows(20)
+    model = Bohamiann(**QUICK).fit(X, y, rng=np.random.default_rng(0))
+    told, best = POINTS[-pending:] if pending else POINTS[:0], np.array([[-0.2]])
+    fantasies = fantasise(model, told, best, rng=np.random.default_rng(1))
+    noise = model.predict(X).noise
+    criterion = Improvement(
+        Fantasies(Observed(fantasies.model, noise[:, None, None]), fantasies.best), acquisition="ei"
+    )
+    means, networks_noise = model.networks(np.concatenate([POINTS, told]))
+    n, level = len(POINTS), networks_noise.mean()
+    covariance = np.cov(means.T, bias=True)
+    gain = covariance[:n, n:] @ np.linalg.inv(covariance[n:, n:] + level * np.eye(pending))
+    var = covariance.diagonal()[:n] - (gain * covariance[:n, n:]).sum(axis=1) + level
+    inner = covariance[n:, n:] @ np.linalg.inv(covariance[n:, n:] + level * np.eye(pending))
+    shift = fantasies.model.predict(told)[0][0] - means[:, n:].mean(axis=0) if pending else np.zeros((1, 0))
+    mean = means[:, :n].mean(axis=0) + shift @ np.linalg.inv(inner).T @ gain.T
+    expected = np.log(expected_improvement(mean, var, fantasies.best[0]).mean(axis=0))
+    np.testing.assert_allclose(criterion.value(POINTS), expected, rtol=1e-4)
 
 
 def test_many_points_are_ranked_as_few_are():

@@ -7,7 +7,7 @@ from dense_gp import DenseGp
 from bo.acquisition import expected_improvement, lower_confidence_bound
 from bo.cost import InverseCost
 from bo.criterion import CHUNK, SOME, Improvement, Product, Validity
-from bo.pending import fantasise
+from bo.pending import Fantasies, Observed, fantasise
 from bo.surrogates import GaussianProcess
 
 X = np.array([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9]])
@@ -38,7 +38,15 @@ def improvement(acquisition="ei", pending=PENDING[:0], **keywords):
     return Improvement(fantasise(model(), pending, BEST, rng=rng), acquisition=acquisition, **keywords)
 
 
+def observed(pending):
+    told = fantasise(model(), pending, BEST, rng=np.random.default_rng(0))
+    noise = np.linspace(0.01, 0.3, len(BEST))[:, None, None]
+    return Improvement(Fantasies(Observed(told.model, noise), told.best), acquisition="ei")
+
+
 def criteria():
+    for pending in (PENDING[:0], PENDING):
+        yield pytest.param(observed(pending), id=f"ei of observations {len(pending)} pending")
     for acquisition in ("ei", "pi", "lcb"):
         for pending in (PENDING[:0], PENDING):
             yield pytest.param(improvement(acquisition, pending), id=f"{acquisition} {len(pending)} pending")
@@ -99,6 +107,10 @@ def test_a_rough_criterion_is_that_of_some_samples():
         some = expected_improvement(mean, var, told.best)[SOME].mean(axis=(0, 1))
         np.testing.assert_allclose(rough.value(POINTS), np.log(some) + Validity(Ramp()).value(POINTS), rtol=1e-8)
         assert rough.value(POINTS).shape == rough.rough.value(POINTS).shape
+        noise = np.arange(1.0, len(best) + 1.0)[:, None, None]
+        noisy = Improvement(Fantasies(Observed(told.model, noise), told.best), acquisition="ei").rough
+        some = expected_improvement(mean, var + noise, told.best)[SOME].mean(axis=(0, 1))
+        np.testing.assert_allclose(noisy.value(POINTS), np.log(some), rtol=1e-8)
     assert len(exact.rough.rough._best) == 1
     plain = Product([improvement(), Validity(Ramp()), InverseCost(model())])
     assert plain.rough is plain

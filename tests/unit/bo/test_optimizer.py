@@ -10,7 +10,7 @@ from ConfigSpace import Categorical, ConfigurationSpace, Float, Integer
 from problems import bowl, mixed, plane
 
 from bo import Optimizer, RelatedTask
-from bo.beliefs import ACQUISITIONS
+from bo.beliefs import ACQUISITIONS, Evidence
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 
 NAN = float("nan")
@@ -58,6 +58,16 @@ class Clock:
 
 
 # --- what is proposed ---
+
+
+def score(optimizer, config):
+    """Value of a configuration by what a run believes."""
+    encoding = optimizer._encoding
+    evidence = Evidence(
+        optimizer.history(), optimizer._columns(optimizer._points), optimizer._columns([]), optimizer._revision
+    )
+    criterion, _ = optimizer._beliefs.criterion(evidence, rng=np.random.default_rng(0))
+    return criterion.value(encoding.columns(encoding.encode([config])))[0]
 
 
 def test_initial_configurations_come_first_and_in_order_whatever_was_told():
@@ -281,6 +291,24 @@ def test_a_resumed_run_goes_on_as_the_uninterrupted_one(surrogate, acquisition):
     assert parts.to_dict() == through_json(parts).to_dict()
 
 
+def test_the_variance_of_improvement_is_a_setting_that_is_saved():
+    """Under noise, only what would be observed promises to improve on a point that was told again and again."""
+    scores = {}
+    for variance in ("latent", "predictive"):
+        optimizer = Optimizer(plane(), ei_variance=variance, seed=0)
+        for seed in range(12):
+            optimizer.tell({"x": 3.0, "y": 5.0}, float(np.random.default_rng(seed).standard_normal()))
+        for at in (-4.0, 0.0, 8.0):
+            optimizer.tell({"x": at, "y": 5.0}, 3.0 + 0.1 * at)
+        resumed = through_json(optimizer)
+        scores[variance] = score(resumed, {"x": 3.0, "y": 5.0})
+        assert resumed.ask() == optimizer.ask()
+        older = optimizer.to_dict()
+        del older["settings"]["ei_variance"]
+        assert Optimizer.from_dict(older).to_dict()["settings"]["ei_variance"] == "latent"
+    assert scores["predictive"] > scores["latent"]
+
+
 def test_a_seed_is_one_stream_in_any_process():
     code = "import json; from test_optimizer import *; print(json.dumps(run(start(5), mixed_error, 5)))"
     out = subprocess.run(
@@ -359,6 +387,7 @@ def test_one_dimension_and_one_point_told_again_and_again():
         ({"surrogate": "forest"}, UsageError, "expected surrogate among gp, gp-map.*got 'forest'"),
         ({"acquisition": "kg"}, UsageError, "expected acquisition among ei, pi, lcb, ei-per-second, got 'kg'"),
         ({"design": "grid"}, UsageError, "expected design among uniform.*got 'grid'"),
+        ({"ei_variance": "all"}, UsageError, "expected ei_variance among latent, predictive, got 'all'"),
         ({"incumbent": "mean"}, UsageError, "expected incumbent among posterior-mean, observed, got 'mean'"),
         ({"seed": -1}, UsageError, "expected seed to be a whole number of 0 or more, got -1"),
         ({"seed": "a"}, UsageError, "got 'a'"),
