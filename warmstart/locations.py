@@ -21,6 +21,11 @@ def history_path(given: str | os.PathLike[str] | None = None) -> Path:
     return _find(given, HISTORY_VARIABLE, _DEFAULTS / "history.h5", "history", "warmstart history create")
 
 
+def is_shipped(path: Path) -> bool:
+    """Tell whether a path lies in the installed package."""
+    return path.resolve().is_relative_to(_DEFAULTS.resolve())
+
+
 def model_path(given: str | os.PathLike[str] | None = None) -> Path:
     """Find the meta-feature model: the given one, else ``$WARMSTART_MODEL``, else the shipped one.
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -22,13 +23,13 @@ from warmstart.studies.comparison import compare_with_uniform
 from warmstart.studies.crew import run_crew
 from warmstart.studies.ledger import begin, find_plan
 from warmstart.studies.objective import TrialStatus, load_objective
-from warmstart.studies.plan import Plan, Pruner, Warm
+from warmstart.studies.plan import Plan, Pruner, Warm, check_warm
 from warmstart.studies.progress import Progress, Watch
-from warmstart.studies.record import record_study
+from warmstart.studies.record import check_recordable, record_study
 from warmstart.studies.report import write_report
 from warmstart.studies.storage import Store, open_store
 from warmstart.studies.summary import TuneResult, summarise
-from warmstart.studies.warm_start import ask_history, history_changed
+from warmstart.studies.warm_start import ask_history, check_history
 from warmstart.studies.worker import Job, Limits, work
 
 if TYPE_CHECKING:
@@ -141,6 +142,7 @@ def tune(
     known = find_plan(store, name)
     groups = (exclude_group,) if isinstance(exclude_group, str) else tuple(exclude_group or ())
     is_own = objective is not None or command is not None
+    check_warm(warm)
     counts: Warm = warm if path is not None else "none"
     plan = Plan(
         space=_space_text(space, known, history),
@@ -170,19 +172,12 @@ def tune(
         device=device,
         folder=Path.cwd(),
     )
-
-    def complete(wanted: Plan) -> Plan:
-        if counts == "none":
-            return wanted
-        made, said = ask_history(wanted, history=history, model=model, cache=cache, download=download)
-        for line in said:
-            tell(line)
-        return made
-
+    if record is not None:
+        check_recordable(history_path(history), plan)
+    complete = partial(ask_history, history=history, model=model, cache=cache, download=download, tell=tell)
     with _quiet_optuna(), begin(store, name, complete, plan) as ledger:
         if known is not None:
-            for line in history_changed(known, history):
-                tell(line)
+            check_history(known, history, tell)
         watch = Watch(ledger, limits, progress)
         if watch.look() < total:
             file = None if log is None else Path(log)
@@ -190,23 +185,26 @@ def tune(
                 work(ledger, target, limits, log=file, ended=watch.look)
             else:
                 run_crew(Job(store.url, name, limits, target, file), workers, watch.look)
-        found = summarise(ledger)
-        plan = ledger.plan
+        found, plan = summarise(ledger), ledger.plan
     compared = compare_with_uniform(load_space(plan.space), found.trials, surrogate=surrogate, seed=seed)
-    if record is not None:
-        recorded = record_study(history_path(history), record, plan, found.trials, download=download)
-        tell(recorded.line)
     found = replace(found, comparison=compared, seconds=time.monotonic() - began)
     if report is not None:
-        place = _report_place(report, store, name)
-        found = replace(found, report=str(place))
-        try:
-            write_report(place, found, plan)
-        except OSError as error:
-            tell(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
-            found = replace(found, report=None)
+        found = _reported(found, plan, _report_place(report, store, name), tell)
     _check_any(found)
+    if record is not None:
+        tell(record_study(history_path(history), record, plan, found.trials, download=download).line)
     return found
+
+
+def _reported(found: TuneResult, plan: Plan, place: Path, tell: Callable[[str], object]) -> TuneResult:
+    """Write the report; where that fails, say so: the study is kept all the same."""
+    reported = replace(found, report=str(place))
+    try:
+        write_report(place, reported, plan)
+    except OSError as error:
+        tell(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
+        return found
+    return reported
 
 
 def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
@@ -247,7 +245,8 @@ def _bytes(text: str | int | None) -> int | None:
 
 def _default_name(dataset: str | None, objective: str | Callable[..., object] | None, command: str | None) -> str:
     """Name a study after what is tuned on what."""
-    what = command.split()[-1 if len(command.split()) == 1 else 1] if command else None
+    words = command.split() if command else []
+    what = next((word for word in words if not Path(word).name.startswith("python")), None)
     if objective is not None:
         what = objective if isinstance(objective, str) else getattr(objective, "__qualname__", type(objective).__name__)
     parts = [Path(part).name for part in (dataset, what) if part]

@@ -75,10 +75,8 @@ class Plan:
     device: str = "auto"
 
     def __post_init__(self) -> None:
-        for option, value, known in (("--warm", self.warm, Warm), ("--pruner", self.pruner, Pruner)):
-            if value not in get_args(known):
-                msg = f"{option}: expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
-                raise UsageError(msg)
+        check_warm(self.warm)
+        _check_known("--pruner", self.pruner, Pruner)
 
     def to_json(self) -> str:
         """Write the plan."""
@@ -189,6 +187,21 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
     return "none" if value in (None, "") else str(value)
+
+
+def check_warm(warm: str) -> None:
+    """Check the name of a way in which warm configurations count.
+
+    Raises:
+        UsageError: when there is none of that name.
+    """
+    _check_known("--warm", warm, Warm)
+
+
+def _check_known(option: str, value: str, known: object) -> None:
+    if value not in get_args(known):
+        msg = f"{option}: expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
+        raise UsageError(msg)
 
 
 def same_space(one: str, other: str) -> bool:

@@ -58,7 +58,7 @@ class Recorded:
 
 
 def record_study(path: Path, name: str, plan: Plan, trials: Sequence[Trial], *, download: bool = False) -> Recorded:
-    """Add the dataset of a study and its trials to a history; what it has already is not added again.
+    """Add the dataset of a study and its trials to a history that may take them; what it has already is not added again.
 
     Args:
         path: the history.
@@ -68,7 +68,6 @@ def record_study(path: Path, name: str, plan: Plan, trials: Sequence[Trial], *, 
         download: let torchvision fetch what is missing of the dataset.
 
     Raises:
-        UsageError: a study without a dataset, or over another space than the history's.
         DataError: a dataset that cannot be read, or other images than those that the history knows by this name.
         StorageError: a history that cannot be written.
     """
@@ -76,14 +75,9 @@ def record_study(path: Path, name: str, plan: Plan, trials: Sequence[Trial], *, 
     from warmstart.contribution import add_source
     from warmstart.query import open_path
 
-    if plan.dataset is None:
-        msg = "--record: expected a study of a dataset, got one without. Give --dataset."
-        raise UsageError(msg)
+    assert plan.dataset is not None  # noqa: S101  checked before the study began
     source = open_path(plan.dataset, download=download)
     with History.open(path, write=True) as history:
-        if not same_space(history.space_json, plan.space):
-            msg = f"--record: expected a study over the space of {path}, got one over another. Export its trials, and `warmstart history import` maps them."
-            raise UsageError(msg)
         if name in history.names:
             _check_same(history, name, source)
         else:
@@ -93,6 +87,28 @@ def record_study(path: Path, name: str, plan: Plan, trials: Sequence[Trial], *, 
         new = [evaluation for evaluation in found if _key(evaluation) not in known]
         history.extend(new)
     return Recorded(str(path), name, len(new), len(trials) - len(found))
+
+
+def check_recordable(path: Path, plan: Plan) -> None:
+    """Check that a history could take the trials of a study, before any of them is run.
+
+    Raises:
+        UsageError: a study without a dataset, or over another space than the history's; the history that was shipped.
+        StorageError: a history that cannot be written.
+    """
+    from history_store.history import History
+    from warmstart.locations import is_shipped
+
+    if plan.dataset is None:
+        msg = "--record: expected a study of a dataset, got one without. Give --dataset."
+        raise UsageError(msg)
+    if is_shipped(path):
+        msg = f"--record: expected a history of your own, got the shipped one, which an upgrade replaces. Copy {path}, and name the copy with --history."
+        raise UsageError(msg)
+    with History.open(path, write=True) as history:
+        if not same_space(history.space_json, plan.space):
+            msg = f"--record: expected a study over the space of {path}, got one over another. Leave --space out, or --record."
+            raise UsageError(msg)
 
 
 def _check_same(history: History, name: str, source: ImageSource) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from history_store.errors import DataError, WarmstartError
@@ -16,13 +16,16 @@ def ask_history(
     *,
     history: str | os.PathLike[str] | None,
     model: str | os.PathLike[str] | None,
-    cache: bool = True,
-    download: bool = False,
-) -> tuple[Plan, Sequence[str]]:
-    """Ask the history about the dataset of a plan; arguments and refusals as in `warmstart.api.answer`.
+    cache: bool,
+    download: bool,
+    tell: Callable[[str], object],
+) -> Plan:
+    """Ask the history about the dataset of a plan, unless that begins cold; refusals as in `warmstart.api.answer`.
 
-    Returns: the plan with the suggestions that its space allows, and what a person should hear.
+    Returns: the plan with the suggestions that its space allows.
     """
+    if plan.warm == "none":
+        return plan
     from bo.space import Encoding
     from warmstart.api import answer
     from warmstart.device import resolve_device
@@ -47,14 +50,13 @@ def ask_history(
         except DataError:
             continue
         fitting.append(WarmConfig(dict(design.config), design.source, design.distance, design.source_error))
-    notes = list(found.notes)
+    for note in found.notes:
+        tell(note)
     lacking = len(found.suggestions) - len(fitting)
     if lacking:
         rest = "" if fitting else ": the study begins cold"
-        notes.append(
-            f"{lacking} of {len(found.suggestions)} configurations of {found.history} do not fit the space{rest}."
-        )
-    return plan.with_warm(tuple(fitting), history_state(Path(found.history))), notes
+        tell(f"{lacking} of {len(found.suggestions)} configurations of {found.history} do not fit the space{rest}.")
+    return plan.with_warm(tuple(fitting), history_state(Path(found.history)))
 
 
 def history_state(path: Path) -> dict[str, str | int]:
@@ -69,16 +71,17 @@ def history_state(path: Path) -> dict[str, str | int]:
         return {"path": str(path), "id": opened.id, "revision": opened.revision}
 
 
-def history_changed(plan: Plan, history: str | os.PathLike[str] | None) -> list[str]:
-    """Tell in a line of a history that changed since it was asked; the study goes on with what it was told."""
+def check_history(plan: Plan, history: str | os.PathLike[str] | None, tell: Callable[[str], object]) -> None:
+    """Tell of a history that changed since it was asked; the study goes on with what it was told then."""
     from warmstart.locations import history_path
 
     if plan.history is None:
-        return []
+        return
     try:
         now = history_state(history_path(history))
     except WarmstartError:  # gone, or locked: the study does not need it any more
-        return []
-    if (now["id"], now["revision"]) == (plan.history["id"], plan.history["revision"]):
-        return []
-    return [f"{now['path']}: the history has changed since the study began; its warm configurations stay as they were."]
+        return
+    if (now["id"], now["revision"]) != (plan.history["id"], plan.history["revision"]):
+        tell(
+            f"{now['path']}: the history has changed since the study began; its warm configurations stay as they were."
+        )

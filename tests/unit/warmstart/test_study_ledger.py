@@ -262,7 +262,7 @@ def test_a_damaged_plan_is_told(tmp_path, damage):
 def test_a_newer_plan_is_told(tmp_path):
     ledger = begun(tmp_path / "s.db")
     ledger.study.set_user_attr(PLAN, json.dumps(json.loads(ledger.study.user_attrs[PLAN]) | {"schema_version": 9}))
-    with pytest.raises(StorageError, match="expected a study of version 1, got 9. Upgrade"):
+    with pytest.raises(StorageError, match=r"expected a study of version 1, got 9\. Upgrade"):
         find_plan(open_store(tmp_path / "s.db"), "s")
 
 
