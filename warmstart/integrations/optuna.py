@@ -130,12 +130,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         self._raise_error_if_multi_objective(study)
         if not search_space:
             return {}
-        trials = _others(study, trial)
-        problem = self._given or self._shown_problem(trials, search_space)
-        setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
-        known = self._known(trials, problem, study)
-        is_taken = True
-        while is_taken:
+        while True:
+            trials = _others(study, trial)
+            problem = self._given or self._shown_problem(trials, search_space)
+            setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
+            known = self._known(trials, problem, study)
             optimizer = self._optimizer(problem, known, _newest(trials, setup), trial.number)
             try:
                 config = optimizer.ask()[0]
@@ -143,9 +142,10 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
                 _log.warning("trial %d: every configuration was proposed already, and one is repeated", trial.number)
                 config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, trial.number]))
             _note(study, trial, CLAIM, config)
-            before, trials = known, _others(study, trial)
-            known = self._known(trials, problem, study)
-            is_taken = known.holds(config) and not before.holds(config)  # by another worker, meanwhile
+            ended = {other.number for other in trials if other.state.is_finished()}
+            moved = [other for other in _others(study, trial) if other.number not in ended]
+            if known.holds(config) or not read_trials(moved, problem, study.direction).holds(config):
+                break  # else another worker chose it meanwhile
         _note(study, trial, CHECKPOINT, optimizer.checkpoint() | {"setup": setup})
         return {name: value for name, value in config.items() if name in search_space}
 

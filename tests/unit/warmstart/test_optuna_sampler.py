@@ -197,6 +197,24 @@ def test_a_trial_of_another_space_is_passed_over_and_named_once(caplog):
     ]
 
 
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"rate": 0.1, "layers": 2, "kind": "unknown"},
+        {"rate": 5.0, "layers": 2, "kind": "adam"},
+        {"rate": 0.1, "layers": 6, "kind": "lamb"},
+        {"rate": 0.1, "layers": 2, "kind": "sgd"},
+        {"rate": "text", "layers": None, "kind": "adam"},
+    ],
+)
+def test_values_that_the_space_does_not_allow_are_passed_over(params):
+    study = optuna.create_study()
+    study.enqueue_trial(params)
+    assert known(study, mixed()).pending == ()
+    study.enqueue_trial({"rate": 0.1, "layers": 2, "kind": "adam", "momentum": 0.5})  # momentum is inactive
+    assert known(study, mixed()).pending == ({"rate": 0.1, "layers": 2, "kind": "adam"},)
+
+
 # --- nothing is proposed twice ---
 
 
