@@ -12,7 +12,13 @@ from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+    json_to_distribution,
+)
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
@@ -50,7 +56,7 @@ def read_study(source: str, *, study: str | None = None, metric: str | None = No
             msg = f"--study: expected one of {', '.join(names)}, got {study or 'none'}. Name the study to import."
             raise UsageError(msg)
         opened = optuna.load_study(study_name=study or names[0], storage=storage)
-        trials = opened.get_trials(deepcopy=False)
+        trials = _trials(opened, storage)
         objective = _objective(opened, metric)
         maximised = opened.directions[objective] == optuna.study.StudyDirection.MAXIMIZE
     kind = f"Optuna study {opened.study_name!r}"
@@ -75,6 +81,40 @@ def _runs(kind: str, origin: str, trials: Sequence[FrozenTrial], *, objective: i
         space=_space(trials),
         left_out=dict(states),
     )
+
+
+def _trials(study: optuna.Study, storage: optuna.storages.BaseStorage) -> Sequence[FrozenTrial]:
+    """Read all trials; those of a database table by table, for the rows of its objects take a minute for 100,000 trials."""
+    if not isinstance(storage, optuna.storages.RDBStorage):
+        return study.get_trials(deepcopy=False)
+    from optuna.storages._rdb import models
+    from sqlalchemy import select
+
+    trial, param = models.TrialModel.__table__.c, models.TrialParamModel.__table__.c
+    value, report = models.TrialValueModel.__table__.c, models.TrialIntermediateValueModel.__table__.c
+    study_id = study._study_id  # noqa: SLF001 - the id that the tables use
+    found: dict[int, FrozenTrial] = {}
+    distributions: dict[str, BaseDistribution] = {}
+    with storage.engine.connect() as base:
+        rows: Any = select(trial.trial_id, trial.number, trial.state, trial.datetime_start, trial.datetime_complete)
+        for key, number, state, start, end in base.execute(rows.where(trial.study_id == study_id)):
+            found[key] = FrozenTrial(number, state, None, start, end, {}, {}, {}, {}, {}, key, values=[])
+        is_known = (trial.study_id == study_id) & (trial.trial_id <= max(found, default=0))  # others go on writing
+        mine = select(trial.trial_id).where(is_known)
+        rows = select(param.trial_id, param.param_name, param.param_value, param.distribution_json)
+        for key, name, number, text in base.execute(rows.where(param.trial_id.in_(mine)).order_by(param.param_id)):
+            if text not in distributions:
+                distributions[text] = json_to_distribution(text)
+            found[key].distributions[name] = distributions[text]
+            found[key].params[name] = distributions[text].to_external_repr(number)
+        rows = select(value.trial_id, value.value, value.value_type).where(value.trial_id.in_(mine))
+        for key, number, kind in base.execute(rows.order_by(value.objective)):
+            found[key].values.append(models.TrialValueModel.stored_repr_to_value(number, kind))
+        rows = select(report.trial_id, report.step, report.intermediate_value, report.intermediate_value_type)
+        for key, step, number, kind in base.execute(rows.where(report.trial_id.in_(mine))):
+            read = models.TrialIntermediateValueModel.stored_repr_to_intermediate_value
+            found[key].intermediate_values[step] = read(number, kind)
+    return sorted(found.values(), key=lambda each: each.number)
 
 
 def _open(source: str) -> optuna.storages.BaseStorage:

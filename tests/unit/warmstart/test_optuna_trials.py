@@ -16,7 +16,7 @@ from optuna.trial import TrialState, create_trial
 
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from history_store.foreign import ForeignParameter, ForeignRuns
-from warmstart.integrations.optuna_trials import read_study
+from warmstart.integrations.optuna_trials import _trials, read_study
 
 SPACE = {
     "lr": FloatDistribution(1e-5, 1e-1, log=True),
@@ -86,6 +86,20 @@ def test_an_sqlite_file_and_its_urls(tmp_path: Path) -> None:
         check(read_study(source), study)
     assert path.read_bytes() == before
     assert {each.name for each in tmp_path.iterdir()} == {path.name}
+
+
+def test_tables_say_what_optuna_says(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/runs.db"
+    fill(url, "before")
+    study = fill(url)
+    fill(url, "behind")
+    mine = _trials(study, optuna.storages.RDBStorage(url))
+    theirs = study.get_trials(deepcopy=False)
+    assert len(mine) == len(theirs) == 10
+    for one, other in zip(mine, theirs, strict=True):
+        for name in ("number", "state", "params", "distributions", "intermediate_values", "duration", "datetime_start"):
+            assert getattr(one, name) == getattr(other, name), name
+        assert (one.values or None) == other.values
 
 
 def test_a_journal(tmp_path: Path) -> None:
