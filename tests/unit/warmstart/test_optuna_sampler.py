@@ -14,7 +14,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.trial import TrialState, create_trial
 from problems import bowl, mixed, plane
 
-from bo import RelatedTask
+from bo import Optimizer, RelatedTask
 from bo.space import Encoding
 from history_store.errors import DataError, UsageError
 from warmstart.integrations.optuna import CHECKPOINT, WarmStartSampler
@@ -83,6 +83,13 @@ def test_initial_configurations_come_first_then_what_was_enqueued_counts_as_star
     study.optimize(lambda trial: bowl({n: trial._suggest(n, d) for n, d in PLANE.items()}), n_trials=4)
     assert params(study)[:3] == [{"x": 9.0, "y": 9.0}, *initial]
     assert len(study.trials[3].system_attrs[CHECKPOINT]["models"]) == 1  # the surrogate was asked
+
+
+def test_related_tasks_give_the_first_suggestion():
+    configs = Optimizer(plane(), startup=20, seed=3).ask(20)
+    related = [RelatedTask(configs, [bowl(config) for config in configs])]
+    study = study_of(space=plane(), surrogate="mt-gp", related=related)
+    assert bowl(study.ask(PLANE).params) < 0.3
 
 
 def test_values_stay_within_bounds_that_configspace_rounds():
