@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.surrogates.bayesian_linear import evidence_and_gradient
+from bo.surrogates.linear_head import LOCATION, SCALE
 from bo.surrogates.network import Array, Network
 
 Floats = NDArray[np.float64]
@@ -16,6 +17,11 @@ BATCH = 256
 RATE = 1e-2
 EVIDENCE_RATE = 1e-3
 """First step sizes of the two ways to train; they fall to 0 along a cosine."""
+SCALE_STEPS, SCALE_RATE = 60, 0.1
+SCALE_CENTRE, SCALE_SD = math.log(2.0), 1.0
+"""Scales of inputs go up the evidence in so many steps; their logarithms are normal."""
+LEVEL = 0.5
+"""About the root mean square of a feature of networks as they are drawn."""
 RELATED = 0.3
 """Weight of a related task's points, at most: features are to be those of the task at hand."""
 
@@ -170,3 +176,51 @@ def maximise_evidence(network: Network, theta: Floats, *, X: Floats, z: Floats, 
             adam.step(moved, network.backward(moved, values, -slope[None, :, :-1]))
             of_precisions.step(precisions, -slopes)
     return result
+
+
+def side_by_side(values: Floats) -> Floats:
+    """Make one map of the features of K networks, such that functions of α = 1 have a variance of about 1.
+
+    Args:
+        values: `K x ... x D`.
+
+    Returns: `... x KD`.
+    """
+    result: Floats = np.moveaxis(values, 0, -2).reshape(*values.shape[1:-1], -1) * _unit(values)
+    return result
+
+
+def _unit(values: Floats) -> float:
+    """What features of K networks are multiplied by, side by side."""
+    return 1.0 / (LEVEL * math.sqrt(values.shape[0] * values.shape[-1]))
+
+
+def scale_inputs(network: Network, theta: Floats, *, X: Floats, z: Floats, column: NDArray[np.intp]) -> Floats:
+    """Scale the columns that networks see as one regression on all their features finds them most probable.
+
+    What the lengthscales of a Gaussian process are: few numbers, that any number of points may set. α and β move along.
+
+    Args:
+        network: whose outputs are the features.
+        theta: `K x P`, as drawn.
+        X: `n x in` inputs.
+        z: `n`.
+        column: `in`, the column that each input comes from.
+
+    Returns: weights `K x P`, those of the first layer scaled.
+    """
+    n, d = len(X), int(column.max()) + 1
+    centre, sd = (np.array([*[each] * d, *both]) for each, both in ((SCALE_CENTRE, LOCATION), (SCALE_SD, SCALE)))
+    at, scaled = centre.copy(), theta.copy()
+    first, into = network.layers(theta)[0][0], network.layers(scaled)[0][0]
+    adam = Adam(at, rate=SCALE_RATE, steps=SCALE_STEPS)
+    for _ in range(SCALE_STEPS):
+        into[...] = np.exp(at[column])[:, None] * first
+        values = network.forward(scaled, X)
+        features = np.hstack([side_by_side(values[-1]), np.ones((n, 1))])
+        _, slope, slopes = evidence_and_gradient(features, z, *at[d:].tolist())
+        back = np.moveaxis(slope[:, :-1].reshape(n, len(theta), -1), 1, 0) * _unit(values[-1])
+        pull = (network.layers(network.backward(scaled, values, back))[0][0] * into).sum(axis=(0, 2))
+        adam.step(at, (at - centre) / sd**2 - np.concatenate([np.bincount(column, weights=pull, minlength=d), slopes]))
+    into[...] = np.exp(at[column])[:, None] * first
+    return scaled

@@ -157,13 +157,18 @@ def evidence_and_gradient(
 
     n, d = features.shape
     alpha, beta = math.exp(log_alpha), math.exp(log_beta)
-    factor: Any = cho_factor(beta * features.T @ features + alpha * np.eye(d), lower=True)
-    weights = cho_solve(factor, beta * (features.T @ y))
-    spread = cho_solve(factor, features.T).T  # ΦK⁻¹
+    if n < d:  # K⁻¹Φᵀ = Φᵀ(βΦΦᵀ + αI)⁻¹
+        factor: Any = cho_factor(beta * features @ features.T + alpha * np.eye(n), lower=True)
+        spread = cho_solve(factor, features)  # ΦK⁻¹
+        weights = beta * (spread.T @ y)
+    else:
+        factor = cho_factor(beta * features.T @ features + alpha * np.eye(d), lower=True)
+        weights = cho_solve(factor, beta * (features.T @ y))
+        spread = cho_solve(factor, features.T).T
     residual = y - features @ weights
     misfit, size = float(residual @ residual), float(weights @ weights)
     used = beta * float(np.vdot(spread, features))  # β tr(ΦK⁻¹Φᵀ), the effective number of weights
-    value = 0.5 * (d * log_alpha + n * (log_beta - LOG_2PI) - beta * misfit - alpha * size) - float(
+    value = 0.5 * (min(n, d) * log_alpha + n * (log_beta - LOG_2PI) - beta * misfit - alpha * size) - float(
         np.log(factor[0].diagonal()).sum()
     )
     slope = beta * (np.outer(residual, weights) - spread)

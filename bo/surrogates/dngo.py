@@ -1,7 +1,11 @@
 """DNGO: a network's last hidden layer as the basis of a Bayesian linear regression [Snoek2015scalable].
 
 The surrogate for many evaluations: its cost grows linearly with their number, a Gaussian process's with the third power.
-Below some hundred points the process predicts better.
+
+Up to as many points as there are features, trained networks learn their points by heart: features that are not needed for
+those vanish, a sharp minimum that is not learned passes for noise, and nothing is expected elsewhere. There, weights stay as
+they were drawn, but for the scale of every input, which goes up the evidence as the lengthscales of a process do, and all
+networks share one last layer. Beyond, networks are trained.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bo.surrogates.base import Prediction, Standardised, Task, checked_data, checked_fantasies, checked_points
-from bo.surrogates.basis import Plan, maximise_evidence, train
+from bo.surrogates.basis import Plan, maximise_evidence, scale_inputs, side_by_side, train
 from bo.surrogates.bayesian_linear import Posterior
 from bo.surrogates.inputs import Inputs
 from bo.surrogates.layer_prior import LayerPrior
@@ -23,7 +27,8 @@ from bo.surrogates.tasks import Pool
 from history_store.errors import UsageError
 
 Floats = NDArray[np.float64]
-Training = Literal["map", "evidence"]
+Training = Literal["auto", "map", "evidence"]
+Shape = Literal["arc", "line"]
 
 ACTIVATIONS: Mapping[str, tuple[Activation, Activation]] = MappingProxyType(
     {"tanh": ("tanh", "tanh"), "relu": ("relu", "relu"), "relu-tanh": ("relu", "tanh")}
@@ -47,6 +52,7 @@ class Features:
         network: whose outputs are the features.
         theta: `K x P`, float64.
         bias: whether a constant feature is appended.
+        joined: whether the features of all networks stand side by side, as one map: K = 1 below.
     """
 
     inputs: Inputs
@@ -54,6 +60,7 @@ class Features:
     network: Network
     theta: Floats
     bias: bool
+    joined: bool = False
 
     def values(self, X: Floats) -> Floats:
         """Compute `K x M x D` features of `M x d` points."""
@@ -78,7 +85,9 @@ class Features:
         )
 
     def _widened(self, values: Floats, constant: float) -> Floats:
-        """Append the constant feature, where there is one."""
+        """Put features side by side where they are joined, and append the constant one, where there is one."""
+        if self.joined:
+            values = side_by_side(values)[None]
         if not self.bias:
             return values
         return np.concatenate([values, np.full((*values.shape[:-1], 1), constant)], axis=-1)
@@ -87,9 +96,10 @@ class Features:
 class DNGO:
     """Networks with a Bayesian last layer, whose precisions and prior mean are slice-sampled.
 
-    Every fit starts from its generator alone. The S samples are those of all networks together. A network that fits its
-    points perfectly has features that do, and a last layer that believes them; so each is trained on other points than its
-    last layer, which sees all: without that, predictions away from the data are thousands of times too sure.
+    Every fit starts from its generator alone. The S samples are those of all networks together. A trained network that fits
+    its points perfectly has features that do, and a last layer that believes them; so each has a last layer of its own and
+    is trained on other points than that, which sees all: without that, predictions away from the data are thousands of
+    times too sure.
     """
 
     _name = "DNGO"
@@ -100,8 +110,9 @@ class DNGO:
         conditional: Sequence[int] = (),
         hidden: Sequence[int] = (50, 50, 50),
         activation: str = "tanh",
+        inputs: Shape = "arc",
         prior_mean: PriorMean = "none",
-        training: Training = "map",
+        training: Training = "auto",
         networks: int = 5,
         samples: int = 2,
         burn_in: int = 50,
@@ -116,9 +127,13 @@ class DNGO:
             conditional: columns of the points that may be NaN, inactive.
             hidden: widths of the hidden layers; the last is the number of features.
             activation: a name in `ACTIVATIONS`.
+            inputs: `arc`, every column is a quarter of a circle, so that corners are as far from the origin as all else and no
+                surer to be extreme; `line`, unconditional ones are in [-1, 1], as published, and always with related tasks.
             prior_mean: `quadratic`, a bowl whose place and curvature are inferred; `fixed`, (x - 0.5)² in every dimension;
                 `none`, a constant.
-            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: dear.
+            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: dear; `auto`, the
+                scales of the inputs alone, up the evidence; `map` on lines (where networks without biases, as they are drawn,
+                are odd functions), with related tasks, or with more points than features.
             networks: how many.
             samples: of hyperparameters, a network.
             burn_in: sweeps of their chain that are thrown away.
@@ -130,9 +145,15 @@ class DNGO:
         Raises:
             UsageError: when a name or a number does not fit.
         """
-        if activation not in ACTIVATIONS or prior_mean not in get_args(PriorMean) or training not in get_args(Training):
-            msg = f"{self._name}: expected an activation among {', '.join(ACTIVATIONS)}, a prior mean among {', '.join(get_args(PriorMean))} and training map or evidence, got {activation!r}, {prior_mean!r} and {training!r}. Leave them out for the defaults."
-            raise UsageError(msg)
+        for what, name, known in (
+            ("activation", activation, ACTIVATIONS),
+            ("inputs", inputs, get_args(Shape)),
+            ("prior_mean", prior_mean, get_args(PriorMean)),
+            ("training", training, get_args(Training)),
+        ):
+            if name not in known:
+                msg = f"{self._name}: expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
+                raise UsageError(msg)
         if min([networks, samples, steps, len(hidden), *hidden]) < 1 or min(burn_in, epochs, decay) < 0:
             msg = f"{self._name}: expected positive hidden sizes, networks, samples and steps and no negative burn_in, epochs or decay, got {list(hidden)}, {networks}, {samples}, {steps}, {burn_in}, {epochs} and {decay}. Leave them out for the defaults."
             raise UsageError(msg)
@@ -142,7 +163,7 @@ class DNGO:
         self._conditional, self._hidden = tuple(conditional), tuple(hidden)
         inner, last = ACTIVATIONS[activation]
         self._activations: tuple[Activation, ...] = (*[inner] * (len(hidden) - 1), last)
-        self._mean: PriorMean = prior_mean
+        self._shape, self._mean = inputs, prior_mean
         self._plan = Plan(networks, steps, epochs, decay, held_out)
         self._training, self._samples, self._burn_in = training, samples, burn_in
         self._related: Sequence[Task] = ()
@@ -153,27 +174,35 @@ class DNGO:
         """Train on `n x d` points and `n` ≥ 1 targets; refusals as in `checked_data`."""
         points, targets = checked_data(X, y, conditional=self._conditional, least=self._least)
         pool = Pool.of(self._related, points, targets)
-        inputs = Inputs(points.shape[1], self._conditional)
+        d = points.shape[1]
+        arcs = self._shape == "arc" and not self._related
+        inputs = Inputs(d, range(d) if arcs else self._conditional)
         shown = np.hstack([inputs(pool.X), self._metas[pool.task]])
         sizes = (shown.shape[1], *self._hidden)
         body = Network(sizes, self._activations)
-        whole = Network((*sizes, pool.n_tasks), (*self._activations, "linear"))
-        task = pool.task if self._related else None
-        theta = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=task)
-        theta = theta[:, : body.n_weights].astype(np.float64)
+        drawn = self._training == "auto" and arcs and len(points) <= self._plan.stack * sizes[-1]
+        if drawn:
+            theta = body.initial(self._plan.stack, rng=rng, dtype=np.float64)
+            theta = scale_inputs(body, theta, X=shown, z=pool.z, column=inputs.column)
+        else:
+            whole = Network((*sizes, pool.n_tasks), (*self._activations, "linear"))
+            task = pool.task if self._related else None
+            theta = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=task)
+            theta = theta[:, : body.n_weights].astype(np.float64)
         if self._training == "evidence":
             steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))
             theta = maximise_evidence(body, theta, X=shown, z=pool.z, steps=steps)
         context = np.broadcast_to(self._metas[-1], (self._plan.stack, 1, self._metas.shape[1]))
         bias = self._mean != "quadratic"
-        priors: Sequence[LayerPrior | None] = [None] * self._plan.stack
+        priors: Sequence[LayerPrior | None] = [None] * (1 if drawn else self._plan.stack)
         if self._related:
             bases = body.forward(theta, shown)[-1]
             priors = learned = [_of_others(np.column_stack([basis, np.ones(len(basis))]), pool) for basis in bases]
             # One layer more: features of which the weights are a standard normal, about what the related tasks expect.
             body = Network((*body.sizes, body.sizes[-1] + 1), (*body.activations, "linear"))
             theta, bias = np.hstack([theta, [prior.root.ravel() for prior in learned]]), False
-        self._features = Features(inputs, context, body, theta, bias)
+        self._features = Features(inputs, context, body, theta, bias, joined=drawn)
+        maps = self._features.values(points)
         own = slice(len(pool.z) - len(targets), None)
         self._heads = [
             LinearHead(
@@ -181,12 +210,12 @@ class DNGO:
                 points,
                 pool.z[own],
                 mean=self._mean,
-                samples=self._samples,
+                samples=self._samples * self._plan.stack // len(maps),
                 burn_in=self._burn_in,
                 rng=rng,
                 prior=prior,
             )
-            for basis, prior in zip(self._features.values(points), priors, strict=True)
+            for basis, prior in zip(maps, priors, strict=True)
         ]
         self._targets = Standardised(np.zeros(0), pool.mean, pool.sd)
         return self

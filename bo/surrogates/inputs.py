@@ -19,7 +19,8 @@ ANGLE = 0.5 * math.pi
 class Inputs:
     """The map from `n x d` points, NaN = inactive, to `n x width` network inputs.
 
-    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines.
+    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines; `column` is where each
+    input comes from.
     """
 
     def __init__(self, d: int, conditional: Sequence[int] = ()) -> None:
@@ -27,6 +28,7 @@ class Inputs:
         self._arc = np.array(sorted(conditional), dtype=np.intp)
         self._plain = np.setdiff1d(np.arange(d), self._arc)
         self.width = d + len(self._arc)
+        self.column = np.concatenate([self._plain, self._arc, self._arc])
 
     def __call__(self, X: Floats) -> Floats:
         """Map `n x d` points."""

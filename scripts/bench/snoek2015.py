@@ -140,7 +140,9 @@ def extrapolate(activation: str, seed: int) -> dict[str, Any]:
     def wave(x: np.ndarray) -> np.ndarray:
         return np.sin(4.0 * np.pi * (x[:, 0] + phase))
 
-    model = DNGO(activation=activation).fit(X, wave(X) + 0.05 * rng.standard_normal(40), rng=rng)
+    model = DNGO(activation=activation, inputs="line", training="map").fit(
+        X, wave(X) + 0.05 * rng.standard_normal(40), rng=rng
+    )
 
     def sd(x: np.ndarray) -> float:
         return float(np.sqrt(model.predict(x).var).mean())

@@ -95,8 +95,9 @@ def test_fixed_points_of_the_precisions_have_no_slope():
     np.testing.assert_allclose(slopes, 0.0, atol=1e-8)
 
 
-def test_gradient_of_the_evidence():
-    features, y = data(9, 4)
+@pytest.mark.parametrize("n", [3, 9])
+def test_gradient_of_the_evidence(n):
+    features, y = data(n, 4)
     _, slope, slopes = evidence_and_gradient(features, y, 0.3, 1.2)
     step = np.random.default_rng(2).standard_normal(features.shape)
 
