@@ -82,8 +82,12 @@ def plan_import(
 
     Raises:
         UsageError: the dataset or the meaning of the values is not known, or a wish names what is not there.
-        DataError: values that are no errors, or spaces with nothing in common.
+        DataError: no runs, values that are no errors, or spaces with nothing in common.
     """
+    if not len(runs):
+        others = ", ".join(f"{count} {reason}" for reason, count in runs.left_out.items())
+        msg = f"{runs.kind}: expected runs that have ended, got none{f' ({others})' if others else ''}. Wait for the first result."
+        raise DataError(msg)
     names = _datasets(runs, dataset)
     errors, objective, scale = _errors(runs, error_range)
     space = load_space(history.space_json, str(history.path))
@@ -106,8 +110,6 @@ def plan_import(
     known = {info.name: info for info in described}
     new = [name for name in dict.fromkeys(e.dataset for e in fresh) if name not in history.names]
     notes = [f"{seedless} runs of one configuration and seed: the seed is left out"] if seedless else []
-    if new:
-        notes.append(f"new, without images: {', '.join(new)}; suggestions cannot be drawn from it before it has them")
     return ImportPlan(
         runs.kind,
         tuple(fresh),
@@ -133,7 +135,7 @@ def _datasets(runs: ForeignRuns, dataset: str | None) -> list[str]:
     if dataset is not None and named:
         msg = f"--dataset: expected no name, as {runs.kind} names its datasets ({', '.join(named[:5])}), got {dataset!r}. Leave it out."
         raise UsageError(msg)
-    if dataset is None and len(runs) and None in runs.datasets:
+    if dataset is None and None in runs.datasets:
         msg = f"--dataset: expected the name of the dataset on which {runs.kind} was measured, got none. Give the name that it has in the history."
         raise UsageError(msg)
     return [name or dataset or "" for name in runs.datasets]

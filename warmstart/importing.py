@@ -12,6 +12,7 @@ from warmstart.contribution import import_into
 if TYPE_CHECKING:
     from history_store.foreign import ForeignRuns
     from history_store.foreign_import import ImportPlan
+    from history_store.history import History
     from history_store.mapping import Wishes
     from history_store.records import DatasetInfo
 
@@ -43,6 +44,16 @@ class Asked:
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A source that was read: its runs, the datasets that it describes, and what was said, parsed."""
+
+    runs: "ForeignRuns"
+    described: "tuple[DatasetInfo, ...]"
+    error_range: tuple[float, float] | None
+    wishes: "Wishes"
+
+
 def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[str, int]":
     """Bring the runs of a source into a history.
 
@@ -63,7 +74,7 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
         DataError: runs that cannot be read, or have nothing in common with the history.
         StorageError: a storage or a history that cannot be read or written.
     """
-    from history_store.foreign_import import carry_out, plan_import
+    from history_store.foreign_import import carry_out
     from history_store.history import History
 
     is_own = _is_own(path, source)
@@ -75,15 +86,33 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
     if not path.exists():
         msg = f"{path}: expected a history to import into, got nothing there. Make one first: warmstart history create {path} --space SPACE."
         raise MissingPathError(msg)
-    error_range, wishes = parse_range(asked.error_range), _wishes(asked)
-    runs, described = read_source(source, study=asked.study, metric=asked.metric)
+    read = read_asked(source, asked)
     with History.open(path, write=not asked.dry_run) as history:
-        plan = plan_import(
-            history, runs, dataset=asked.dataset, error_range=error_range, wishes=wishes, described=described
-        )
+        plan = plan_asked(history, read, asked)
         if not asked.dry_run:
             carry_out(history, plan)
     return plan
+
+
+def read_asked(source: str, asked: Asked) -> "Read":
+    """Read a source and what is said about it, before any history is opened; raises as `import_source`."""
+    error_range, wishes = parse_range(asked.error_range), _wishes(asked)
+    runs, described = read_source(source, study=asked.study, metric=asked.metric)
+    return Read(runs, described, error_range, wishes)
+
+
+def plan_asked(history: "History", read: "Read", asked: Asked) -> "ImportPlan":
+    """Work out what the runs that were read are in a history; nothing is written. Raises as `plan_import`."""
+    from history_store.foreign_import import plan_import
+
+    return plan_import(
+        history,
+        read.runs,
+        dataset=asked.dataset,
+        error_range=read.error_range,
+        wishes=read.wishes,
+        described=read.described,
+    )
 
 
 def read_source(

@@ -259,3 +259,46 @@ def test_imported_runs_of_a_known_dataset_are_suggested(cli, copy, tiny, tmp_pat
     assert found["suggestions"][0]["config"]["batch_size"] == 8
     assert found["suggestions"][0]["natural"]["learning_rate"] == pytest.approx(0.01)
     assert found["suggestions"][0]["source_error"] == 0.0
+
+
+def test_a_dataset_and_its_runs_in_one_call(cli, copy, study, photos, tiny):
+    call = ["history", "add", copy, "--dataset", photos, "--name", "mine", "--group", "home", "--runs", study]
+    before = Path(copy).read_bytes()
+    refused = cli(*call, "--metric", "loss")
+    assert refused.code == 2
+    assert Path(copy).read_bytes() == before
+    added = cli(*call, "--format", "json")
+    assert added.code == 0, added.err
+    assert (added.json()["dataset"]["n_train"], added.json()["runs"]["imported"]) == (24, 10)
+    assert "momentum -> -: dropped" in added.err
+    asked = ["suggest", "--dataset", photos, "--history", copy, "--model", tiny.model, "-k", 1, "--strategy", "nearest"]
+    found = cli(*asked, "--no-cache", "--format", "json").json()
+    assert found["neighbours"][0]["name"] == "mine"
+    assert found["suggestions"][0]["from"] == "mine"
+    assert found["suggestions"][0]["source_error"] == pytest.approx(1 - 0.59)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_hundred_thousand_rows(cli, tmp_path):
+    """Seconds of one CPU, whatever else the machine does."""
+    import time
+
+    import numpy as np
+
+    rng, n = np.random.default_rng(0), 100_000
+    pd.DataFrame(
+        {
+            "lr": 10 ** rng.uniform(-5, 0, n),
+            "batch_size": rng.integers(8, 65, n),
+            "dropout": rng.uniform(0, 0.9, n),
+            "num_layers_conv": rng.integers(1, 10, n),
+            "error": rng.random(n),
+            "seed": rng.integers(0, 10, n),
+        }
+    ).to_csv(tmp_path / "big.csv", index=False)
+    assert cli("history", "create", tmp_path / "big.h5").code == 0
+    start = time.process_time()
+    done = cli("history", "import", tmp_path / "big.h5", tmp_path / "big.csv", "-d", "x", "--format", "json").json()
+    assert time.process_time() - start < 30
+    assert (done["imported"], done["mapping"][0]["action"]) == (n, "clipped")

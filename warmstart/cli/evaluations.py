@@ -41,21 +41,36 @@ def add(
     no_images: Annotated[bool, typer.Option("--no-images", help="Store the record only.")] = False,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
+    runs: Annotated[
+        str | None, typer.Option("--runs", help="Runs on it, as `history import` reads them, in the same call.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option("--metric", help="With --runs: which value is the error.")] = None,
+    error_range: Annotated[
+        str | None,
+        typer.Option("--error-range", metavar="BEST,WORST", help="With --runs: values that count as error 0 and 1."),
+    ] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Add a dataset: its record, its parts, its images."""
+    """Add a dataset: its record, its parts, its images, and runs on it where there are any."""
+    from dataclasses import replace
+
+    from history_store.foreign_import import carry_out
     from history_store.history import History
     from warmstart.contribution import add_source
+    from warmstart.importing import Asked, plan_asked, read_asked
     from warmstart.locations import history_path
     from warmstart.query import open_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
     source = open_path(dataset, download=download)
+    asked = Asked(dataset=name, metric=metric, error_range=error_range)
+    read = None if runs is None else read_asked(runs, asked)
     with History.open(path, write=True) as opened:
+        plan = None if read is None else plan_asked(opened, read, asked)  # refused before anything is written
         info, broken = add_source(
             opened,
             source,
@@ -67,6 +82,8 @@ def add(
             skip_broken=skip_broken,
             seed=seed,
         )
+        if plan is not None:
+            carry_out(opened, replace(plan, datasets=()))
     for picture in broken:
         shell.note(f"left out {picture.path}: {picture.reason}")
     row = {
@@ -80,7 +97,14 @@ def add(
         "left_out": len(broken),
         "fingerprint": info.fingerprint,
     }
-    shell.result({"schema_version": 1, "history": str(path), "dataset": row}, [row])
+    document = {"schema_version": 1, "history": str(path), "dataset": row}
+    if plan is not None:
+        report = replace(plan, datasets=()).to_dict()
+        shell.note(f"{plan.kind}: {len(plan.evaluations)} runs; {plan.objective}")
+        for match in plan.matches:
+            shell.note(f"  {match.there or '-'} -> {match.here or '-'}: {match.action}: {match.reason}")
+        document, row = document | {"runs": report}, row | {"runs": len(plan.evaluations)}
+    shell.result(document, [row])
 
 
 def record(
@@ -224,6 +248,9 @@ def import_(
         return
     for note in done.notes:
         shell.note(note)
+    for info in done.datasets:
+        if not info.n_images:
+            shell.note(f"new, without images: {info.name}; suggestions are not drawn from it")
     report = done.to_dict()
     title = [f"{done.kind}: {len(done.evaluations)} runs {'would be ' if dry_run else ''}added to {history}"]
     title += [f"  {count} there already"] if (count := done.already_there) else []

@@ -71,7 +71,7 @@ def test_planning_writes_nothing(history: History) -> None:
     revision = history.revision
     plan = plan_import(history, runs([0.5]), dataset="elsewhere")
     assert [info.name for info in plan.datasets] == ["elsewhere"]
-    assert plan.notes == ("new, without images: elsewhere; suggestions cannot be drawn from it before it has them",)
+    assert plan.to_dict()["new_datasets"] == ["elsewhere"]
     assert (history.revision, history.n_evaluations, history.names) == (revision, 0, ("photos",))
     carry_out(history, plan)
     assert history.dataset("elsewhere").source == "import of runs of a test"
@@ -179,5 +179,7 @@ def test_what_cannot_be_expressed_is_counted(history: History) -> None:
 
 
 def test_no_runs_at_all(history: History) -> None:
-    with pytest.raises(DataError, match="expected hyperparameters in common"):
+    with pytest.raises(DataError, match=r"runs of a test: expected runs that have ended, got none\. Wait"):
         plan_import(history, runs([]), dataset="photos")
+    with pytest.raises(DataError, match=r"got none \(2 still running\)\. Wait"):
+        plan_import(history, runs([], left_out={"still running": 2}), dataset="photos")
