@@ -34,7 +34,7 @@ class Wishes:
 
     Attributes:
         rename: our name by theirs.
-        fill: values for hyperparameters of ours that they lack, as typed or as values.
+        fill: values for hyperparameters of ours where theirs have none, as typed or as values.
         rescale: name of a rescaling by their name; see `RESCALINGS`.
         outside: what to do with numbers outside our bounds: `clip` them, or `drop` the runs.
     """
@@ -134,7 +134,7 @@ def map_configs(
     """
     wishes, known = wishes or Wishes(), known or {}
     pairs, rivals = pair_names(list(params), list(space), rename=wishes.rename)
-    _check_wishes(wishes, params, space, pairs)
+    _check_wishes(wishes, params, space)
     found: dict[str, _Converted] = {}
     matches: dict[str, Match] = {}
     for here, there in pairs.items():
@@ -169,9 +169,7 @@ def describe(hyperparameter: Any) -> ForeignParameter:
     return ForeignParameter(choices=_choices(hyperparameter))
 
 
-def _check_wishes(
-    wishes: Wishes, params: Mapping[str, Any], space: ConfigurationSpace, pairs: Mapping[str, str]
-) -> None:
+def _check_wishes(wishes: Wishes, params: Mapping[str, Any], space: ConfigurationSpace) -> None:
     for name in wishes.rescale:
         if name not in params:
             msg = f"--rescale: expected a name of the source ({', '.join(params)}), got {name!r}. Correct it."
@@ -179,9 +177,6 @@ def _check_wishes(
     for name in wishes.fill:
         if name not in space:
             msg = f"--fill: expected a hyperparameter of the space ({', '.join(space)}), got {name!r}. Correct it."
-            raise UsageError(msg)
-        if name in pairs:
-            msg = f"--fill: expected a hyperparameter that the source lacks, got {name!r}, which is {pairs[name]!r} there. Leave it out."
             raise UsageError(msg)
 
 
@@ -365,12 +360,10 @@ def _number(hyperparameter: Any, wanted: Value) -> int | float | None:
 def _filled(match: Match | None, hyperparameter: Any, *, value: Any, count: int, wished: bool) -> Match:
     """Add to a match that `count` configurations got a value."""
     shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+    why = "as --fill says" if wished else "the only value" if hasattr(hyperparameter, "value") else "the default here"
     if match is None:
-        why = (
-            "as --fill says" if wished else "the only value" if hasattr(hyperparameter, "value") else "the default here"
-        )
         inactive = "" if count else "; nowhere active"
         return Match(None, hyperparameter.name, "filled", f"missing there; {shown}, {why}{inactive}", filled=count)
     if not count:
         return match
-    return replace(match, filled=count, reason=f"{match.reason}; {shown}, the default here, where it is missing")
+    return replace(match, filled=count, reason=f"{match.reason}; {shown}, {why}, where it is missing")

@@ -137,6 +137,11 @@ def test_what_is_missing_is_filled_where_it_is_active() -> None:
     result = mapped(rows)
     assert [None if config is None else config.get("momentum") for config in result.configs] == [0.5, None, 0.9]
     assert match(result, "momentum").filled == 1
+    wished = mapped(rows, Wishes(fill={"momentum": 0.25}))
+    assert [None if config is None else config.get("momentum") for config in wished.configs] == [0.5, None, 0.25]
+    assert match(wished, "momentum").reason == "same name; 0.25, as --fill says, where it is missing"
+    unread = mapped([FULL | {"layers": 1000}], Wishes(fill={"layers": 7}))
+    assert unread.configs[0] == FULL | {"layers": 7}
     sparse = mapped([{"layers": 3}, {"layers": 4}], Wishes(fill={"size": "4", "log10_rate": "-1.5"}))
     assert sparse.configs[0] == {"epochs": 3, "layers": 3, "log10_rate": -1.5, "momentum": 0.9, "optimizer": "sgd", "size": 4, "width": 8}  # fmt: skip
     assert match(sparse, "size") == Match(None, "size", "filled", "missing there; 4, as --fill says", filled=2)
@@ -191,7 +196,6 @@ def test_a_rescaling_can_be_asked_for() -> None:
     [
         (Wishes(rename={"no": "layers"}), "--rename: expected a name of the source"),
         (Wishes(fill={"no": 1}), "--fill: expected a hyperparameter of the space"),
-        (Wishes(fill={"layers": 1}), "--fill: expected a hyperparameter that the source lacks, got 'layers'"),
         (Wishes(fill={"size": 3}), "--fill: expected a value of size .1, 2, 4., got 3"),
         (Wishes(fill={"momentum": 2}), r"--fill: expected a value of momentum \(0 \.\. 0\.99\), got 2"),
         (Wishes(fill={"momentum": "x"}), "--fill: expected a value of momentum"),
