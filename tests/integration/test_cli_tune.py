@@ -1,0 +1,136 @@
+"""`warmstart tune` as a shell sees it."""
+
+import csv
+import io
+import json
+import shutil
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from warmstart.studies import storage
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE))
+
+from studies import write_space  # noqa: E402
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Work in a folder with an objective and its space."""
+    write_space(tmp_path)
+    shutil.copy(HERE / "studies.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def tune(folder, cli):
+    """Tune the objective of the folder, quickly."""
+
+    def run(*args, objective="studies:objective", trials=3):
+        settings = ("--space", "space.json", "--trials", trials, "--surrogate", "gp-map", "--study", "s")
+        return cli("tune", *settings, "--objective", objective, *args)
+
+    return run
+
+
+def test_the_result_alone_is_on_stdout(tune, folder):
+    run = tune("--format", "json", "-v")
+    assert run.code == 0
+    found = json.loads(run.out)
+    assert found["schema_version"] == 1
+    assert sum(found["trials"].values()) == 3
+    assert found["best"]["config"]
+    assert found["storage"] == str(folder / "warmstart-studies.db")
+    assert found["report"] == str(folder / "s-report.md")
+    assert json.loads((folder / "s-report.json").read_text())["best"] == found["best"]
+    lines = run.err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["trial 0", "trial 1", "trial 2"]
+    again = tune("--format", "json", "-v")
+    assert (again.code, again.err) == (0, "")
+    assert json.loads(again.out)["best"] == found["best"]
+    (row,) = csv.DictReader(io.StringIO(tune("--format", "csv").out))
+    assert float(row["error"]) == found["best"]["error"]
+    assert yaml.safe_load(tune("--format", "yaml").out)["best"] == found["best"]
+    table = tune("--report", "elsewhere.md").out
+    assert f"s in {folder}/warmstart-studies.db: " in table
+    assert "Against uniform configurations: cannot tell from" in table
+    assert "Report: elsewhere.md" in table
+    assert Path("elsewhere.md").is_file()
+
+
+def test_every_trial_failed(tune):
+    run = tune("--format", "json", objective="studies:fail", trials=2)
+    assert (run.code, run.out) == (5, "")
+    error = json.loads(run.err.splitlines()[-1])["error"]
+    assert error["type"] == "AllTrialsFailedError"
+    assert "never works" in error["message"]
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--seed", "1"), r"--seed 1 (the study has 0)"),
+        (("--space", "compact"), "--space: adds"),
+        (("--objective", "studies:fail"), "--objective studies:fail (the study has studies:objective)"),
+        (("--pruner", "asha"), "--pruner asha (the study has none)"),
+    ],
+)
+def test_another_study_under_the_same_name(tune, cli, args, told):
+    assert tune(trials=1).code == 0
+    run = tune(*args, trials=1)
+    assert run.code == 2
+    assert told in run.err
+
+
+def test_wrong_calls(tune, cli, folder):
+    assert cli("tune").code == 2
+    assert "got none of them" in cli("tune").err
+    assert tune("--command", "true {config}").code == 2
+    assert tune(objective="studies:nothing").code == 2
+    assert tune("--storage", folder / "none" / "s.db").code == 2
+    assert tune("--storage", "redis://x").code == 2
+    assert tune("--warm", "hot").code == 2
+    assert tune("--workers", "0").code == 2
+
+
+def test_storages_that_fail(tune, folder, monkeypatch):
+    monkeypatch.setattr(storage, "BUSY_S", 0.05)
+    Path("s.db").write_bytes(b"something else" * 99)
+    run = tune("--storage", "s.db")
+    assert run.code == 4
+    assert "expected a storage of studies that answers, got: file is not a database" in run.err
+    assert tune("--storage", "t.db", trials=1).code == 0
+    Path("t.db").chmod(0o444)
+    run = tune("--storage", "t.db")
+    assert run.code == 4
+    assert "got a read-only one" in run.err
+    Path("t.db").chmod(0o644)
+    other = sqlite3.connect("t.db", isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    run = tune("--storage", "t.db")
+    other.execute("ROLLBACK")
+    other.close()
+    assert run.code == 4
+    assert "locked by another program" in run.err
+    assert tune("--storage", "t.db").code == 0
+
+
+@pytest.mark.timeout(90)
+def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder):
+    """From images to a tuned network, each part as it will be used."""
+    dataset = f"{tiny.history}::stripes0"
+    command = ("tune", "--dataset", dataset, "--budget", "4", "--device", "cpu", "--pruner", "median")
+    run = cli(*command, "--trials", "3", "-k", "2", "--format", "json", "--no-cache")
+    assert run.code == 0, run.err
+    found = json.loads(run.out)
+    suggested = json.loads(cli("suggest", "--dataset", dataset, "-k", "2", "--format", "json", "--no-cache").out)
+    assert [warm["config"] for warm in found["warm"]] == [each["config"] for each in suggested["suggestions"]]
+    assert found["dataset"] == dataset
+    assert 0 <= found["best"]["error"] <= 1
+    assert "learning_rate" in found["best"]["natural"]
