@@ -28,6 +28,8 @@ FINALS = 3
 """Ends of climbs by a rough criterion that go on by the exact one."""
 STEPS = 50
 """Steps of a climb along the gradient, refused ones included."""
+ROUGH_STEPS = 12
+"""Those by a rough criterion: only the best ends go on, and what lags behind by then is none of them."""
 ROUNDS = 8
 """Times that a climb changes what comes in steps."""
 SUFFICIENT = 1e-4
@@ -36,7 +38,7 @@ LONGEST, FIRST = 0.3, 0.1
 """Coordinates move so far in one step, and in the first one."""
 SHORTER = 0.25
 """What a refused step is shortened by."""
-SMALLEST_RISE, ROUGH_RISE, SMALLEST_MOVE = 1e-5, 1e-2, 1e-9
+SMALLEST_RISE, ROUGH_RISE, SMALLEST_MOVE = 1e-4, 1e-2, 1e-9
 """A climb ends where it rises, or by a rough criterion rises, or moves less."""
 
 
@@ -65,7 +67,7 @@ def maximise(
     tops, values = zip(*(_best(rough, encoding, cloud, n=len(cloud)) for cloud in clouds), strict=True)
     starts = np.concatenate([top[:STARTS] for top in tops])
     if rough is not criterion:
-        found, heights = climb(rough, encoding, starts, rng=rng, rise=ROUGH_RISE)
+        found, heights = climb(rough, encoding, starts, rng=rng, rise=ROUGH_RISE, steps=ROUGH_STEPS)
         starts = found[np.argsort(-heights, kind="stable")[:FINALS]]
     found, heights = climb(criterion, encoding, starts, rng=rng)
     if rough is criterion:
@@ -88,20 +90,26 @@ def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collect
 
 
 def climb(
-    criterion: Criterion, encoding: Encoding, points: Floats, *, rng: np.random.Generator, rise: float = SMALLEST_RISE
+    criterion: Criterion,
+    encoding: Encoding,
+    points: Floats,
+    *,
+    rng: np.random.Generator,
+    rise: float = SMALLEST_RISE,
+    steps: int = STEPS,
 ) -> tuple[Floats, Floats]:
-    """Climb from `b x p` allowed points until a step brings less than a rise.
+    """Climb from `b x p` allowed points until a step brings less than a rise, or so many steps are made along the gradient.
 
     Returns: every point that was stopped at or looked at on the way, `m x p`, and its value `m`.
     """
-    points, values = ascend(criterion, encoding, points, rise=rise)
+    points, values = ascend(criterion, encoding, points, rise=rise, steps=steps)
     seen = [(points, values)]
     for _ in range(ROUNDS):
         if encoding.real.all() or not len(points):
             break
-        steps = [encoding.neighbours(point, rng=rng) for point in points]
-        owner = np.repeat(np.arange(len(points)), [len(step) for step in steps])
-        near = np.concatenate(steps)
+        beside = [encoding.neighbours(point, rng=rng) for point in points]
+        owner = np.repeat(np.arange(len(points)), [len(some) for some in beside])
+        near = np.concatenate(beside)
         heights = criterion.value(encoding.columns(near))
         seen.append((near, heights))
         best = np.full(len(points), -np.inf)
@@ -110,13 +118,13 @@ def climb(
         rows = [np.flatnonzero((owner == i) & (heights == best[i]))[0] for i in np.flatnonzero(better)]
         if not rows:
             break
-        points, values = ascend(criterion, encoding, near[rows], rise=rise)
+        points, values = ascend(criterion, encoding, near[rows], rise=rise, steps=steps)
         seen.append((points, values))
     return np.concatenate([p for p, _ in seen]), np.concatenate([v for _, v in seen])
 
 
 def ascend(
-    criterion: Criterion, encoding: Encoding, points: Floats, *, rise: float = SMALLEST_RISE
+    criterion: Criterion, encoding: Encoding, points: Floats, *, rise: float = SMALLEST_RISE, steps: int = STEPS
 ) -> tuple[Floats, Floats]:
     """Climb along the gradient of the real coordinates by projected BFGS, all starts in one batch.
 
@@ -128,6 +136,7 @@ def ascend(
         encoding: of the space.
         points: `b x p` allowed points.
         rise: a start stops when a step brings less.
+        steps: at most.
 
     Returns: `b x p` points, none lower than its start, and their values `b`.
     """
@@ -139,7 +148,7 @@ def ascend(
     hessians = np.zeros((len(points), len(real), len(real)))
     lengths = np.ones(len(points))
     moving = np.arange(len(points))
-    for _ in range(STEPS):
+    for _ in range(steps):
         here = points[moving][:, real]
         there = np.clip(
             here + lengths[moving, None] * _directions(here, slopes[moving], hessians[moving]), 0, BELOW_ONE

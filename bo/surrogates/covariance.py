@@ -127,9 +127,12 @@ class StationarySlopes:
     slope: Floats
 
     def weighted(self, weights: Floats) -> Floats:
-        """Give gradients of weighted sums, all by one product of matrices."""
+        """Give gradients of weighted sums, all by one product of matrices, or by one a point where these are few."""
         f, e = weights.shape[1], self.F.shape[1]
-        moments = (self.slope @ (weights[:, :, None] * self.F[:, None, :]).reshape(-1, f * e)).reshape(-1, f, e)
+        if len(self.slope) <= e:
+            moments = (self.slope[:, None] * weights.T) @ self.F
+        else:
+            moments = (self.slope @ (weights[:, :, None] * self.F[:, None, :]).reshape(-1, f * e)).reshape(-1, f, e)
         by_embedding = 2.0 * ((self.slope @ weights)[:, :, None] * self.E[:, None, :] - moments)
         pulled = self.metric.pull_inputs(np.repeat(self.X, f, axis=0), self.shape, by_embedding.reshape(-1, e))
         return pulled.reshape(-1, f, self.X.shape[1]).swapaxes(0, 1)

@@ -96,7 +96,7 @@ def test_all_starts_climb_in_one_batch_and_none_falls():
     points, heights = ascend(bowl, encoding, starts)
     assert bowl.calls <= 51
     assert np.all(heights >= values)
-    np.testing.assert_allclose(points, np.broadcast_to([0.3, 0.7], points.shape), atol=1e-3)
+    np.testing.assert_allclose(points, np.broadcast_to([0.3, 0.7], points.shape), atol=5e-3)
 
 
 def test_reaches_what_scipy_reaches():
