@@ -66,9 +66,10 @@ class Translation:
 
     def notes(self, found: int, wanted: int) -> list[str]:
         """Say in a line or two what was done, for people."""
-        said = [f"{match.there or match.here} ({match.action}: {match.reason})" for match in self.matches if match.action not in ("kept", "renamed")]  # fmt: skip
+        changed = [match for match in self.matches if match.action not in ("kept", "renamed")]
+        said = "; ".join(f"{match.there or match.here} ({match.action}: {match.reason})" for match in changed)
         common = sum(match.there is not None and match.here is not None for match in self.matches)
-        notes = [f"Put into your space by the {common} hyperparameters in common" + (f"; {'; '.join(said)}." if said else ".")]
+        notes = [f"Put into your space by the {common} hyperparameters in common{'; ' + said if said else ''}."]
         if found < wanted:
             notes.append(f"Only {found} of {wanted} suggestions differ in your space.")
         return notes
