@@ -34,6 +34,8 @@ class TargetData:
         val_images: `v x s x s x c` float32, standardised alike.
         val_labels: `v` int64.
         n_classes: number of classes.
+        mean: `c`, of the training part's pixels in [0, 1]; None where the images were standardised elsewhere.
+        spread: `c`, what the pixels are divided by after it; None likewise.
     """
 
     images: torch.Tensor
@@ -41,6 +43,8 @@ class TargetData:
     val_images: torch.Tensor
     val_labels: torch.Tensor
     n_classes: int
+    mean: torch.Tensor | None = None
+    spread: torch.Tensor | None = None
 
     @classmethod
     def of(
@@ -71,9 +75,11 @@ class TargetData:
         pixels = torch.from_numpy(np.ascontiguousarray(images[train | val])).to(device).float().div_(255)
         in_train = torch.from_numpy(train[train | val]).to(pixels.device)
         spread, mean = torch.std_mean(pixels[in_train], dim=(0, 1, 2))
-        pixels = (pixels - mean) / spread.clamp_min(1e-3)
+        spread = spread.clamp_min(1e-3)
+        pixels = (pixels - mean) / spread
         targets = torch.from_numpy(labels[train | val]).to(pixels.device)
-        return cls(pixels[in_train], targets[in_train], pixels[~in_train], targets[~in_train], n_classes)
+        parts = (pixels[in_train], targets[in_train], pixels[~in_train], targets[~in_train])
+        return cls(*parts, n_classes, mean, spread)
 
     def constant_error(self) -> float:
         """Compute the validation error of always predicting the most frequent training class."""
@@ -109,6 +115,7 @@ def train_target(
     route: Route = "fast",
     timeout: float = math.inf,
     report: Callable[[int, float], None] | None = None,
+    keep: Callable[[nn.Module], None] | None = None,
 ) -> TargetResult:
     """Train a configuration on a dataset and measure its validation error.
 
@@ -123,6 +130,7 @@ def train_target(
         route: `fast` runs channels-last with fused Adam, in bfloat16 where that is native; `eager` is plain float32.
         timeout: seconds of duration after which the run is given up.
         report: called with each point of the curve; what it raises ends the run.
+        keep: called with the trained network.
 
     Raises:
         DataError: when the configuration is not one of the target network's.
@@ -163,6 +171,8 @@ def train_target(
             if step + 1 < length and clock() - started > timeout:
                 status = Status.TIMEOUT
                 break
+    if keep is not None:
+        keep(run.network)
     final = {Status.OK: error, Status.DIVERGED: data.constant_error(), Status.TIMEOUT: math.nan}[status]
     images = (step + 1) * run.batch_size
     return TargetResult(final, status, clock() - started, tuple(curve), images / max(training_s, 1e-9))

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from history_store.errors import AllTrialsFailedError, UsageError
+from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError
 from history_store.space import load_space
 from training.budget import COMPACT
 from training.plan import parse_time
@@ -72,6 +72,8 @@ def tune(
     log: PathLike | None = None,
     record: str | None = None,
     report: PathLike | Literal[True] | None = None,
+    save_model: PathLike | None = None,
+    ensemble: int = 1,
     cache: bool = True,
     download: bool = False,
     progress: Callable[[Progress], None] | None = None,
@@ -114,6 +116,8 @@ def tune(
         log: file to which all that the trials print is appended.
         record: name under which the dataset and the trials are added to the history in the end.
         report: Markdown file to write in the end, JSON beside it; True = beside the storage, named after the study.
+        save_model: file for the best network, trained again in the end; see `warmstart.studies.network`.
+        ensemble: how many of the best networks that file gets.
         cache: use the cache of meta-features.
         download: let torchvision fetch what is missing.
         progress: called when trials ended.
@@ -128,7 +132,7 @@ def tune(
     """
     began = time.monotonic()
     total = _total(trials, timeout)
-    for name, number in (("k", k), ("startup", startup), ("workers", workers)):
+    for name, number in (("k", k), ("startup", startup), ("workers", workers), ("ensemble", ensemble)):
         _check_count(name, number)
     limits = Limits(
         total,
@@ -174,6 +178,8 @@ def tune(
     )
     if record is not None:
         check_recordable(history_path(history), plan)
+    if save_model is not None:
+        _check_savable(Path(save_model), plan)
     complete = partial(ask_history, history=history, model=model, cache=cache, download=download, tell=tell)
     with _quiet_optuna(), begin(store, name, complete, plan) as ledger:
         if known is not None:
@@ -193,7 +199,31 @@ def tune(
     _check_any(found)
     if record is not None:
         tell(record_study(history_path(history), record, plan, found.trials, download=download).line)
+    if save_model is not None:
+        _save_networks(Path(save_model), plan, found, ensemble, tell)
     return found
+
+
+def _check_savable(path: Path, plan: Plan) -> None:
+    """Check that there are networks to save in the end, and a place for them."""
+    if plan.objective["target_budget"] is None:
+        msg = "--save-model: expected a study of the built-in network, got an objective of your own. Let that save its models."
+        raise UsageError(msg)
+    if not path.absolute().parent.is_dir():
+        msg = f"--save-model: expected a file in a folder that is there, got {path}. Make the folder first."
+        raise MissingPathError(msg)
+
+
+def _save_networks(path: Path, plan: Plan, found: TuneResult, k: int, tell: Callable[[str], object]) -> None:
+    """Train the best networks again and write them."""
+    if not any(trial.status is TrialStatus.OK and trial.feasible for trial in found.trials):
+        tell(f"{path}: not written: no trial ended well and met its constraints.")
+        return
+    from warmstart.studies.network import train_best
+
+    networks = train_best(plan, found.trials, k=k)
+    networks.save(path)
+    tell(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
 
 
 def _reported(found: TuneResult, plan: Plan, place: Path, tell: Callable[[str], object]) -> TuneResult:

@@ -120,6 +120,13 @@ def tune(
         str | None,
         typer.Option("--report", help="Markdown file of the report, JSON beside it; beside the storage when left out."),
     ] = None,
+    save_model: Annotated[
+        str | None,
+        typer.Option("--save-model", help="File for the best built-in network, trained again in the end."),
+    ] = None,
+    ensemble: Annotated[
+        int, typer.Option("--ensemble", min=1, help="How many of the best networks --save-model keeps.")
+    ] = 1,
     download: DownloadOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
@@ -171,6 +178,8 @@ def tune(
                 log=log,
                 record=record,
                 report=report or True,
+                save_model=save_model,
+                ensemble=ensemble,
                 cache=not no_cache,
                 download=download,
                 progress=told,

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from history_store.errors import UsageError
 from history_store.records import Config
 from history_store.space import target_space
-from training.budget import BUDGETS, COMPACT
+from training.budget import BUDGETS, COMPACT, Budget
 from warmstart.studies.objective import Report
 
 if TYPE_CHECKING:
     from training.target import TargetData
+IMAGE_SIZE = 32
+"""Pixels a side of the images of the shipped history."""
 
 
 @dataclass(slots=True)
@@ -34,7 +36,7 @@ class TargetObjective:
     dataset: str
     budget: str = COMPACT.name
     device: str = "auto"
-    image_size: int = 32
+    image_size: int = IMAGE_SIZE
     threads: int = 1
     skip_broken: bool = False
     _data: TargetData | None = field(default=None, repr=False, compare=False)
@@ -59,20 +61,10 @@ class TargetObjective:
         """
         import torch
 
-        from history_store.splits import split_codes
-        from training.target import TargetData
-        from warmstart.contribution import read_all
-        from warmstart.device import resolve_device
-        from warmstart.embedding import check_contrast
-        from warmstart.query import open_path
-
-        device = torch.device(resolve_device(self.device))
         torch.set_num_threads(self.threads)
-        source = open_path(self.dataset)
-        read, own = read_all(source, self.image_size, skip_broken=self.skip_broken)
-        check_contrast(read.labels, source.location)
-        codes, _ = split_codes(read.labels, own)
-        self._data = TargetData.of(read.images, read.labels, codes, n_classes=len(read.class_names), device=device)
+        self._data, _ = read_target_data(
+            self.dataset, size=self.image_size, device=self.device, skip_broken=self.skip_broken
+        )
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
         """Train once; raises `Pruned` where a report is answered by it."""
@@ -81,11 +73,42 @@ class TargetObjective:
         if self._data is None:
             self.prepare()
         assert self._data is not None  # noqa: S101  prepared
-        length = BUDGETS[self.budget]
-        if budget is not None:
-            length = replace(length, updates=max(int(budget), 1), epochs=None)
-        result = train_target(self._data, config, length, seed=seed, report=report)
+        result = train_target(self._data, config, run_length(self.budget, budget), seed=seed, report=report)
         return {"error": result.error, "duration": result.duration, "status": result.status.value}
+
+
+def read_target_data(
+    dataset: str, *, size: int = IMAGE_SIZE, device: str = "auto", skip_broken: bool = False
+) -> tuple[TargetData, tuple[str, ...]]:
+    """Read a dataset as the target network sees it, and the names of its classes.
+
+    Raises:
+        MissingPathError: when there is nothing at the path.
+        DataError: when what is there cannot be used.
+        UsageError: when torch has no such device.
+    """
+    import torch
+
+    from history_store.splits import split_codes
+    from training.target import TargetData
+    from warmstart.contribution import read_all
+    from warmstart.device import resolve_device
+    from warmstart.embedding import check_contrast
+    from warmstart.query import open_path
+
+    where = torch.device(resolve_device(device))
+    source = open_path(dataset)
+    read, own = read_all(source, size, skip_broken=skip_broken)
+    check_contrast(read.labels, source.location)
+    codes, _ = split_codes(read.labels, own)
+    data = TargetData.of(read.images, read.labels, codes, n_classes=len(read.class_names), device=where)
+    return data, tuple(read.class_names)
+
+
+def run_length(name: str, updates: float | None) -> Budget:
+    """Give the length of a run: that of a budget by name, or so many updates of it."""
+    budget = BUDGETS[name]
+    return budget if updates is None else replace(budget, updates=max(int(updates), 1), epochs=None)
 
 
 def check_target_names(names: Collection[str]) -> None:

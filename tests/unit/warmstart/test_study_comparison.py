@@ -35,16 +35,16 @@ def compare(found):
 
 def test_a_search_that_found_the_optimum_is_better_than_uniform():
     near = [{"x": 0.3 + 0.003 * i, "y": 0.6 - 0.003 * i} for i in range(5)]
-    found = compare(trials([*uniform(15, 0), *near]))
+    found = compare(trials([*uniform(40, 0), *near]))
     assert found.verdict == "better"
-    assert found.n == 20
+    assert found.n == 45
     assert found.found == pytest.approx(0.0, abs=2e-3)
-    # What 20 uniform configurations come to, without a surrogate.
-    truth = np.array([min(map(error, uniform(20, seed))) for seed in range(1, 400)])
-    assert found.uniform == pytest.approx(np.median(truth), rel=0.3)
-    assert found.gain[0] > 0
+    # What 45 uniform configurations come to, without a surrogate.
+    truth = np.array([min(map(error, uniform(45, seed))) for seed in range(1, 400)])
+    assert found.uniform == pytest.approx(np.median(truth), rel=0.35)
+    assert 0 < found.gain[0] < np.quantile(truth, 0.3)
     assert found.gain[1] == pytest.approx(np.quantile(truth, 0.95), rel=0.35)
-    assert "better than the best of 20 uniform configurations" in found.line
+    assert "better than the best of 45 uniform configurations" in found.line
 
 
 def test_a_search_in_a_corner_is_worse_than_uniform():

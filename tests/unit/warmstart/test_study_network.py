@@ -1,0 +1,79 @@
+"""The best networks of a study, trained again, saved and asked."""
+
+import numpy as np
+import pytest
+
+import warmstart
+from history_store.errors import DataError, MissingPathError, ModelError, UsageError
+from history_store.readers import open_images
+from warmstart.studies.network import Networks
+
+
+@pytest.fixture
+def tuned(tiny, tmp_path, monkeypatch):
+    """Tune the target network for a few updates, and save the two best."""
+    monkeypatch.chdir(tmp_path)
+    told = []
+    settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "study": "s", "trials": 3}
+    found = warmstart.tune(
+        f"{tiny.history}::stripes0", **settings, save_model="n.safetensors", ensemble=2, tell=told.append
+    )
+    return found, Networks.load("n.safetensors"), told
+
+
+@pytest.mark.timeout(60)
+def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
+    found, networks, told = tuned
+    best = sorted((t for t in found.trials if t.status == "ok"), key=lambda trial: (trial.error, trial.number))[:2]
+    assert [(m.trial, m.config, m.seed, m.error) for m in networks.members] == [
+        (t.number, t.config, t.seed, t.error) for t in best
+    ]
+    assert told == [f"n.safetensors: 2 networks, validation error {networks.error:.4g} together."]
+    source = open_images(f"{tiny.history}::stripes0")
+    val = source.splits["val"]
+    read = source.read(val, size=networks.size)
+    probabilities = networks.predict(read.images)
+    assert probabilities.shape == (len(val), 4)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-6)
+    assert np.mean(probabilities.argmax(axis=1) != read.labels) == pytest.approx(networks.error, abs=1e-12)
+    alone = [
+        Networks(
+            [member], [network], classes=networks.classes, size=networks.size,
+            mean=networks._mean, spread=networks._spread, error=member.error,
+        ).predict(read.images)
+        for member, network in zip(networks.members, networks._networks, strict=True)
+    ]  # fmt: skip
+    np.testing.assert_allclose(np.mean(alone, axis=0), probabilities, atol=1e-6)
+    for each, member in zip(alone, networks.members, strict=True):
+        wrong = np.mean(each.argmax(axis=1) != read.labels)
+        assert wrong == pytest.approx(member.error, abs=1.5 / len(val))  # bfloat16 in training, float32 here
+    for images in (read.images[:, :16], read.images.astype(float), read.images[0]):
+        with pytest.raises(DataError, match="networks: expected images n x 32 x 32 x"):
+            networks.predict(images)
+    content = (tmp_path / "n.safetensors").read_bytes()
+    for damage in (content[:200], content.replace(b'schema_version\\": 1', b'schema_version\\": 2'), b"", b"x" * 99):
+        (tmp_path / "d.safetensors").write_bytes(damage)
+        with pytest.raises(ModelError, match=r"d\.safetensors: expected networks"):
+            Networks.load("d.safetensors")
+
+
+def test_what_is_no_file_of_networks(tiny):
+    with pytest.raises(MissingPathError, match="expected a file of networks, got none"):
+        Networks.load("none.safetensors")
+    with pytest.raises(ModelError, match="expected networks that `warmstart tune --save-model` wrote"):
+        Networks.load(tiny.model)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "told"),
+    [
+        ({"objective": "m:f"}, UsageError, "expected a study of the built-in network"),
+        ({"save_model": "none/n.safetensors"}, MissingPathError, "expected a file in a folder that is there"),
+        ({"ensemble": 0}, UsageError, "ensemble: expected a whole number of at least 1"),
+    ],
+)
+def test_it_is_checked_before_anything_runs(tiny, tmp_path, monkeypatch, changes, error, told):
+    monkeypatch.chdir(tmp_path)
+    settings = {"space": "compact", "warm": "none", "save_model": "n.safetensors", "progress": pytest.fail}
+    with pytest.raises(error, match=told):
+        warmstart.tune(f"{tiny.history}::stripes0", **settings | changes)
