@@ -186,7 +186,8 @@ def side_by_side(values: Floats) -> Floats:
 
     Returns: `... x KD`.
     """
-    result: Floats = np.moveaxis(values, 0, -2).reshape(*values.shape[1:-1], -1) * _unit(values)
+    k, *points, d = values.shape
+    result: Floats = np.moveaxis(values, 0, -2).reshape(*points, k * d) * _unit(values)
     return result
 
 

@@ -2,7 +2,7 @@
 
 The surrogate for many evaluations: its cost grows linearly with their number, a Gaussian process's with the third power.
 
-Up to as many points as there are features, trained networks learn their points by heart: features that are not needed for
+Up to twice as many points as there are features, trained networks learn their points by heart: features that are not needed for
 those vanish, a sharp minimum that is not learned passes for noise, and nothing is expected elsewhere. There, weights stay as
 they were drawn, but for the scale of every input, which goes up the evidence as the lengthscales of a process do, and all
 networks share one last layer. Beyond, networks are trained.
@@ -36,6 +36,8 @@ ACTIVATIONS: Mapping[str, tuple[Activation, Activation]] = MappingProxyType(
 """What follows the hidden layers and the last of them; ReLU alone makes variances explode away from the data (Fig. 2)."""
 SMALLEST_VAR = 1e-12
 """Predicted variances of standardised targets are at least this."""
+TRAINED_BEYOND = 2
+"""Points a feature up to which weights stay as drawn."""
 BLOCK = 512
 """Points predicted at a time: what is computed on them stays in the cache."""
 EVIDENCE_SHARE = 0.3
@@ -133,7 +135,7 @@ class DNGO:
                 `none`, a constant.
             training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: dear; `auto`, the
                 scales of the inputs alone, up the evidence; `map` on lines (where networks without biases, as they are drawn,
-                are odd functions), with related tasks, or with more points than features.
+                are odd functions), with related tasks, or with more than two points a feature.
             networks: how many.
             samples: of hyperparameters, a network.
             burn_in: sweeps of their chain that are thrown away.
@@ -180,7 +182,7 @@ class DNGO:
         shown = np.hstack([inputs(pool.X), self._metas[pool.task]])
         sizes = (shown.shape[1], *self._hidden)
         body = Network(sizes, self._activations)
-        drawn = self._training == "auto" and arcs and len(points) <= self._plan.stack * sizes[-1]
+        drawn = self._training == "auto" and arcs and len(points) <= TRAINED_BEYOND * self._plan.stack * sizes[-1]
         if drawn:
             theta = body.initial(self._plan.stack, rng=rng, dtype=np.float64)
             theta = scale_inputs(body, theta, X=shown, z=pool.z, column=inputs.column)

@@ -120,10 +120,10 @@ def test_a_sharp_minimum_is_no_noise():
     assert wrong[0] < wrong[1]
 
 
-def test_networks_are_trained_beyond_as_many_points_as_features():
+def test_networks_are_trained_beyond_two_points_a_feature():
     """Or where they are asked to be; up to then all networks share a last layer."""
     small = {"hidden": (10,), "networks": 2, "steps": 50, "burn_in": 5}
-    for n, same in ((20, False), (21, True)):
+    for n, same in ((40, False), (41, True)):
         X, y = data(n)
         auto, trained = (DNGO(training=name, **small).fit(X, y, rng=rng()).predict(POINTS) for name in ("auto", "map"))
         assert auto.mean.shape == trained.mean.shape == (4, len(POINTS))
