@@ -66,8 +66,9 @@ class Ledger:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Give all claims back."""
+        """Give all claims back, and close the connections."""
         self._claims.close()
+        self.store.close()
 
     def trials(self) -> list[FrozenTrial]:
         """Give all trials, in order of their numbers.

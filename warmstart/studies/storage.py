@@ -76,6 +76,12 @@ class Store:
             msg = f"{self.path}: expected the storage that was opened, got {'another file' if self.path.exists() else 'none'} in its place. Put it back, and run the same command again."
             raise StorageError(msg)
 
+    def close(self) -> None:
+        """Close the connections to a database; what is asked of it later opens others."""
+        backend = getattr(self.optuna, "_backend", None)
+        if hasattr(backend, "engine"):
+            backend.engine.dispose()
+
     def guard(self) -> contextlib.AbstractContextManager[None]:
         """Turn what goes wrong with the storage into a `StorageError` that says what to do."""
         return _told(self.url if self.path is None else str(self.path))
@@ -208,7 +214,7 @@ def _server(url: str) -> BaseStorage:
     try:
         return get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
     except ImportError as error:
-        msg = f"--storage: expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install psycopg2-binary for PostgreSQL, pymysql for MySQL."
+        msg = f"--storage: expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install psycopg[binary] for PostgreSQL, pymysql for MySQL."
         raise UsageError(msg) from error
 
 
