@@ -78,9 +78,9 @@ class Store:
 
     def close(self) -> None:
         """Close the connections to a database; what is asked of it later opens others."""
-        backend = getattr(self.optuna, "_backend", None)
-        if hasattr(backend, "engine"):
-            backend.engine.dispose()
+        engine = getattr(getattr(self.optuna, "_backend", None), "engine", None)
+        if engine is not None:
+            engine.dispose()
 
     def guard(self) -> contextlib.AbstractContextManager[None]:
         """Turn what goes wrong with the storage into a `StorageError` that says what to do."""
