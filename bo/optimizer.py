@@ -8,25 +8,23 @@ any process, also when it is saved in between.
 from __future__ import annotations
 
 import json
-import math
 import operator
 import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.beliefs import ACQUISITIONS, PROCESSES, Beliefs, Evidence, Incumbent, Variance
-from bo.gpyopt_engine import check_engine, propose
+from bo.beliefs import PROCESSES, Beliefs, Evidence, Incumbent, Variance
+from bo.gpyopt_engine import propose
 from bo.maximise import best_free, maximise
 from bo.observation import Observation
 from bo.related import RelatedTask, tasks_of
-from bo.space import Encoding
-from bo.surrogates import SURROGATES
+from bo.settings import Engine, checked_settings, encoding_of
 from bo.unit_designs import Design
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 from history_store.records import Config, Value
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 Floats = NDArray[np.float64]
-Engine = Literal["warmstart", "gpyopt"]
 
 SCHEMA = 1
 """Version of what `to_dict` gives."""
@@ -106,10 +103,18 @@ class Optimizer:
             UsageError: when a name, a number or a space does not fit, or GPyOpt is wanted and not installed.
             DataError: when a configuration does not fit the space.
         """
-        self._settings = _checked_settings(
-            surrogate, acquisition, design, incumbent, ei_variance, startup, timeout, seed, engine
+        self._settings = checked_settings(
+            surrogate=surrogate,
+            acquisition=acquisition,
+            design=design,
+            incumbent=incumbent,
+            ei_variance=ei_variance,
+            startup=startup,
+            timeout=timeout,
+            seed=seed,
+            engine=engine,
         )
-        self._encoding, self._space, self._clock = _encoding_of(space), space, clock
+        self._encoding, self._space, self._clock = encoding_of(space), space, clock
         queue = self._distinct(initial, "initial")
         self._candidates = (
             None if candidates is None else self._encoding.encode(self._distinct(candidates, "candidates"))
@@ -433,54 +438,3 @@ class Optimizer:
         return self._encoding.columns(
             np.reshape(points, (-1, self._encoding.p)) if self._encoding.p else np.empty((len(points), 0))
         )
-
-
-def _encoding_of(space: ConfigurationSpace) -> Encoding:
-    """Encode a space, or say that it is none."""
-    from ConfigSpace import ConfigurationSpace
-
-    if not isinstance(space, ConfigurationSpace):
-        msg = f"Optimizer: expected a ConfigSpace ConfigurationSpace, got {type(space).__name__}. Build one with ConfigurationSpace.add."
-        raise UsageError(msg)
-    return Encoding(space)
-
-
-def _checked_settings(
-    surrogate: str,
-    acquisition: str,
-    design: str,
-    incumbent: str,
-    ei_variance: str,
-    startup: int | None,
-    timeout: float | None,
-    seed: int | None,
-    engine: Engine,
-) -> dict[str, Any]:
-    """Check names and numbers, and draw a seed where there is none."""
-    names = {
-        "surrogate": (surrogate, tuple(SURROGATES)),
-        "acquisition": (acquisition, ACQUISITIONS),
-        "design": (design, get_args(Design)),
-        "incumbent": (incumbent, get_args(Incumbent)),
-        "ei_variance": (ei_variance, get_args(Variance)),
-        "engine": (engine, get_args(Engine)),
-    }
-    for what, (name, known) in names.items():
-        if name not in known:
-            msg = f"Optimizer: expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
-            raise UsageError(msg)
-    if engine == "gpyopt":
-        check_engine(surrogate, acquisition)
-    for what, number in (("startup", startup), ("seed", seed)):
-        if number is not None and (not isinstance(number, int | np.integer) or number < 0):
-            msg = f"Optimizer: expected {what} to be a whole number of 0 or more, got {number!r}. Leave it out for the default."
-            raise UsageError(msg)
-    if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
-        msg = f"Optimizer: expected a timeout of seconds above 0, got {timeout!r}. Leave it out to wait for ever."
-        raise UsageError(msg)
-    number = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
-    return {name: value for name, (value, _) in names.items()} | {
-        "startup": None if startup is None else int(startup),
-        "timeout": timeout,
-        "seed": number,
-    }
