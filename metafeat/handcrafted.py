@@ -139,6 +139,11 @@ def sample_features(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng
     return handcrafted(images[rows], labels[rows], rng=rng)
 
 
+def query_features(images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np.random.Generator) -> Matrix:
+    """Compute the features that a model is told of a query: from a stream of their own, so that no draw depends on them."""
+    return sample_features(images, labels, rng=rng.spawn(1)[0])
+
+
 def standardise(features: ArrayLike, rows: Sequence[int] | NDArray[np.int64] | NDArray[np.bool_]) -> Matrix:
     """Scale features to robust z-scores by the history alone, so that a query does not leak into the scale.
 

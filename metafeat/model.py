@@ -3,7 +3,6 @@
 The file is safetensors; one metadata key `warmstart` holds a JSON header (see `docs/meta-features.md`).
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,16 +12,16 @@ from typing import Any, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_safetensors
-from torch import Tensor
 
-from history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
+from history_store.errors import ModelMismatchError, UsageError
 from metafeat.files import replace_file
-from metafeat.handcrafted import sample_features
+from metafeat.handcrafted import query_features
+from metafeat.images import check_images
 from metafeat.labels import check_labels, label_codes
-from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec, check_version, space_digest
-from metafeat.wing import Wing, check_images
+from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec, space_digest
+from metafeat.weights import misfit, read_model, weights_hash
+from metafeat.wing import Wing
 
 DRAWS = 10
 
@@ -41,7 +40,7 @@ class MetaFeatureModel:
         self.wing = wing.eval().requires_grad_(requires_grad=False)
         self.spec = wing.spec
         self.header: Mapping[str, Any] = MappingProxyType(dict(header or {}))
-        self.hash = _hash(self.spec, wing.state_dict())
+        self.hash = weights_hash(self.spec, {name: tensor.cpu().numpy() for name, tensor in wing.state_dict().items()})
 
     @classmethod
     def random(cls, spec: ModelSpec, *, seed: int = 0) -> Self:
@@ -56,23 +55,13 @@ class MetaFeatureModel:
             MissingPathError: no such file.
             ModelError: not a model, damaged, altered or written by a newer version.
         """
-        path = Path(path)
-        if not path.is_file():
-            msg = f"{path}: expected a model file, got nothing there. Train one with `warmstart train` or leave the option out."
-            raise MissingPathError(msg)
-        header, tensors = _read(path)
+        header, spec, weights = read_model(path)
+        wing = Wing(spec)
         try:
-            spec = ModelSpec.from_dict(header["spec"], version=header["version"])
-            wing = Wing(spec)
-            wing.load_state_dict(tensors)
-        except (KeyError, TypeError, RuntimeError, UsageError) as error:
-            msg = f"{path}: expected spec and weights of a model, got: {str(error)[:200]}. Train the model anew."
-            raise ModelError(msg) from error
-        model = cls(wing, {k: v for k, v in header.items() if k not in ("format", "version", "spec", "hash")})
-        if header.get("hash") != model.hash:
-            msg = f"{path}: expected weights with hash {header.get('hash')}, got {model.hash}. The file was altered: restore or train it anew."
-            raise ModelError(msg)
-        return model
+            wing.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+        except RuntimeError as error:
+            raise misfit(path, error) from error
+        return cls(wing, header)
 
     def save(self, path: str | Path, header: Mapping[str, Any] | None = None) -> None:
         """Write the model file whole, atomically.
@@ -154,13 +143,6 @@ class MetaFeatureModel:
         return points.double().mean(0).float().cpu().numpy()
 
 
-def query_features(
-    images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """Compute the handcrafted features that `embed` tells a model: from a stream of their own, so that no draw depends on them."""
-    return sample_features(images, labels, rng=rng.spawn(1)[0])
-
-
 def draw(rng: np.random.Generator, n: int, tau: int) -> NDArray[np.int64]:
     """Draw tau of n positions in random order, with replacement only where n < tau."""
     return rng.choice(n, size=tau, replace=n < tau)
@@ -171,28 +153,3 @@ def random_wing(spec: ModelSpec, *, seed: int) -> Wing:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return Wing(spec)
-
-
-def _hash(spec: ModelSpec, weights: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256(json.dumps(spec.identity(), sort_keys=True).encode())
-    for name in sorted(weights):
-        digest.update(name.encode())
-        digest.update(weights[name].detach().cpu().contiguous().numpy().tobytes())
-    return digest.hexdigest()[:16]
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return header and tensors of a model file of a known version."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        header = json.loads(metadata[METADATA_KEY])
-    except (SafetensorError, KeyError, ValueError) as error:
-        msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind ({error}). Restore it or train it anew."
-        raise ModelError(msg) from error
-    except OSError as error:
-        msg = f"{path}: expected a readable model file, got: {error}. Check its permissions."
-        raise ModelError(msg) from error
-    check_version(header if isinstance(header, dict) else {}, path)
-    return header, tensors

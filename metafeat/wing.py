@@ -7,7 +7,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from history_store.errors import DataError, ModelMismatchError
 from metafeat.deep import make_deep_features
 from metafeat.encoders import make_encoder
 from metafeat.handcrafted import FEATURES, scaled
@@ -85,19 +84,3 @@ class Wing(nn.Module):
             plane = torch.from_numpy(np.asarray(labels, dtype=np.float32) / C_MAX)[:, None, None, None]
             pixels = torch.cat((pixels, plane.expand(*pixels.shape[:3], 1)), 3)
         return pixels.permute(0, 3, 1, 2).contiguous(memory_format=torch.channels_last)
-
-
-def check_images(images: NDArray[np.uint8], spec: ModelSpec, where: str = "images") -> None:
-    """Check that an array holds images as the network reads them.
-
-    Raises:
-        DataError: empty, not uint8, not `n x s x s x c` with c = 1 or 3.
-        ModelMismatchError: another side than the model's.
-    """
-    if images.ndim != 4 or images.shape[3] not in (1, 3) or images.dtype != np.uint8 or not len(images):
-        msg = f"{where}: expected uint8 images n x s x s x c with n ≥ 1 and c = 1 or 3, got shape {images.shape} of {images.dtype}. Read them with history_store.images."
-        raise DataError(msg)
-    size = spec.image_size
-    if images.shape[1:3] != (size, size):
-        msg = f"{where}: expected images of {size} x {size} as the model was trained on, got {images.shape[1]} x {images.shape[2]}. Read them with size={size}."
-        raise ModelMismatchError(msg)

@@ -21,10 +21,11 @@ from torch import Tensor
 from history_store.errors import DataError, UsageError
 from history_store.response import fill_failed, target_distance
 from metafeat.handcrafted import centre_and_scale
+from metafeat.images import check_images
 from metafeat.labels import check_labels, label_codes
 from metafeat.model import MetaFeatureModel, random_wing
 from metafeat.spec import space_digest
-from metafeat.wing import Wing, check_images
+from metafeat.wing import Wing
 from training.curves import Curves, Validation
 from training.labelled_images import LabelledImages
 from training.siamese_checkpoint import Checkpoint, load_checkpoint, save_checkpoint

@@ -11,12 +11,13 @@ from history_store.errors import LabelError
 from history_store.images import BrokenImage, ImageSource
 from metafeat.cache import EmbeddingCache, cache_folder
 from metafeat.sample import SAMPLE, sample_rows
-from warmstart.device import cpu_threads
+from warmstart.device import cpu_threads, resolve_device
 from warmstart.model_file import ModelHeader
 
 if TYPE_CHECKING:
     from history_store.history import History
     from metafeat.model import MetaFeatureModel
+    from metafeat.plain_model import PlainModel
 
 
 def embed_source(
@@ -76,9 +77,15 @@ def embed_images(
 ) -> NDArray[np.float32]:
     """Embed sampled images `n x s x s x c` with a model, loaded once a process and device."""
     stat = model.path.stat()
-    loaded = _model(str(model.path), stat.st_mtime_ns, stat.st_size, device)
+    state = (str(model.path), stat.st_mtime_ns, stat.st_size)
+    rng = np.random.default_rng(seed)
+    if model.spec.extractor == "handcrafted":  # no network to run: torch, half of the time, stays out
+        if device not in ("cpu", "auto"):
+            resolve_device(device)  # a device that does not exist is refused all the same
+        return _plain_model(*state).embed(images, labels, rng=rng)
+    loaded = _model(*state, device)
     with cpu_threads(threads):
-        return loaded.embed(images, labels, rng=np.random.default_rng(seed))
+        return loaded.embed(images, labels, rng=rng)
 
 
 def embed_history(
@@ -123,9 +130,16 @@ def check_contrast(labels: NDArray[np.int64], where: str) -> None:
 def _model(path: str, mtime_ns: int, size: int, device: str) -> "MetaFeatureModel":  # noqa: ARG001  the key of the memory
     """Load a model once for each state of its file."""
     from metafeat.model import MetaFeatureModel
-    from warmstart.device import resolve_device
 
     where = resolve_device(device)
     model = MetaFeatureModel.load(path)
     model.wing.to(where)
     return model
+
+
+@lru_cache(maxsize=4)
+def _plain_model(path: str, mtime_ns: int, size: int) -> "PlainModel":  # noqa: ARG001  the key of the memory
+    """Load a model of handcrafted features once for each state of its file."""
+    from metafeat.plain_model import PlainModel
+
+    return PlainModel.load(path)

@@ -161,6 +161,12 @@ def test_suggest_imports_torch_only_where_it_must(use_tiny, photos, tmp_path, mo
     assert cached & (NOT_FOR_SUGGEST | {"torch"}) == set()
 
 
+def test_the_shipped_model_needs_no_torch(photos, tmp_path, monkeypatch):
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
+    found = modules_after("suggest", "--dataset", photos, "--format", "json", "--no-cache")
+    assert found & (NOT_FOR_SUGGEST | {"torch"}) == set()
+
+
 def test_a_reader_that_leaves_is_no_error(use_tiny):
     command = f"{sys.executable} -m warmstart history list | head -c 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)

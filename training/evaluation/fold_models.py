@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from history_store.errors import StorageError, UsageError
 from metafeat.files import replace_file
-from metafeat.handcrafted import FEATURES, handcrafted
-from metafeat.model import MetaFeatureModel, query_features
+from metafeat.handcrafted import FEATURES, handcrafted, query_features
+from metafeat.model import MetaFeatureModel
 from metafeat.sample import sample_rows
 from training.labelled_images import LabelledImages
 from training.siamese import train_from_history

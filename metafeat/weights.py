@@ -1,0 +1,70 @@
+"""The weights in a model file, as arrays, and the hash that ties everything to them. No torch."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from history_store.errors import MissingPathError, ModelError, UsageError
+from metafeat.spec import METADATA_KEY, ModelSpec, check_version
+
+Weights = dict[str, NDArray[Any]]
+
+
+def read_model(path: str | Path) -> tuple[dict[str, Any], ModelSpec, Weights]:
+    """Read a model file: its header less what the format says of itself, its spec, its weights by name.
+
+    Raises:
+        MissingPathError: no such file.
+        ModelError: not a model, damaged, altered or written by a newer version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        msg = f"{path}: expected a model file, got nothing there. Train one with `warmstart train` or leave the option out."
+        raise MissingPathError(msg)
+    header, weights = _read(path)
+    try:
+        spec = ModelSpec.from_dict(header["spec"], version=header["version"])
+    except (KeyError, TypeError, UsageError) as error:
+        raise misfit(path, error) from error
+    found = weights_hash(spec, weights)
+    if header.get("hash") != found:
+        msg = f"{path}: expected weights with hash {header.get('hash')}, got {found}. The file was altered: restore or train it anew."
+        raise ModelError(msg)
+    return {k: v for k, v in header.items() if k not in ("format", "version", "spec", "hash")}, spec, weights
+
+
+def weights_hash(spec: ModelSpec, weights: Mapping[str, NDArray[Any]]) -> str:
+    """Return 16 hex digits over spec and weights."""
+    digest = hashlib.sha256(json.dumps(spec.identity(), sort_keys=True).encode())
+    for name in sorted(weights):
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(weights[name]).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def misfit(path: str | Path, error: Exception) -> ModelError:
+    """Say that spec and weights of a file do not go together."""
+    return ModelError(f"{path}: expected spec and weights of a model, got: {str(error)[:200]}. Train the model anew.")
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Weights]:
+    """Return header and weights of a model file of a known version."""
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        header = json.loads(metadata[METADATA_KEY])
+    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+        msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind ({error}). Restore it or train it anew."
+        raise ModelError(msg) from error
+    except OSError as error:
+        msg = f"{path}: expected a readable model file, got: {error}. Check its permissions."
+        raise ModelError(msg) from error
+    check_version(header if isinstance(header, dict) else {}, path)
+    return header, weights
