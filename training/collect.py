@@ -20,7 +20,7 @@ from history_store.space import load_space, sobol_configs
 from training.budget import COMPACT, Budget
 from training.enrol import enrol
 from training.executor import Done, Executor, LocalExecutor, Lost
-from training.measure import Measure, Measured, lost_evaluation
+from training.measure import Measure, Measured, limit_of, lost_evaluation
 from training.plan import Cell, blocks, evaluation_key, parse_time, plan_block, seconds_left
 from training.target_config import TargetConfig
 
@@ -137,14 +137,13 @@ def collect(
     shared = shared_configs(history.space_json, configs, seed=seed)
     _check_budget(history, origin)
     if executor is None:
-        # The network gives up by itself; the wall clock is for a process that hangs, on a machine that is busy.
-        executor = LocalExecutor(workers, limit_s=60 + 10 * cell_timeout)
+        executor = LocalExecutor(workers, limit_s=limit_of(cell_timeout))
     if shards is not None:
         _take_shards(history, Path(shards), budget, seed)
     names = enrol(history, manifests, root=root, download=download, fractions=fractions)
     plan = [plan_block(names, shared, block, seed=seed, replicates=replicates) for block in block_ranges]
     ledger = _Ledger(history, plan, workers=workers, progress=progress)
-    measure = Measure(history.path, budget, device, cell_timeout, origin)
+    measure = Measure(history.path.absolute(), budget, device, cell_timeout, origin)
 
     def tasks() -> Iterator[Cell]:
         for block, cells in zip(block_ranges, ledger.missing(), strict=True):

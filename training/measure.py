@@ -47,6 +47,11 @@ def lost_evaluation(cell: Cell, status: Status, origin: str, *, duration: float 
     )
 
 
+def limit_of(timeout_s: float) -> float:
+    """Give the wall seconds after which an executor ends a cell whose network should have given up by itself."""
+    return 60 + 10 * timeout_s  # for a process that hangs, on a machine that is busy
+
+
 @dataclass(slots=True)
 class Measure:
     """Measures cells in a worker, one thread each; pickled without the dataset that it keeps.

@@ -1,5 +1,6 @@
 """From manifests to a measured history."""
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +10,9 @@ from history_store.errors import UsageError
 
 if TYPE_CHECKING:
     from training.collect import Progress
+    from warmstart.integrations.ray import Cluster
+
+WORKERS = 2
 
 
 def collect_into(
@@ -23,7 +27,8 @@ def collect_into(
     replicates: int = 1,
     seed: int = 0,
     target_budget: str = "compact-400",
-    workers: int = 2,
+    workers: int | None = None,
+    cluster: "Cluster | None" = None,
     device: str = "auto",
     time_budget: str | None = None,
     cell_timeout: float = float("inf"),
@@ -33,7 +38,9 @@ def collect_into(
     """Measure shared configurations on the manifests' datasets.
 
     `path` is the history, made over `space` (see `space_text`) where it is not there; `manifests` are TOML files or folders
-    of them; `target_budget` is a name in `training.budget.BUDGETS`; `progress` is called with (cells done, cells, text).
+    of them; `target_budget` is a name in `training.budget.BUDGETS`; `cluster` is where cells are measured, None = on this
+    machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
+    `progress` is called with (cells done, cells, text).
     The other arguments, and what is refused, are those of `training.collect.collect`.
 
     Returns: the report as native types.
@@ -42,6 +49,7 @@ def collect_into(
     from history_store.manifest import load_manifests
     from training.budget import BUDGETS
     from training.collect import collect
+    from training.measure import limit_of
     from warmstart.device import resolve_device
 
     if target_budget not in BUDGETS:
@@ -52,7 +60,18 @@ def collect_into(
     sources = load_manifests(manifests)
     if not path.exists():
         History.create(path, space_text(space)).close()
-    with History.open(path, write=True) as history:
+    with contextlib.ExitStack() as stack:
+        executor, where = None, None
+        if cluster is None:
+            where = resolve_device(device)
+        else:
+            from warmstart.integrations.ray import RayExecutor
+
+            stack.enter_context(cluster.connect())
+            executor = RayExecutor(cluster, workers=workers, limit_s=limit_of(cell_timeout))
+            workers = workers or cluster.places()
+            where = None if device == "auto" else device
+        history = stack.enter_context(History.open(path, write=True))
         report = collect(
             history,
             sources,
@@ -63,8 +82,9 @@ def collect_into(
             replicates=replicates,
             seed=seed,
             budget=BUDGETS[target_budget],
-            workers=workers,
-            device=resolve_device(device),
+            workers=workers or WORKERS,
+            executor=executor,
+            device=where,
             time_budget=time_budget,
             cell_timeout=cell_timeout,
             shards=shards,

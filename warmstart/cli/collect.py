@@ -5,9 +5,13 @@ from typing import Annotated
 import typer
 
 from warmstart.cli.options import (
+    CpusOption,
     Format,
     FormatOption,
+    GpusOption,
     QuietOption,
+    RayAddressOption,
+    RayOption,
     SeedOption,
     VerboseOption,
 )
@@ -24,7 +28,14 @@ def collect(
         str, typer.Option("--history", help="The history file; made where it is not there.")
     ] = "history.h5",
     configs: Annotated[int, typer.Option("--configs", min=1, help="How many shared configurations.")] = 64,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 2,
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", min=1, help="Processes: 2 when left out; with Ray, all that there is room for."),
+    ] = None,
+    ray: RayOption = False,
+    ray_address: RayAddressOption = None,
+    cpus_per_trial: CpusOption = None,
+    gpus_per_trial: GpusOption = None,
     budget: Annotated[str | None, typer.Option("--budget", help="Begin no run after so long, e.g. 3h, 90m.")] = None,
     target_budget: Annotated[
         str, typer.Option("--target-budget", help="Length of one training run, by name: compact-400 or paper.")
@@ -55,6 +66,7 @@ def collect(
     from pathlib import Path
 
     from warmstart.collection import collect_into
+    from warmstart.integrations.ray import chosen_cluster
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with shell.progress("collecting") as show:
@@ -70,6 +82,9 @@ def collect(
             seed=seed,
             target_budget=target_budget,
             workers=workers,
+            cluster=chosen_cluster(
+                ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
+            ),
             device=device,
             time_budget=budget,
             cell_timeout=math.inf if timeout is None else timeout,

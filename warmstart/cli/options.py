@@ -48,6 +48,20 @@ DatasetOption = Annotated[
         help="Your images: a folder, idx, CIFAR binaries, .npz, FILE.h5::name, sklearn:digits, torchvision:NAME.",
     ),
 ]
+RayOption = Annotated[
+    bool,
+    typer.Option("--ray", help="Run trials on Ray: $RAY_ADDRESS, else a cluster of this machine; see docs/ray.md."),
+]
+RayAddressOption = Annotated[
+    str | None,
+    typer.Option("--ray-address", help="Run trials on this Ray cluster: HOST:PORT, ray://HOST:PORT or auto."),
+]
+CpusOption = Annotated[
+    float | None, typer.Option("--cpus-per-trial", min=0, help="With Ray: CPUs that each trial takes; 1 when left out.")
+]
+GpusOption = Annotated[
+    float | None, typer.Option("--gpus-per-trial", min=0, help="With Ray: GPUs that each trial takes; 0 when left out.")
+]
 HistoryOption = Annotated[
     str | None,
     typer.Option("--history", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),
