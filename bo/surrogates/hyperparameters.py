@@ -29,18 +29,22 @@ WIDTH = 3.0
 def lengthscale_prior(d: int, priors: Priors) -> Density:
     """Make the prior of log ℓ in d dimensions.
 
-    Modern: ℓ ~ LogNormal(√2 + ½ log d, √3) [Hvarfner2024vanilla]; paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
+    Modern: ℓ ~ LogNormal(½ log(d/6), ¾): points of the unit cube, whose squared distance is d/6 on average, are about one
+    lengthscale apart in any dimension, as in [Hvarfner2024vanilla], whose own prior, LogNormal(√2 + ½ log d, √3), is meant
+    for its mode: sampled, half its lengthscales exceed 4√d and many columns count as irrelevant while data are few.
+    Paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
     """
     least = math.log(SMALLEST_LENGTHSCALE)
     if priors == "paper":
         return log_uniform_below(LARGEST_LENGTHSCALE, lower=least, start=0.0)
-    return normal(math.sqrt(2.0) + 0.5 * math.log(d), math.sqrt(3.0), lower=least, start=0.0)
+    return normal(0.5 * math.log(d / 6.0), 0.75, lower=least, start=0.0)
 
 
 def level_priors(priors: Priors, *, noiseless: bool) -> list[Density]:
     """Make the priors of log θ0, log ν and m.
 
-    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-4, 1); paper: ν has a horseshoe of scale 0.1. ν is at least 1e-6,
+    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-7, 2), wide enough for errors without noise, whose minimum is
+    only found where a process may trust them, and for noisy ones; paper: ν has a horseshoe of scale 0.1. ν is at least 1e-6,
     or fixed there (noiseless).
     """
     least = math.log(SMALLEST_NOISE)
@@ -49,7 +53,7 @@ def level_priors(priors: Priors, *, noiseless: bool) -> list[Density]:
     elif priors == "paper":
         noise = log_horseshoe(HORSESHOE, lower=least, upper=math.log(1e4), start=math.log(1e-3))
     else:
-        noise = normal(-4.0, 1.0, lower=least)
+        noise = normal(-7.0, 2.0, lower=least)
     return [normal(0.0, 2.0), noise, normal(0.0, 1.0)]
 
 

@@ -86,8 +86,8 @@ def test_gradient_of_the_prior():
 
 def test_prior_is_a_product_of_log_normals_with_their_jacobians():
     def log_density(theta):
-        lengths = stats.lognorm(s=math.sqrt(3), scale=math.exp(math.sqrt(2) + 0.5 * math.log(2)))
-        root_amplitude, noise = stats.lognorm(s=1), stats.lognorm(s=1, scale=math.exp(-4))
+        lengths = stats.lognorm(s=0.75, scale=math.sqrt(2 / 6))
+        root_amplitude, noise = stats.lognorm(s=1), stats.lognorm(s=2, scale=math.exp(-7))
         ls, nu = np.exp(theta[:2]), math.exp(theta[3])
         return (
             (lengths.logpdf(ls) + np.log(ls)).sum()
@@ -133,7 +133,7 @@ def test_sampling_leaves_prior_times_likelihood_as_it_is():
     before, after = np.array(before), np.array(after)
     for k in range(4):
         assert stats.ks_2samp(before[:, k], after[:, k]).pvalue > 0.001
-    location, scale = math.sqrt(2), math.sqrt(3)
+    location, scale = 0.5 * math.log(1 / 6), 0.75
     assert (
         stats.kstest(after[:, 0], stats.truncnorm((math.log(0.025) - location) / scale, 8, location, scale).cdf).pvalue
         > 0.001

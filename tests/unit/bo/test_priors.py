@@ -88,7 +88,7 @@ def test_without_data_the_sampler_recovers_the_prior(priors):
         assert stats.kstest(independent[:, k], distribution(density)).pvalue > 0.0005, k
 
 
-def test_the_papers_priors_bound_lengthscales_and_let_noise_vanish():
+def test_the_papers_priors_bound_lengthscales_and_noise_vanishes_where_there_is_none():
     rng = np.random.default_rng(0)
     X = rng.random((20, 2))
     y = np.sin(3 * X[:, 0])
@@ -97,4 +97,13 @@ def test_the_papers_priors_bound_lengthscales_and_let_noise_vanish():
     )
     assert paper[:, :2].max() <= math.log(10)
     assert modern[:, 1].max() > math.log(10), "the second column does not matter"
-    assert np.median(paper[:, -2]) < np.median(modern[:, -2])
+    assert max(np.median(paper[:, -2]), np.median(modern[:, -2])) < math.log(1e-4)
+
+
+@pytest.mark.parametrize("d", [1, 6, 40])
+def test_points_of_the_cube_are_a_lengthscale_apart_in_any_dimension(d):
+    rng, density = np.random.default_rng(0), lengthscale_prior(d, "modern")
+    one, other = rng.random((2, 20_000, d))
+    middle = np.median([density.sample(rng) for _ in range(20_000)])
+    squares = np.square(one - other).sum(axis=1) / np.exp(2.0 * middle)
+    assert squares.mean() == pytest.approx(1.0, rel=0.05)
