@@ -73,8 +73,8 @@ def kill_at_random(folder, rng, *more):
     over = process.poll() is not None
     if not over:
         os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert not over or process.returncode == 0
+    _, err = process.communicate()
+    assert not over or process.returncode == 0, err
     return over
 
 

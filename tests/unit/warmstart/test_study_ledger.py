@@ -19,6 +19,7 @@ from warmstart.studies.plan import PLAN, Plan, WarmConfig
 from warmstart.studies.storage import open_store
 from warmstart.studies.trial import best_of, ended_trials
 
+pytestmark = pytest.mark.timeout(60)
 WARM = (
     WarmConfig({"rate": 0.01, "layers": 2, "kind": "adam"}),
     WarmConfig({"rate": 0.1, "layers": 3, "kind": "sgd", "momentum": 0.5}),

@@ -14,6 +14,7 @@ from history_store.history import History
 from history_store.space import target_space
 from warmstart.tuning import _bytes, _default_name
 
+pytestmark = pytest.mark.timeout(60)  # each starts processes
 SPACE = ConfigurationSpace({"x": (-1.0, 1.0), "y": (-1.0, 1.0)})
 
 
