@@ -62,14 +62,17 @@ def collect(
     verbose: VerboseOption = 0,
 ) -> None:
     """Measure the same configurations on every dataset. Goes on where it was stopped, even by a kill."""
+    import contextlib
     import math
+    import sys
     from pathlib import Path
 
     from warmstart.collection import collect_into
     from warmstart.integrations.ray import chosen_cluster
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    with shell.progress("collecting") as show:
+    # Ray prints what befalls its nodes; stdout is for the result.
+    with shell.progress("collecting") as show, contextlib.redirect_stdout(sys.stderr):
         report = collect_into(
             Path(history),
             [Path(manifest) for manifest in manifests or ()],
