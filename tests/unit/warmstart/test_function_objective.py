@@ -53,7 +53,10 @@ def test_a_function_gets_what_its_signature_takes(function, given):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda config, epochs: 0, r"^--objective: expected a function of configuration, .*, which needs 'epochs'\. Take "),
+        (
+            lambda config, epochs: 0,
+            r"^--objective: expected a function of configuration, .*, which needs 'epochs'\. Take ",
+        ),
         (lambda: 0, r"^--objective: expected a function that takes a configuration, got .* with the parameters \(\)"),
         (lambda seed: 0, r"^--objective: expected a function that takes a configuration, got .* \(seed\)"),
     ],
