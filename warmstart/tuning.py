@@ -22,7 +22,8 @@ from warmstart.locations import history_path
 from warmstart.studies.comparison import compare_with_uniform
 from warmstart.studies.crew import run_crew
 from warmstart.studies.ledger import begin, find_plan
-from warmstart.studies.objective import TrialStatus, load_objective
+from warmstart.studies.kinds import load_objective
+from warmstart.studies.objective import TrialStatus
 from warmstart.studies.plan import Plan, Pruner, Warm, check_warm
 from warmstart.studies.progress import Progress, Watch
 from warmstart.studies.record import check_recordable, record_study
@@ -34,6 +35,8 @@ from warmstart.studies.worker import Job, Limits, work
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
+
+    from warmstart.integrations.ray import Cluster
 
 PathLike = str | os.PathLike[str]
 TRIALS = 50
@@ -66,7 +69,8 @@ def tune(
     target_budget: str = COMPACT.name,
     trial_timeout: str | float | None = None,
     trial_memory: str | int | None = None,
-    workers: int = 1,
+    workers: int | None = None,
+    cluster: Cluster | None = None,
     seed: int = 0,
     device: str = "auto",
     log: PathLike | None = None,
@@ -110,7 +114,8 @@ def tune(
         target_budget: of the target network.
         trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
         trial_memory: bytes, or ``4G``, above which likewise.
-        workers: processes on this machine.
+        workers: processes on this machine, 1 when left out; with a cluster, on its nodes, as many as it has places for.
+        cluster: of Ray, where trials run; None = on this machine. Its workers need the storage and the objective.
         seed: of everything random, the trials' seeds among it.
         device: of the networks.
         log: file to which all that the trials print is appended.
@@ -132,7 +137,12 @@ def tune(
     """
     began = time.monotonic()
     total = _total(trials, timeout)
-    for name, number in (("k", k), ("startup", startup), ("workers", workers), ("ensemble", ensemble)):
+    for name, number in (
+        ("k", k),
+        ("startup", startup),
+        ("workers", 1 if workers is None else workers),
+        ("ensemble", ensemble),
+    ):
         _check_count(name, number)
     limits = Limits(
         total,
@@ -187,10 +197,15 @@ def tune(
         watch = Watch(ledger, limits, progress)
         if watch.look() < total:
             file = None if log is None else Path(log)
-            if workers == 1:
+            job = Job(store.url, name, limits, target, file)
+            if cluster is not None:
+                from warmstart.integrations.ray_studies import run_on_cluster
+
+                run_on_cluster(job, cluster, store, workers=workers, look=watch.look)
+            elif workers in (None, 1):
                 work(ledger, target, limits, log=file, ended=watch.look)
             else:
-                run_crew(Job(store.url, name, limits, target, file), workers, watch.look)
+                run_crew(job, workers, watch.look)
         found, plan = summarise(ledger), ledger.plan
     compared = compare_with_uniform(load_space(plan.space), found.trials, surrogate=surrogate, seed=seed)
     found = replace(found, comparison=compared, seconds=time.monotonic() - began)

@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from warmstart.cli.options import (
+    CpusOption,
     DownloadOption,
     ExcludeGroupOption,
     Format,
     FormatOption,
+    GpusOption,
     HistoryOption,
     ModelOption,
     NoCacheOption,
     QuietOption,
+    RayAddressOption,
+    RayOption,
     SeedOption,
     VerboseOption,
 )
@@ -110,7 +114,16 @@ def tune(
     trial_memory: Annotated[
         str | None, typer.Option("--trial-memory", help="Stop a trial that holds more, e.g. 4G; it counts as failed.")
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes that run trials.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", min=1, help="Processes that run trials: 1 when left out; with Ray, all that there is room for."
+        ),
+    ] = None,
+    ray: RayOption = False,
+    ray_address: RayAddressOption = None,
+    cpus_per_trial: CpusOption = None,
+    gpus_per_trial: GpusOption = None,
     log: Annotated[str | None, typer.Option("--log", help="File to which all that the trials print is added.")] = None,
     record: Annotated[
         str | None,
@@ -136,11 +149,16 @@ def tune(
     verbose: VerboseOption = 0,
 ) -> None:
     """Tune, from the configurations on that won on datasets like yours. Goes on where it was stopped, even by a kill."""
+    import contextlib
+    import sys
+
+    from warmstart.integrations.ray import chosen_cluster
     from warmstart.tuning import tune
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     latest: list[Progress] = []
-    with shell.progress("tuning") as show:
+    # Ray prints what befalls its nodes; stdout is for the result.
+    with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
         def told(now: "Progress") -> None:
             latest[:] = [now]
@@ -173,6 +191,9 @@ def tune(
                 trial_timeout=trial_timeout,
                 trial_memory=trial_memory,
                 workers=workers,
+                cluster=chosen_cluster(
+                    ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
+                ),
                 seed=seed,
                 device=device,
                 log=log,
