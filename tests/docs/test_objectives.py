@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from warmstart.studies.command_objective import CommandObjective
-from warmstart.studies.objective import TrialStatus, load_objective
+from warmstart.studies.kinds import load_objective
+from warmstart.studies.objective import TrialStatus
 from warmstart.studies.runner import TrialRunner
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")

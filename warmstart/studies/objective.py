@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Protocol
 
-from history_store.errors import UsageError
 from history_store.records import Config
-from training.budget import COMPACT
 
 Report = Callable[[float, float], None]
 """Tells (step, error so far); raises `Pruned` where the study says that this is enough."""
@@ -81,45 +78,3 @@ class Objective(Protocol):
         (truth values, or numbers that are met where ≤ 0), ``status`` and other numbers.
         """
         ...
-
-
-def load_objective(
-    function: str | Callable[..., object] | None = None,
-    *,
-    names: Collection[str],
-    command: str | None = None,
-    dataset: str | None = None,
-    target_budget: str | None = None,
-    device: str = "auto",
-    folder: Path | None = None,
-) -> Objective:
-    """Make the objective that a person named: a function, a command, or else the target network on their dataset.
-
-    Args:
-        function: itself, or ``module:name`` or ``folder/file.py:name``.
-        names: of the space's hyperparameters.
-        command: with placeholders; see `CommandObjective`.
-        dataset: path; the target network needs it, the others are given it.
-        target_budget: name of the target network's budget; None = that of the shipped history.
-        device: of the target network.
-        folder: first on the path of the function's import; None = the working folder.
-
-    Raises:
-        UsageError: both a function and a command, or neither and no dataset; or what was named does not fit.
-    """
-    from warmstart.studies.command_objective import CommandObjective
-    from warmstart.studies.function_objective import FunctionObjective
-    from warmstart.studies.target_objective import TargetObjective, check_target_names
-
-    if function is not None and command is not None:
-        msg = f"tune: expected either --objective or --command, got {function!r} and {command!r}. Give one of them."
-        raise UsageError(msg)
-    if function is not None:
-        return FunctionObjective(function, dataset, folder or Path.cwd())
-    if command is not None:
-        return CommandObjective(command, tuple(names), dataset)
-    if dataset is None:
-        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the target network on it."
-        raise UsageError(msg)
-    check_target_names(names)
-    return TargetObjective(dataset, target_budget or COMPACT.name, device)

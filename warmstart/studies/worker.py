@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training.budget import COMPACT
+from warmstart.studies.kinds import load_objective
 from warmstart.studies.ledger import Ledger, open_ledger
-from warmstart.studies.objective import Objective, load_objective
+from warmstart.studies.objective import Objective
 from warmstart.studies.plan import Plan
 from warmstart.studies.runner import TrialRunner
 from warmstart.studies.storage import open_store

@@ -250,7 +250,7 @@ def test_altered_weights(path):
 )
 def test_spec_that_does_not_fit_the_weights(path, spec):
     _rewrite(path, spec=spec)
-    with pytest.raises(ModelError, match="expected spec and weights of a model|The file was altered"):
+    with pytest.raises(ModelError, match=r"expected spec and weights of a model|The file was altered"):
         MetaFeatureModel.load(path)
 
 

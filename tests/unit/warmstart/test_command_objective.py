@@ -5,7 +5,7 @@ import pytest
 
 from history_store.errors import UsageError
 from warmstart.studies.command_objective import CommandObjective, fill
-from warmstart.studies.objective import load_objective
+from warmstart.studies.kinds import load_objective
 from warmstart.studies.result import read_result
 from warmstart.studies.runner import TrialRunner
 

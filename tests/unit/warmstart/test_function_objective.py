@@ -5,7 +5,8 @@ import pytest
 
 from history_store.errors import UsageError
 from warmstart.studies.function_objective import FunctionObjective
-from warmstart.studies.objective import Pruned, load_objective
+from warmstart.studies.kinds import load_objective
+from warmstart.studies.objective import Pruned
 from warmstart.studies.runner import TrialRunner
 
 

@@ -9,7 +9,7 @@ from history_store.space import target_space
 from training.budget import Budget
 from training.measure import Measure
 from training.plan import Cell
-from warmstart.studies.objective import load_objective
+from warmstart.studies.kinds import load_objective
 from warmstart.studies.runner import TrialRunner
 
 # The first import of torch, and new processes, take seconds on a busy machine.
