@@ -28,6 +28,8 @@ PROCESSES = ("gp", "gp-map", "mt-gp")
 """Surrogates whose cost grows with the cube of the evaluations; the others are networks."""
 NETWORKS_NEED, PROCESSES_NEED = 3, 2
 """Valid evaluations before the first fit."""
+PI_MARGIN = 0.03
+"""Improvement, in standard deviations of the errors, whose probability `pi` is: any at all is the likeliest beside the best point."""
 SUCCESS = "evaluation succeeds"
 """The constraint that failures teach."""
 
@@ -116,6 +118,8 @@ class Beliefs:
             if self._incumbent == "observed":
                 best = np.full_like(best, z.min())
             row = int(valid[means.mean(axis=0).argmin()])
+            if acquisition == "pi":
+                best = best - PI_MARGIN
         probability = None
         if validity and len(evidence.pending):
             probability = np.exp(Product(validity).value(evidence.pending))

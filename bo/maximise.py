@@ -38,6 +38,10 @@ LONGEST, FIRST = 0.3, 0.1
 """Coordinates move so far in one step, and in the first one."""
 SHORTER = 0.25
 """What a refused step is shortened by."""
+FLATTEST = 1e-100
+"""Slopes that change less say nothing of the curvature: their squares vanish."""
+GRID = 2.0**26
+"""Reals are proposed at multiples of 1/GRID: finer than any model tells apart, coarser than rounding differs between processes."""
 SMALLEST_RISE, ROUGH_RISE, SMALLEST_MOVE = 1e-4, 1e-2, 1e-9
 """A climb ends where it rises, or by a rough criterion rises, or moves less."""
 
@@ -72,6 +76,7 @@ def maximise(
     found, heights = climb(criterion, encoding, starts, rng=rng)
     if rough is criterion:
         found, heights = np.concatenate([found, *tops]), np.concatenate([heights, *values])
+    found = _coarse(found, encoding)
     best = best_free(heights, found, encoding, taken)
     return best_free(np.concatenate(values), np.concatenate(tops), encoding, taken) if best is None else best
 
@@ -178,6 +183,12 @@ def _best(criterion: Criterion, encoding: Encoding, points: Floats, *, n: int) -
     return points[order], values[order]
 
 
+def _coarse(points: Floats, encoding: Encoding) -> Floats:
+    """Round the reals of allowed points, where that leads to no forbidden one."""
+    rounded = np.where(encoding.real, np.minimum(np.rint(points * GRID) / GRID, BELOW_ONE), points)
+    return np.where(encoding.valid(rounded)[:, None], rounded, points)
+
+
 def _spray(around: Floats, rng: np.random.Generator) -> Floats:
     """Scatter points around incumbents: `m x p` in the cube."""
     scattered = [around + sd * rng.standard_normal((SPRAY, *around.shape)) for sd in SPRAY_SDS]
@@ -210,7 +221,8 @@ def _directions(here: Floats, slopes: Floats, hessians: Floats) -> Floats:
 def _updated(hessians: Floats, moves: Floats, drops: Floats) -> Floats:
     """Update inverse Hessians of the negative criterion `b x q x q` by BFGS, where it curves upwards along the move."""
     curvature = (moves * drops).sum(axis=1)
-    curved = curvature > 1e-12 * np.linalg.norm(moves, axis=1) * np.linalg.norm(drops, axis=1)
+    bend = np.linalg.norm(drops, axis=1)
+    curved = (curvature > 1e-12 * np.linalg.norm(moves, axis=1) * bend) & (bend > FLATTEST)
     s, y, rho = moves[curved], drops[curved], 1.0 / curvature[curved]
     H = hessians[curved]
     eye = np.eye(s.shape[1])

@@ -14,7 +14,7 @@ from ConfigSpace import (
 from dense_gp import DenseGp
 
 from bo.criterion import Improvement
-from bo.maximise import ascend, best_free, maximise
+from bo.maximise import GRID, ascend, best_free, maximise
 from bo.pending import fantasise
 from bo.space import Encoding
 
@@ -61,6 +61,25 @@ def found(criterion, encoding, *, taken=(), seed=0):
 def test_finds_the_top_of_a_bowl(p, twist):
     top = rng(p).uniform(0.1, 0.9, p)
     np.testing.assert_allclose(found(Bowl(top, twist=twist), reals(p)), top, atol=1e-4)
+
+
+def test_reals_lie_on_a_grid_that_rounding_errors_of_a_process_do_not_leave():
+    encoding, top = reals(3), np.array([0.1234567891234, 0.7, 1.0])
+    point = found(Bowl(top), encoding)
+    np.testing.assert_array_equal(point[:2] * GRID, np.rint(point[:2] * GRID))
+    assert point[2] < 1.0, "the cube is half open"
+    np.testing.assert_array_equal(found(Bowl(top + 1e-13), encoding), point)
+
+
+def test_a_criterion_that_is_all_but_flat_is_no_error():
+    class Flat(Bowl):
+        def value_gradient(self, X):
+            value, slope = super().value_gradient(X)
+            return 1e-200 * value, 1e-200 * slope
+
+    points = rng().random((5, 2))
+    _, heights = ascend(Flat([0.5, 0.5]), reals(2), points, rise=0.0)
+    assert (heights >= Flat([0.5, 0.5]).value(points)).all()
 
 
 def test_a_rough_criterion_leads_and_the_exact_one_decides():

@@ -102,6 +102,16 @@ def test_finds_the_bottom_of_a_bowl(acquisition):
     assert optimizer.best.error < 0.02
 
 
+def test_any_improvement_is_not_enough_for_its_probability():
+    """Without a margin, the likeliest improvement is the least, and the search stays beside its best point."""
+    errors = []
+    for seed in range(3):
+        optimizer = Optimizer(plane(), surrogate="gp-map", acquisition="pi", seed=seed)
+        run(optimizer, bowl, 15)
+        errors.append(optimizer.best.error)
+    assert max(errors) < 0.05
+
+
 def test_searches_a_mixed_conditional_space_and_keeps_to_its_clauses():
     optimizer = Optimizer(mixed(), surrogate="gp-map")
     for config in run(optimizer, mixed_error, 25):
