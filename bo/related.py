@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bo.space import Encoding
 from bo.surrogates import Task
@@ -43,6 +43,26 @@ class RelatedTask:
         """Read a record that `to_dict` gave."""
         errors = [np.nan if error is None else error for error in record["errors"]]
         return cls(record["configs"], errors, record["meta_feature"])
+
+
+def thinned(errors: ArrayLike, most: int) -> list[int]:
+    """Choose the evaluations of a task that say most of where its least errors lie: half the best, half spread over the others.
+
+    Args:
+        errors: `n`; NaN or infinite = failed, never chosen.
+        most: how many, at most.
+
+    Returns: rows in growing order.
+    """
+    table = np.asarray(errors, dtype=np.float64)
+    order = np.argsort(table, kind="stable")
+    order = order[np.isfinite(table[order])]
+    if len(order) > most:
+        best = most // 2
+        spread = np.linspace(best, len(order) - 1, most - best).round().astype(np.int64)
+        order = order[[*range(best), *spread]]
+    rows: list[int] = np.sort(order).tolist()
+    return rows
 
 
 def tasks_of(

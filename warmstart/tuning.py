@@ -21,12 +21,13 @@ from training.plan import parse_time
 from warmstart.locations import history_path
 from warmstart.studies.comparison import compare_with_uniform
 from warmstart.studies.crew import run_crew
-from warmstart.studies.ledger import begin, find_plan
 from warmstart.studies.kinds import load_objective
+from warmstart.studies.ledger import begin, find_plan
 from warmstart.studies.objective import TrialStatus
 from warmstart.studies.plan import Plan, Pruner, Warm, check_warm
 from warmstart.studies.progress import Progress, Watch
 from warmstart.studies.record import check_recordable, record_study
+from warmstart.studies.related import AUTO, NEIGHBOURS
 from warmstart.studies.report import write_report
 from warmstart.studies.storage import Store, open_store
 from warmstart.studies.summary import TuneResult, summarise
@@ -62,6 +63,8 @@ def tune(
     history: PathLike | None = None,
     model: PathLike | None = None,
     exclude_group: str | Collection[str] | None = None,
+    related: str | Collection[str] = (),
+    neighbours: int = NEIGHBOURS,
     surrogate: str = "gp",
     acquisition: str = "ei",
     pruner: Pruner = "none",
@@ -107,7 +110,9 @@ def tune(
         history: that suggests; see `warmstart.suggest`.
         model: of the meta-features; see `warmstart.suggest`.
         exclude_group: of the history; see `warmstart.suggest`.
-        surrogate: a name in `bo.surrogates.SURROGATES`.
+        related: datasets of the history whose evaluations the surrogate learns from too, or ``auto``: the nearest ones.
+        neighbours: how many ``auto`` stands for, each of another group.
+        surrogate: a name in `bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
         acquisition: a name in `bo.beliefs.ACQUISITIONS`.
         pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha`` or ``hyperband``.
         budget: of each trial, in the objective's own unit.
@@ -142,6 +147,7 @@ def tune(
         ("startup", startup),
         ("workers", 1 if workers is None else workers),
         ("ensemble", ensemble),
+        ("neighbours", neighbours),
     ):
         _check_count(name, number)
     limits = Limits(
@@ -158,11 +164,12 @@ def tune(
     is_own = objective is not None or command is not None
     check_warm(warm)
     counts: Warm = warm if path is not None else "none"
+    tasks = (related,) if isinstance(related, str) else tuple(sorted(set(related)))
     plan = Plan(
         space=_space_text(space, known, history),
         objective=_objective_text(objective, command, target_budget),
         dataset=path,
-        fingerprint=None if path is None else _fingerprint(path, is_image=counts != "none" or not is_own, download=download),
+        fingerprint=None if path is None else _fingerprint(path, is_image=counts != "none" or not is_own or AUTO in tasks, download=download),
         seed=seed,
         surrogate=surrogate,
         acquisition=acquisition,
@@ -175,6 +182,8 @@ def tune(
         startup=startup,
         folder=str(Path.cwd()),
         device=device,
+        related=tasks,
+        neighbours=neighbours,
     )  # fmt: skip
     plan.sampler()  # a wrong name is told before anything is written
     target = load_objective(

@@ -95,6 +95,13 @@ def tune(
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
+    related: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--related", help="Dataset of the history to learn from too, or auto: the nearest. May be given repeatedly."
+        ),
+    ] = None,
+    neighbours: Annotated[int, typer.Option("--neighbours", min=1, help="How many --related auto stands for.")] = 3,
     surrogate: Annotated[
         str, typer.Option("--surrogate", help="gp, gp-map, dngo or bohamiann; see docs/optimiser.md.")
     ] = "gp",
@@ -183,6 +190,8 @@ def tune(
                 history=history,
                 model=model,
                 exclude_group=exclude_group or (),
+                related=related or (),
+                neighbours=neighbours,
                 surrogate=surrogate,
                 acquisition=acquisition,
                 pruner=pruner.value,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
+from warmstart.studies.related import AUTO, NEIGHBOURS, RelatedDataset, optional_tuple
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -20,6 +21,9 @@ PLAN = "warmstart:plan"
 Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""
 Pruner = Literal["none", "median", "asha", "hyperband"]
+
+MULTI_TASK = ("gp", "dngo", "bohamiann")
+"""Surrogates that learn from related datasets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,10 @@ class Plan:
         history: `path`, `id` and `revision` of the history they are from; empty where none was asked.
         folder: first on the path of a function's import.
         device: of the target network.
+        related: names of datasets of the history to learn from, or `auto` alone.
+        neighbours: how many `auto` stands for.
+        tasks: what the history knows of the related datasets.
+        meta_feature: of the dataset, where the tasks have theirs.
     """
 
     space: str
@@ -73,10 +81,24 @@ class Plan:
     history: Mapping[str, str | int] | None = None
     folder: str = "."
     device: str = "auto"
+    related: tuple[str, ...] = ()
+    neighbours: int = NEIGHBOURS
+    tasks: tuple[RelatedDataset, ...] = ()
+    meta_feature: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         check_warm(self.warm)
         _check_known("--pruner", self.pruner, Pruner)
+        if self.related and self.surrogate not in MULTI_TASK:
+            msg = (
+                f"--related: expected --surrogate {', '.join(MULTI_TASK)}, got {self.surrogate}. Leave --surrogate out."
+            )
+            raise UsageError(msg)
+
+    @property
+    def has_images(self) -> bool:
+        """Tell whether the dataset is known by its images, not by its path alone."""
+        return self.dataset is not None and self.fingerprint != self.dataset
 
     def to_json(self) -> str:
         """Write the plan."""
@@ -96,8 +118,10 @@ class Plan:
                 msg = f"{where}: expected a study of version {SCHEMA}, got {version!r}. Upgrade warmstart."
                 raise StorageError(msg)
             configs = tuple(WarmConfig(**each) for each in record.pop("configs"))
-            groups = tuple(record.pop("exclude_group"))
-            return cls(**record, configs=configs, exclude_group=groups)
+            groups, related = tuple(record.pop("exclude_group")), tuple(record.pop("related", ()))
+            tasks = tuple(RelatedDataset.from_dict(each) for each in record.pop("tasks", ()))
+            meta = optional_tuple(record.pop("meta_feature", None))
+            return cls(**record, configs=configs, exclude_group=groups, related=related, tasks=tasks, meta_feature=meta)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = f"{where}: expected a study that warmstart made, got a damaged plan ({type(error).__name__}: {error}). Restore the storage, or begin another study with --study."
             raise StorageError(msg) from error
@@ -122,10 +146,12 @@ class Plan:
     def _identity(self) -> tuple[object, ...]:
         """Give what makes two calls mean one study, in the order of `_OPTIONS`; the space apart."""
         named = [self.objective.get(key) for key in ("function", "command", "target_budget")]
-        warm = (self.k, self.strategy, self.exclude_group) if self.warm != "none" else (0, None, ())
+        warm = (self.k, self.strategy) if self.warm != "none" else (0, None)
+        groups = self.exclude_group if self.warm != "none" or self.related else ()
         startup = 0 if self.warm == "design" else self.startup
         search = (self.seed, self.surrogate, self.acquisition, self.pruner, self.budget, self.warm)
-        return (*named, self.fingerprint, *search, *warm, startup)
+        neighbours = self.neighbours if self.related == (AUTO,) else 0
+        return (*named, self.fingerprint, *search, *warm, groups, startup, self.related, neighbours)
 
     def with_warm(self, configs: tuple[WarmConfig, ...], history: Mapping[str, str | int]) -> Plan:
         """Give the plan with what the history suggested."""
@@ -141,13 +167,15 @@ class Plan:
             "design": len(initial) or self.startup,
             "initial": max(self.startup, len(initial)),
             "extra": self.startup + len(initial),
-            "none": self.startup,
+            "none": 0 if self.tasks else self.startup,
         }[self.warm]
         return WarmStartSampler(
             space=load_space(self.space),
-            surrogate=self.surrogate,
+            surrogate=f"mt-{self.surrogate}" if self.tasks else self.surrogate,
             acquisition=self.acquisition,
             initial=initial,
+            related=[each.task() for each in self.tasks],
+            meta_feature=self.meta_feature,
             startup=startup,
             seed=self.seed,
         )
@@ -180,6 +208,8 @@ _OPTIONS = (
     "--strategy",
     "--exclude-group",
     "--startup",
+    "--related",
+    "--neighbours",
 )
 
 

@@ -31,8 +31,10 @@ def write_report(path: Path, found: TuneResult, plan: Plan) -> None:
 def settings_of(plan: Plan) -> dict[str, Any]:
     """Give what a study was begun with as JSON has it."""
     record: dict[str, Any] = json.loads(plan.to_json())
-    return {name: value for name, value in record.items() if name not in ("schema_version", "space", "configs")} | {
-        "space": json.loads(plan.space)
+    left_out = ("schema_version", "space", "configs", "meta_feature")
+    return {name: value for name, value in record.items() if name not in left_out} | {
+        "space": json.loads(plan.space),
+        "tasks": [each.summary() for each in plan.tasks],
     }
 
 
@@ -58,6 +60,8 @@ def _markdown(found: TuneResult, plan: Plan) -> str:
         "",
         *_warm(found, plan),
     ]
+    if found.related:
+        lines += ["", "## Related datasets", "", *_table([each.summary() for each in found.related])]
     failures = [trial for trial in found.trials if trial.note]
     if failures:
         lines += ["", "## What went wrong", "", f"{len(failures)} trials; the last of them:", ""]

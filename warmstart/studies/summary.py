@@ -10,6 +10,7 @@ from history_store.space import natural
 from warmstart.studies.comparison import Comparison
 from warmstart.studies.ledger import Ledger
 from warmstart.studies.plan import WarmConfig
+from warmstart.studies.related import RelatedDataset
 from warmstart.studies.trial import Trial, best_of, ended_trials
 
 SCHEMA_VERSION = 1
@@ -26,6 +27,7 @@ class TuneResult:
         best: the trial with the least error of those that meet their constraints; None where there is none.
         trials: those that ended, in order of their numbers.
         warm: the configurations that the history suggested, best first.
+        related: datasets of the history that it learnt from.
         comparison: with uniform configurations; None where it was not made.
         report: path of the report, where one was written.
         seconds: wall time of this call.
@@ -37,6 +39,7 @@ class TuneResult:
     best: Trial | None
     trials: tuple[Trial, ...]
     warm: tuple[WarmConfig, ...] = ()
+    related: tuple[RelatedDataset, ...] = ()
     comparison: Comparison | None = None
     report: str | None = None
     seconds: float = 0.0
@@ -64,6 +67,7 @@ class TuneResult:
             },
             "trials": self.counts,
             "warm": [asdict(each) for each in self.warm],
+            "related": [each.summary() for each in self.related],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
             "seconds": self.seconds,
@@ -85,4 +89,5 @@ def summarise(ledger: Ledger) -> TuneResult:
         best_of(trials),
         trials,
         plan.configs,
+        plan.tasks,
     )

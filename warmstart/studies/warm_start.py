@@ -9,6 +9,7 @@ from pathlib import Path
 from history_store.errors import DataError, WarmstartError
 from history_store.space import load_space
 from warmstart.studies.plan import Plan, WarmConfig
+from warmstart.studies.related import ask_related
 
 
 def ask_history(
@@ -20,12 +21,25 @@ def ask_history(
     download: bool,
     tell: Callable[[str], object],
 ) -> Plan:
-    """Ask the history about the dataset of a plan, unless that begins cold; refusals as in `warmstart.api.answer`.
+    """Ask the history about the dataset of a plan, and for the related datasets that it wants.
 
-    Returns: the plan with the suggestions that its space allows.
+    Args:
+        plan: of a new study.
+        history: that is asked; the model, the cache and downloads are for the dataset's meta-feature.
+        model: of the meta-features.
+        cache: use the cache of meta-features.
+        download: let torchvision fetch what is missing.
+        tell: called with each line that a person should hear.
+
+    Returns: the plan with the suggestions that its space allows, and with the evaluations of related datasets.
+
+    Raises:
+        UsageError: related datasets that do not fit; see `warmstart.studies.related.ask_related`.
+        WarmstartError: as in `warmstart.api.answer`.
     """
+    asked = ask_related(plan, history=history, model=model, cache=cache, download=download)
     if plan.warm == "none":
-        return plan
+        return asked
     from bo.space import Encoding
     from warmstart.api import answer
     from warmstart.device import resolve_device
@@ -56,7 +70,7 @@ def ask_history(
     if lacking:
         rest = "" if fitting else ": the study begins cold"
         tell(f"{lacking} of {len(found.suggestions)} configurations of {found.history} do not fit the space{rest}.")
-    return plan.with_warm(tuple(fitting), history_state(Path(found.history)))
+    return asked.with_warm(tuple(fitting), history_state(Path(found.history)))
 
 
 def history_state(path: Path) -> dict[str, str | int]:

@@ -73,7 +73,8 @@ def test_a_study_goes_on_and_then_is_done(tmp_path):
 def test_the_document_is_plain_json():
     document = json.loads(json.dumps(tune(trials=2, budget=2.0).to_dict(), allow_nan=False))
     assert set(document) == {
-        "schema_version", "study", "storage", "dataset", "best", "trials", "warm", "comparison", "report", "seconds",
+        "schema_version", "study", "storage", "dataset", "best", "trials", "warm", "related", "comparison",
+        "report", "seconds",
     }  # fmt: skip
     assert document["trials"] == {"ok": 2}
     assert set(document["best"]) == {"config", "natural", "error", "trial"}
