@@ -124,10 +124,7 @@ def test_ctrl_c_leaves_nobody_at_work(tmp_path):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert (
-        "all are kept. The same command goes on." in json.loads(err.splitlines()[-1])["error"]["message"]
-        or "kept" in err
-    )
+    assert "all are kept. The same command goes on." in err
     time.sleep(3)
     calls = (folder / "calls").read_text()
     time.sleep(1)

@@ -17,6 +17,8 @@ ASKING = 0
 """The claim of whoever chooses the next trial; trial t has claim t + 1."""
 SPAN = 2**32
 """Claims of one study."""
+NO_STUDY = 0
+"""Of those who make the tables; studies count from 1."""
 
 
 class Claims(Protocol):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
-from warmstart.studies.claims import Claims, DatabaseClaims, FileClaims
+from warmstart.studies.claims import ASKING, NO_STUDY, Claims, DatabaseClaims, FileClaims
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -210,9 +210,16 @@ class _JournalLock(_WriterLock):
 
 def _server(url: str) -> BaseStorage:
     from optuna.storages import RDBStorage, get_storage
+    from sqlalchemy import create_engine
 
     try:
-        return get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
+        # Several that make the tables at a time would be in each other's way.
+        alone = DatabaseClaims(create_engine(url), NO_STUDY)
+        try:
+            alone.take(ASKING, patience=True)
+            return get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
+        finally:
+            alone.close()
     except ImportError as error:
         msg = f"--storage: expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install psycopg[binary] for PostgreSQL, pymysql for MySQL."
         raise UsageError(msg) from error
