@@ -216,6 +216,8 @@ def tune(
             else:
                 run_crew(job, workers, watch.look)
         found, plan = summarise(ledger), ledger.plan
+    if found.exhausted and len(found.trials) < total:
+        tell(f"{name}: every configuration of the space has had its trial: the study ends after {len(found.trials)}.")
     compared = compare_with_uniform(load_space(plan.space), found.trials, surrogate=surrogate, seed=seed)
     found = replace(found, comparison=compared, seconds=time.monotonic() - began)
     if report is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -53,11 +53,13 @@ class Ledger:
 
     def __init__(self, store: Store, study: optuna.Study, plan: Plan) -> None:
         """Take a study; `open_ledger` finds one by its name."""
+        from bo.space import Encoding
         from history_store.space import load_space
         from warmstart.integrations.optuna_space import to_distributions
 
         self.store, self.study, self.plan = store, study, plan
         self.space = load_space(plan.space)
+        self._encoding = Encoding(self.space)
         self._distributions = to_distributions(self.space)
         study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
         self._claims = store.claims(study._study_id)  # noqa: SLF001  what tells studies of one storage apart
@@ -79,13 +81,20 @@ class Ledger:
         with self.store.guard():
             return self.study.get_trials(deepcopy=False)
 
+    def is_exhausted(self, trials: Sequence[FrozenTrial]) -> bool:
+        """Tell whether trials hold every configuration of the space."""
+        if len(trials) < self._encoding.size:
+            return False
+        configs = [trial.user_attrs[RUN]["config"] for trial in trials if RUN in trial.user_attrs]
+        return len(set(self._encoding.keys(self._encoding.encode(configs)))) >= self._encoding.size
+
     def next(self, total: float) -> Run | Wait | None:
         """Give the next trial to run: one that lost its worker, else a new one.
 
         Args:
             total: trials that the study shall have.
 
-        Returns: a trial; "wait" where the last ones run elsewhere; None where all are over.
+        Returns: a trial; "wait" where the last ones run elsewhere; None where all are over, or every configuration had one.
 
         Raises:
             StorageError: when the storage does not answer.
@@ -101,7 +110,7 @@ class Ledger:
                     still_running += 1
                 elif (run := self._taken_over(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
                     return run
-            if sum(trial.state != TrialState.WAITING for trial in trials) >= total:
+            if sum(trial.state != TrialState.WAITING for trial in trials) >= total or self.is_exhausted(trials):
                 return "wait" if still_running else None
             made = self.study.ask()
             self._claims.take(made.number + 1)

@@ -31,6 +31,7 @@ class TuneResult:
         comparison: with uniform configurations; None where it was not made.
         report: path of the report, where one was written.
         seconds: wall time of this call.
+        exhausted: whether every configuration of the space had its trial, so that there are no more.
     """
 
     study: str
@@ -43,6 +44,7 @@ class TuneResult:
     comparison: Comparison | None = None
     report: str | None = None
     seconds: float = 0.0
+    exhausted: bool = False
 
     @property
     def counts(self) -> dict[str, int]:
@@ -66,6 +68,7 @@ class TuneResult:
                 "trial": best.number,
             },
             "trials": self.counts,
+            "exhausted": self.exhausted,
             "warm": [asdict(each) for each in self.warm],
             "related": [each.summary() for each in self.related],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
@@ -80,7 +83,8 @@ def summarise(ledger: Ledger) -> TuneResult:
     Raises:
         StorageError: when the storage does not answer.
     """
-    trials = ended_trials(ledger.trials())
+    known = ledger.trials()
+    trials = ended_trials(known)
     plan = ledger.plan
     return TuneResult(
         ledger.study.study_name,
@@ -90,4 +94,5 @@ def summarise(ledger: Ledger) -> TuneResult:
         trials,
         plan.configs,
         plan.tasks,
+        exhausted=ledger.is_exhausted(known),
     )

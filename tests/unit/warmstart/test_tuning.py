@@ -6,7 +6,7 @@ import shutil
 import time
 
 import pytest
-from ConfigSpace import ConfigurationSpace
+from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause
 
 import warmstart
 from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
@@ -30,6 +30,10 @@ def slow(config):
 
 def fail(config):
     raise RuntimeError("never")
+
+
+def total(config):
+    return config["x"] + config["y"]
 
 
 def rate(config):
@@ -70,11 +74,25 @@ def test_a_study_goes_on_and_then_is_done(tmp_path):
     assert first.trials[0].curve == ((1.0, 1.0),)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_finite_space_ends_the_study_early(workers):
+    space = ConfigurationSpace({"x": [0, 1, 2], "y": (1, 2)})
+    space.add(ForbiddenAndConjunction(ForbiddenEqualsClause(space["x"], 2), ForbiddenEqualsClause(space["y"], 1)))
+    told = []
+    found = tune(objective=total, space=space, trials=9, workers=workers, tell=told.append)
+    assert sorted((trial.config["x"], trial.config["y"]) for trial in found.trials) == [
+        (0, 1), (0, 2), (1, 1), (1, 2), (2, 2),
+    ]  # fmt: skip
+    assert (found.exhausted, found.to_dict()["exhausted"]) == (True, True)
+    assert told == ["s: every configuration of the space has had its trial: the study ends after 5."]
+    assert tune(objective=total, space=space, trials=5, tell=pytest.fail).exhausted  # all that was asked for
+
+
 def test_the_document_is_plain_json():
     document = json.loads(json.dumps(tune(trials=2, budget=2.0).to_dict(), allow_nan=False))
     assert set(document) == {
-        "schema_version", "study", "storage", "dataset", "best", "trials", "warm", "related", "comparison",
-        "report", "seconds",
+        "schema_version", "study", "storage", "dataset", "best", "trials", "exhausted", "warm", "related",
+        "comparison", "report", "seconds",
     }  # fmt: skip
     assert document["trials"] == {"ok": 2}
     assert set(document["best"]) == {"config", "natural", "error", "trial"}
