@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from bo.acquisition import SCORES
 from bo.beliefs import Beliefs, Evidence
 from bo.observation import Observation
-from bo.surrogates import SURROGATES
+from bo.surrogates import SURROGATES, Task
 from history_store.errors import DataError, UsageError
 
 RANDOM_STARTS = 2
@@ -25,10 +25,12 @@ def search_table(
     rng: np.random.Generator,
     surrogate: str = "gp",
     acquisition: str = "ei",
+    related: Sequence[Task] = (),
+    meta: NDArray[np.float64] | None = None,
 ) -> list[int]:
     """Run one search for the least error over the rows of a table, one evaluation after another.
 
-    The initial rows come first and in order, two random ones where there are none; then the row that promises most by what an
+    The initial rows come first and in order, two random ones where there are none and no related task either; then the row that promises most by what an
     `Optimizer` believes. A failed run teaches where runs fail and is not repeated; while too few have succeeded for a fit,
     rows are drawn at random. Errors of rows that are not evaluated are never looked at.
 
@@ -40,6 +42,8 @@ def search_table(
         rng: the only source of randomness.
         surrogate: a name in `bo.surrogates.SURROGATES`.
         acquisition: a name in `bo.acquisition.SCORES`.
+        related: what is known of related tables, over the same columns, for the surrogates `mt-...`.
+        meta: `p` meta-feature, where the related tasks have theirs.
 
     Returns: t distinct rows in order of evaluation.
 
@@ -52,7 +56,10 @@ def search_table(
     if surrogate not in SURROGATES or acquisition not in SCORES:
         msg = f"search_table: expected a surrogate among {', '.join(SURROGATES)} and an acquisition among {', '.join(SCORES)}, got {surrogate!r} and {acquisition!r}. Leave them out for the defaults."
         raise UsageError(msg)
-    if not rows:
+    if related and not surrogate.startswith("mt-"):
+        msg = f"search_table: expected a surrogate for related tasks, mt-..., got {surrogate!r}. Name one, or leave related out."
+        raise UsageError(msg)
+    if not rows and not related:
         rows = rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
     rows = rows[:t]
     beliefs = Beliefs(
@@ -60,8 +67,8 @@ def search_table(
         acquisition=acquisition,
         incumbent="posterior-mean",
         conditional=tuple(np.flatnonzero(np.isnan(points).any(axis=0)).tolist()),
-        related=(),
-        meta=None,
+        related=related,
+        meta=meta,
         seed=int(rng.integers(2**32)),
     )
     told = [Observation.of({}, targets[row]) for row in rows]

@@ -9,6 +9,7 @@ import pytest
 from bo.acquisition import SCORES
 from bo.regret import random_curve, regret_curve
 from bo.search import search_table
+from bo.surrogates import Task
 from history_store.errors import DataError, UsageError
 
 NAN = np.nan
@@ -160,3 +161,19 @@ def test_importing_loads_no_scipy():
     code = "import sys, bo, bo.search; print([m for m in ('scipy', 'sklearn', 'torch', 'ConfigSpace') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_a_related_table_says_where_to_begin():
+    unit, errors = table()
+    related = [Task(unit[:25], 3.0 * errors[:25] + 1.0)]
+    rows = search_table(unit, errors, initial=(), t=3, rng=rng(), surrogate="mt-gp", related=related)
+    assert len(set(rows)) == 3
+    assert regret_curve(errors, rows)[-1] < 0.05 < random_curve(errors, 3)[-1]
+    after = search_table(unit, errors, initial=[3], t=2, rng=rng(), surrogate="mt-gp", related=related)
+    assert after[0] == 3
+
+
+def test_related_tables_need_a_surrogate_for_them():
+    unit, errors = table()
+    with pytest.raises(UsageError, match=r"search_table: expected a surrogate for related tasks, mt-\.\.\., got 'gp'"):
+        search_table(unit, errors, initial=(), t=3, rng=rng(), related=[Task(unit, errors)])
