@@ -134,3 +134,18 @@ def test_the_built_in_network_from_a_warm_start(use_tiny, tiny, cli, folder):
     assert found["dataset"] == dataset
     assert 0 <= found["best"]["error"] <= 1
     assert "learning_rate" in found["best"]["natural"]
+
+
+@pytest.mark.timeout(60)
+def test_related_datasets_by_name(use_tiny, cli, folder):
+    Path("own.py").write_text("def rate(config):\n    return abs(config['log10_learning_rate'] + 3) / 5\n")
+    command = ("tune", "--objective", "own:rate", "--study", "s", "--format", "json")
+    run = cli(*command, "--trials", "1", "--related", "stripes4", "--related", "stripes1")
+    assert run.code == 0, run.err
+    assert [each["name"] for each in json.loads(run.out)["related"]] == ["stripes1", "stripes4"]
+    run = cli(*command, "--trials", "2", "--related", "stripes4")
+    assert run.code == 2
+    assert "--related stripes4 (the study has stripes1, stripes4)" in run.err
+    run = cli(*command, "--study", "t", "--related", "stripes4", "--space", "space.json")
+    assert run.code == 2
+    assert "--related: expected a study over the space of" in run.err
