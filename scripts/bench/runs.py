@@ -43,14 +43,19 @@ class Trace:
 
     Attributes:
         proposed_pending: proposals of something that was still running, or was evaluated before.
-        cpu: seconds that the asks took.
+        asks: CPU seconds of each ask.
     """
 
     errors: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     configs: list[dict[str, Any]] = field(default_factory=list)
     proposed_pending: int = 0
-    cpu: float = 0.0
+    asks: list[float] = field(default_factory=list)
+
+    @property
+    def cpu(self) -> float:
+        """Give the CPU seconds of all asks."""
+        return sum(self.asks)
 
     def best_at(self, n: int) -> float:
         """Give the least of the first n errors."""
@@ -92,7 +97,7 @@ def search(
                 break
         start = time.process_time()
         config = optimizer.ask()[0]
-        trace.cpu += time.process_time() - start
+        trace.asks.append(time.process_time() - start)
         trace.proposed_pending += config in trace.configs or config in [other for _, _, other in running]
         heappush(running, (now + seconds(config), asked, config))
     while running:
