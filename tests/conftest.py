@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 from stripes import pictures, write_folder
+
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # the background of a shell; what tests start would ignore Ctrl-C, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @dataclass(frozen=True, slots=True)
