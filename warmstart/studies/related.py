@@ -23,7 +23,7 @@ NEIGHBOURS = 3
 EVALUATIONS = 30
 """Evaluations of a related dataset that are used, at most."""
 TOTAL = 120
-"""Evaluations of all of them together, at most: an ask takes half a CPU second then."""
+"""Evaluations of all of them together, at most: an ask takes half a CPU second then, the first one three."""
 
 
 @dataclass(frozen=True, slots=True)
