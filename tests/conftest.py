@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 from stripes import pictures, write_folder
 
-
 if (
     signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 ):  # the background of a shell; what tests start would ignore Ctrl-C, too

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Generic, Protocol, TypeVar
@@ -234,6 +235,7 @@ def start_process(target: Callable[..., None], *args: object) -> tuple[SpawnProc
     context = multiprocessing.get_context("spawn")
     pipe, child_end = context.Pipe()
     process = context.Process(target=target, args=(child_end, *args), daemon=True)
+    resource_tracker.ensure_running()  # its own start, with the first process, would unblock SIGINT again
     # Born with SIGINT blocked, it never sees Ctrl-C, not even while Python starts; ours arrives after.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

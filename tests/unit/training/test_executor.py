@@ -164,6 +164,19 @@ def test_workers_leave_ctrl_c_to_the_parent() -> None:
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, set()), "ours is as it was"
 
 
+def test_the_first_worker_of_a_process_leaves_it_to_the_parent_too() -> None:
+    code = """
+from test_executor import threads_and_signals
+from training.executor import LocalExecutor
+if __name__ == "__main__":
+    print([d.result for d in LocalExecutor(1).run(threads_and_signals, [0])])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[True]\n"
+
+
 def test_workers_end_with_a_parent_that_was_killed(tmp_path: Path) -> None:
     script = tmp_path / "parent.py"
     script.write_text(
