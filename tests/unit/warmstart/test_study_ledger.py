@@ -61,8 +61,8 @@ def plan(**changes):
 
 
 def outcome(config, seed):
-    if config["kind"] == "lamb":
-        return Outcome(None, TrialStatus.CRASHED, 1.0, "lamb")
+    if seed % 3 == 1:  # by the trial, so that no stream of configurations is without one
+        return Outcome(None, TrialStatus.CRASHED, 1.0, "unlucky")
     error = abs(config["rate"] - 0.1) + config["layers"] / 10 + seed % 7 / 1000
     constraints = {"small": config["layers"] - 4.5}
     return Outcome(error, TrialStatus.OK, 1.0, curve=((1.0, error + 1),), constraints=constraints)
