@@ -12,6 +12,7 @@ trial's number, so that another process goes on as this one would have.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import math
@@ -171,7 +172,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         state: TrialState,
         values: Sequence[float] | None,  # noqa: ARG002  Optuna's signature
     ) -> None:
-        """Note the constraints of a trial that ended, and say what it left of its warm start."""
+        """Note the constraints of a trial, say what it left of its warm start, and stop where it was the last of a stated space."""
         planned = trial.system_attrs.get("fixed_params", {}) if ORIGIN in trial.user_attrs else {}
         lost = [name for name in planned if not {name, *_scales(name)} & trial.params.keys()]
         if lost and state != TrialState.FAIL:
@@ -182,6 +183,21 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             )
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
+        if self._given is not None and self._is_last(study, trial, self._given):
+            _log.info("trial %d: every configuration of the space has its trial, and the study stops", trial.number)
+            with contextlib.suppress(RuntimeError):  # told by hand: there is no loop to stop
+                study.stop()
+
+    @staticmethod
+    def _is_last(study: optuna.Study, trial: FrozenTrial, problem: Problem) -> bool:
+        """Tell whether every configuration of a space has its trial, those that other workers run included."""
+        others = [other for other in _others(study, trial) if other.state != TrialState.WAITING]
+        size = problem.encoding.size
+        if len(others) + 1 < size:
+            return False
+        known = read_trials(others, problem, study.direction)
+        configs = [*(told.config for told in known.told), *known.pending, problem.config(trial)]
+        return len({problem.encoding.key(config) for config in configs if config is not None}) >= size
 
     def _shown_problem(self, trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution]) -> Problem:
         """Give the space of distributions, with the conditions that completed trials show."""

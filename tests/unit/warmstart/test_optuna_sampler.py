@@ -237,6 +237,35 @@ def test_trials_that_run_at_once_differ_until_the_space_is_exhausted(caplog):
     assert len(running) == 11
 
 
+def grid(trial):
+    return trial.suggest_int("i", 0, 3) + "abc".index(trial.suggest_categorical("j", ["a", "b", "c"]))
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_study_stops_where_every_configuration_of_a_stated_space_had_its_trial(jobs):
+    study = study_of(space=to_space(GRID))
+    study.optimize(grid, n_trials=20, n_jobs=jobs)
+    assert len({tuple(sorted(trial.params.items())) for trial in study.trials}) == 12
+    assert 12 <= len(study.trials) < 12 + jobs  # a thread may have asked before the last one ended
+    assert study.best_value == 0
+
+
+def test_failed_trials_count_and_a_study_told_by_hand_has_nothing_to_stop():
+    study = study_of(space=to_space(GRID))
+    for _ in range(12):
+        study.tell(study.ask(GRID), state=TrialState.FAIL)
+    study.optimize(grid, n_trials=5)
+    assert len(study.trials) == 13  # asked for all the same: one configuration again
+
+
+def test_a_space_that_trials_showed_does_not_stop_a_study(caplog):
+    study = study_of()
+    with caplog.at_level(logging.WARNING, "warmstart"):
+        study.optimize(grid, n_trials=14)
+    assert len(study.trials) == 14
+    assert "every configuration was proposed already" in caplog.text
+
+
 def test_workers_that_ask_at_the_same_moment_differ():
     """Eight threads on a space of twelve configurations, all asking before anyone has written anything."""
     study = study_of()
