@@ -19,6 +19,8 @@ SPAN = 2**32
 """Claims of one study."""
 NO_STUDY = 0
 """Of those who make the tables; studies count from 1."""
+YEAR_S = 31_536_000
+"""For ever to a server of MySQL's kind: MariaDB takes no lock with a wait of -1, and ends sessions that are idle for hours."""
 
 
 class Claims(Protocol):
@@ -82,12 +84,14 @@ class DatabaseClaims:
     def __init__(self, engine: Engine, study: int) -> None:
         self._offset, self._is_postgres = study * SPAN, engine.dialect.name == "postgresql"
         self._session: Connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if not self._is_postgres:
+            self._session.exec_driver_sql(f"SET SESSION wait_timeout = {YEAR_S}")
 
     def take(self, number: int, *, patience: bool = False) -> bool:
         """Take a claim; see `Claims`."""
         key = self._offset + number
         if not self._is_postgres:
-            return self._ask(f"SELECT GET_LOCK('warmstart {key}', {-1 if patience else 0})") == 1
+            return self._ask(f"SELECT GET_LOCK({self._name(key)}, {YEAR_S if patience else 0})") == 1
         if patience:
             self._ask(f"SELECT pg_advisory_lock({key})")
             return True
@@ -97,7 +101,7 @@ class DatabaseClaims:
         """Give a claim back."""
         key = self._offset + number
         self._ask(
-            f"SELECT pg_advisory_unlock({key})" if self._is_postgres else f"SELECT RELEASE_LOCK('warmstart {key}')"
+            f"SELECT pg_advisory_unlock({key})" if self._is_postgres else f"SELECT RELEASE_LOCK({self._name(key)})"
         )
 
     def close(self) -> None:
@@ -105,6 +109,11 @@ class DatabaseClaims:
         with contextlib.suppress(Exception):  # the session may be gone, and its claims with it
             self._session.invalidate()
         self._session.close()
+
+    @staticmethod
+    def _name(key: int) -> str:
+        """Name a lock of MySQL, which has one set of them for all databases of a server."""
+        return f"CONCAT('warmstart ', CRC32(DATABASE()), ' ', {key})"
 
     def _ask(self, statement: str) -> object:
         """Ask the session for one value; a lost session is an error, never a new one without its claims."""

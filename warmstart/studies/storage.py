@@ -221,7 +221,7 @@ def _server(url: str) -> BaseStorage:
         finally:
             alone.close()
     except ImportError as error:
-        msg = f"--storage: expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install psycopg[binary] for PostgreSQL, pymysql for MySQL."
+        msg = f"--storage: expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install the extra warmstart[postgres] or warmstart[mysql]."
         raise UsageError(msg) from error
 
 

@@ -1,4 +1,4 @@
-"""Studies on a PostgreSQL server, started here on loopback."""
+"""Studies on database servers, started here on loopback."""
 
 import importlib.util
 import json
@@ -27,51 +27,116 @@ from warmstart.studies.storage import open_store  # noqa: E402
 from warmstart.studies.trial import ended_trials  # noqa: E402
 
 
-def find_server():
-    """Find the newest installed server's programs and a user who may run them."""
-    # Debian keeps them off the path.
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name))
-    if not found and (there := shutil.which("pg_ctl")):
-        found = [Path(there).resolve().parent]
+def worker():
+    """Find a user who may run servers: they refuse root."""
     try:
-        user = pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
+        return pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
     except KeyError:
-        user = None
-    return (found[-1], user) if found and user else None
+        return None
 
 
-SERVER = find_server()
-pytestmark = [
-    pytest.mark.timeout(120),
-    pytest.mark.skipif(SERVER is None, reason="no PostgreSQL server is installed here"),
-    pytest.mark.skipif(importlib.util.find_spec("psycopg") is None, reason="psycopg is not installed here"),
-]
+USER = worker()
 
 
-@pytest.fixture
-def server():
-    """Start a server on a free port, and give the URL of its database."""
-    programs, user = SERVER
-    folder = Path(tempfile.mkdtemp(prefix="pg"))
-    os.chown(folder, user.pw_uid, user.pw_gid)
-    as_user = {"user": user.pw_uid, "group": user.pw_gid} if os.getuid() == 0 else {}
+class Server:
+    """A server in a folder of its own."""
 
-    def run(program, *args):
-        subprocess.run([programs / program, "-D", folder / "data", *args], check=True, cwd=folder, stdout=subprocess.DEVNULL, **as_user)  # fmt: skip
+    driver = ""
 
+    def __init__(self, folder, port):
+        self.folder, self.port = folder, port
+        self.as_user = {"user": USER.pw_uid, "group": USER.pw_gid} if os.getuid() == 0 else {}
+
+    def run(self, *command, **options):
+        settings = {"cwd": self.folder, "check": True, "stdout": subprocess.DEVNULL, **self.as_user, **options}
+        subprocess.run([str(word) for word in command], **settings)
+
+
+class Postgres(Server):
+    driver = "psycopg"
+
+    @staticmethod
+    def programs():
+        # Debian keeps them off the path.
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name))
+        if not found and (there := shutil.which("pg_ctl")):
+            found = [Path(there).resolve().parent]
+        return found[-1] if found else None
+
+    @property
+    def url(self):
+        return f"postgresql://warm:secret@127.0.0.1:{self.port}/postgres"
+
+    def start(self):
+        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
+        data = ("-D", self.folder / "data")
+        self.run(self.programs() / "initdb", *data, "-A", "trust", "-U", "warm", "--no-sync")
+        self.run(self.programs() / "pg_ctl", *data, "-w", "-l", self.folder / "log", "-o", options, "start")
+
+    def stop(self):
+        self.run(self.programs() / "pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop", check=False)
+
+
+class MariaDB(Server):
+    driver = "pymysql"
+    process = None
+
+    @staticmethod
+    def programs():
+        return shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin")
+
+    @property
+    def url(self):
+        return f"mysql+pymysql://warm:secret@127.0.0.1:{self.port}/warm"
+
+    def start(self):
+        data = ("--no-defaults", f"--datadir={self.folder / 'data'}")
+        self.run("mariadb-install-db", *data, "--auth-root-authentication-method=normal", "--skip-test-db")
+        script = self.folder / "init.sql"
+        script.write_text(
+            "create database warm;\n"
+            "create user warm@'127.0.0.1' identified by 'secret';\n"
+            "grant all on warm.* to warm@'127.0.0.1';\n"
+        )
+        place = (
+            f"--port={self.port}",
+            "--bind-address=127.0.0.1",
+            "--skip-name-resolve",
+            f"--socket={self.folder / 'socket'}",
+        )
+        with (self.folder / "log").open("w") as log:
+            self.process = subprocess.Popen([self.programs(), *data, *place, f"--init-file={script}"], stdout=log, stderr=log, cwd=self.folder, **self.as_user)  # fmt: skip
+        ready = f"port: {self.port}"
+        while ready not in (self.folder / "log").read_text():
+            assert self.process.poll() is None, (self.folder / "log").read_text()
+            time.sleep(0.05)
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture(params=[Postgres, MariaDB])
+def server(request):
+    """Start a server on a free port of loopback."""
+    kind = request.param
+    if kind.programs() is None or USER is None:
+        pytest.skip(f"no server of {kind.__name__} can be started here")
+    if importlib.util.find_spec(kind.driver) is None:
+        pytest.skip(f"{kind.driver} is not installed here")
+    folder = Path(tempfile.mkdtemp(prefix="sql"))
+    os.chown(folder, USER.pw_uid, USER.pw_gid)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    run("initdb", "-A", "trust", "-U", "warm", "--no-sync")
-    options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
-    run("pg_ctl", "-w", "-l", folder / "log", "-o", options, "start")
-    yield f"postgresql://warm:secret@127.0.0.1:{port}/postgres", run
-    subprocess.run([programs / "pg_ctl", "-D", folder / "data", "-m", "immediate", "stop"], cwd=folder, check=False, stdout=subprocess.DEVNULL, **as_user)  # fmt: skip
+        started = kind(folder, free.getsockname()[1])
+    started.start()
+    yield started
+    started.stop()
     shutil.rmtree(folder)
 
 
 def test_a_claim_is_of_one_session_until_that_ends(server):
-    store = open_store(server[0])
+    store = open_store(server.url)
     first, second, other_study = store.claims(7), store.claims(7), store.claims(8)
     assert isinstance(first, DatabaseClaims)
     assert first.take(3)
@@ -92,7 +157,7 @@ def test_a_claim_is_of_one_session_until_that_ends(server):
 
 @pytest.mark.slow
 def test_workers_of_a_server_share_its_trials(server, tmp_path):
-    url, _ = server
+    url = server.url
     folder = prepare(tmp_path / "f")
     settings = ("--storage", url, "--trials", "12", "--format", "json")
     killed = subprocess.Popen([*COMMAND, *settings], cwd=folder, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -119,7 +184,7 @@ def test_workers_of_a_server_share_its_trials(server, tmp_path):
 @pytest.mark.parametrize("kills", [0, 3])
 def test_eight_workers_of_a_server(server, tmp_path, kills):
     """No trial is lost, none is chosen twice, and only what a killed worker ran is run again."""
-    url, _ = server
+    url = server.url
     trials = 48
     folder = prepare(tmp_path / "f")
     command = [*COMMAND, "--storage", url, "--trials", str(trials), "--format", "json"]
@@ -151,17 +216,15 @@ def test_eight_workers_of_a_server(server, tmp_path, kills):
 
 
 def test_a_server_that_is_gone(server):
-    store = open_store(server[0])
+    store = open_store(server.url)
     claims = store.claims(1)
-    server[1]("pg_ctl", "-m", "immediate", "stop")
+    server.stop()
     with (
-        pytest.raises(
-            StorageError, match=r"postgresql://warm@127\.0\.0\.1.*expected a storage of studies that answers"
-        ),
+        pytest.raises(StorageError, match=r"sql.*://warm@127\.0\.0\.1.*expected a storage of studies that answers"),
         store.guard(),
     ):
         claims.take(0)
     claims.close()
     store.close()
     with pytest.raises(StorageError, match="expected a storage of studies that answers"):
-        open_store(server[0])
+        open_store(server.url)
