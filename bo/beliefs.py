@@ -91,11 +91,14 @@ class Beliefs:
             return 0
         return PROCESSES_NEED if self._surrogate in PROCESSES else NETWORKS_NEED
 
-    def criterion(self, evidence: Evidence, *, rng: np.random.Generator) -> tuple[Criterion, int | None] | None:
+    def criterion(
+        self, evidence: Evidence, *, rng: np.random.Generator, acquisition: str | None = None
+    ) -> tuple[Criterion, int | None] | None:
         """Make what the next suggestion maximises, and name the best evaluation so far, where there is one.
 
         Improvement under fantasies of what is pending, times P(valid) of every constraint that was both met and missed, times
-        the expected inverse duration. While nothing valid is known, validity alone is sought.
+        the expected inverse duration. While nothing valid is known, validity alone is sought. An acquisition may be named
+        instead of the run's own.
 
         Returns: None where there is too little to go by.
         """
@@ -108,9 +111,11 @@ class Beliefs:
         X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
         z = self._scaled(y)
         model: Surrogate = self._fitted("errors", X, z, evidence.revision)
-        best, acquisition, row = np.zeros((1, 1)), "lcb", None  # nothing to improve on yet
-        if len(valid):
-            acquisition = self._acquisition
+        acquisition = acquisition or self._acquisition
+        best, row = np.zeros((1, 1)), None
+        if not len(valid):
+            acquisition = "lcb"  # nothing to improve on yet
+        else:
             if self._means is None or self._means[0] != evidence.revision:
                 self._means = evidence.revision, model.predict(X).mean
             means = self._means[1]
@@ -130,6 +135,23 @@ class Beliefs:
         others: list[Criterion] = [*validity, *self._costs(evidence)]
         return Product([Improvement(fantasies, acquisition=acquisition, weighed=bool(others)), *others]), row
 
+    def log_gain(self, evidence: Evidence, X: Floats) -> float | None:
+        """Give the log of the improvement expected at a `1 x d` point, in the errors' unit, weighed as in `criterion`.
+
+        With `ei-per-second` it is that of a second, of the typical duration where durations do not differ.
+
+        Returns: None where there is too little to go by, or nothing to improve on.
+        """
+        made = self.criterion(evidence, rng=np.random.default_rng([self._seed, evidence.revision]), acquisition="ei")
+        if made is None or made[1] is None:
+            return None
+        value = float(made[0].value(X)[0]) + float(np.log(self._scale(evidence)[1]))
+        if self._per_second and not self._costs(evidence):
+            seconds = np.array([observation.duration for observation in evidence.told])
+            logs = log_durations(seconds[np.isfinite(seconds)])
+            value -= float(logs.mean()) if len(logs) else 0.0
+        return value
+
     def predict(self, evidence: Evidence, X: Floats) -> tuple[Prediction, float, float] | None:
         """Predict errors at `m x d` points in the model's units, and give these: the errors' zero and one, errors = zero + one x.
 
@@ -140,8 +162,7 @@ class Beliefs:
             return None
         y = np.array([evidence.told[i].error for i in valid.tolist()])
         model: Surrogate = self._fitted("errors", evidence.X[valid], self._scaled(y), evidence.revision)
-        zero, one = self._units or (Standardised.of(y).mean, Standardised.of(y).sd)
-        return model.predict(X), zero, one
+        return model.predict(X), *self._scale(evidence)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the states of all models, as JSON has them."""
@@ -200,6 +221,13 @@ class Beliefs:
     def _fitted(self, name: str, X: Floats, y: Floats, revision: int) -> Any:
         """Give a model by name, fitted; what stands before a colon says which kind it is."""
         return self._keep(name, self._makers[name.split(":")[0]]).fitted(X, y, revision=revision)
+
+    def _scale(self, evidence: Evidence) -> tuple[float, float]:
+        """Give the errors' zero and one in the model's units."""
+        if self._units is not None:
+            return self._units
+        own = Standardised.of(np.array([evidence.told[i].error for i in _valid(evidence).tolist()]))
+        return own.mean, own.sd
 
     def _scaled(self, y: Floats) -> Floats:
         """Bring errors into units in which scores cannot overflow: the related tasks', where there are any, else their own."""

@@ -146,6 +146,7 @@ class Optimizer:
         self._points: list[Floats] = []
         self._taken: dict[str, None] = {}
         self._asked = self._revision = 0
+        self._promised: tuple[Evidence, Floats] | None = None
         self._is_warned = False
 
     @property
@@ -159,6 +160,11 @@ class Optimizer:
         """Give the evaluation with the least error of those that meet all their constraints; None where there is none."""
         valid = [observation for observation in self._history if observation.valid]
         return min(valid, key=lambda observation: observation.error, default=None)
+
+    @property
+    def log_gain(self) -> float | None:
+        """Give the log of the improvement that the last configuration asked for promises, by `Beliefs.log_gain`; None where no model chose it."""
+        return None if self._promised is None else self._beliefs.log_gain(*self._promised)
 
     def history(self) -> list[Observation]:
         """Give what was told, in order; lost evaluations are among it."""
@@ -328,6 +334,7 @@ class Optimizer:
 
     def _next(self) -> dict[str, Value] | None:
         """Choose one configuration, or None where none is left."""
+        self._promised = None
         while self._queue:
             config = self._queue.pop(0)
             if self._keys([config])[0] not in self._taken:
@@ -343,16 +350,19 @@ class Optimizer:
     def _promising(self, rng: np.random.Generator) -> Floats | None:
         """Find the free point that our models promise most from; None where they know too little, or none is free."""
         encoding, pending = self._encoding, [p.point for p in self._pending.values()]
-        evidence = Evidence(self._history, self._columns(self._points), self._columns(pending), self._revision)
+        evidence = Evidence(tuple(self._history), self._columns(self._points), self._columns(pending), self._revision)
         found = self._beliefs.criterion(evidence, rng=rng)
         if found is None:
             return None
         criterion, row = found
         if self._candidates is not None:
             free = self._candidates[[key not in self._taken for key in encoding.keys(self._candidates)]]
-            return best_free(criterion.value(encoding.columns(free)), free, encoding, self._taken)
-        around = np.reshape([] if row is None else self._points[row], (-1, encoding.p))
-        return maximise(criterion, encoding, around=around, taken=self._taken, rng=rng)
+            point = best_free(criterion.value(encoding.columns(free)), free, encoding, self._taken)
+        else:
+            around = np.reshape([] if row is None else self._points[row], (-1, encoding.p))
+            point = maximise(criterion, encoding, around=around, taken=self._taken, rng=rng)
+        self._promised = None if point is None else (evidence, self._columns([point]))
+        return point
 
     def _proposed(self, rng: np.random.Generator) -> Floats | None:
         """Let GPyOpt choose."""
@@ -418,9 +428,7 @@ class Optimizer:
     def _encode(self, config: object, where: str) -> Floats:
         """Read one configuration as a point `p`."""
         if not isinstance(config, Mapping):
-            msg = (
-                f"{where}: expected a configuration, hyperparameter values by name, got {config!r}. Give a dictionary."
-            )
+            msg = f"{where}: expected a configuration, values by name, got {config!r}. Give a dictionary."
             raise UsageError(msg)
         return self._encoding.encode([dict(config)]).ravel()
 

@@ -1,0 +1,77 @@
+"""What the last suggestion promises, in the unit of the error."""
+
+import numpy as np
+import pytest
+from ConfigSpace import ConfigurationSpace, Float
+from scipy.stats import norm
+
+from bo.optimizer import Optimizer
+from bo.related import RelatedTask
+
+
+@pytest.fixture
+def space():
+    space = ConfigurationSpace()
+    space.add(Float("x", (0.0, 1.0)), Float("y", (0.0, 1.0)))
+    return space
+
+
+def told(space, *, unit=1.0, duration=None, **options):
+    """Ask once more after five evaluations of a bowl."""
+    run = Optimizer(space, seed=3, startup=0, **options)
+    for i in range(5):
+        x, y = (0.1 + 0.17 * i, 0.9 - 0.13 * i)
+        error = unit * ((x - 0.3) ** 2 + abs(y - 0.4))
+        run.tell({"x": x, "y": y}, error, duration=None if duration is None else duration(i))
+    return run, run.ask()[0]
+
+
+def test_a_design_promises_nothing(space):
+    run = Optimizer(space, initial=[{"x": 0.5, "y": 0.5}])
+    assert run.log_gain is None
+    for _ in range(3):
+        run.ask()
+        assert run.log_gain is None
+
+
+def test_it_is_the_expected_improvement_over_the_best_mean(space):
+    run, config = told(space)
+    beliefs = run._beliefs
+    evidence, _ = run._promised
+    here, zero, one = beliefs.predict(evidence, run._columns([run._encode(config, "")]))
+    best = beliefs.predict(evidence, evidence.X)[0].mean.min(axis=1)
+    mean, sd = zero + one * here.mean[:, 0], one * np.sqrt(here.var[:, 0])
+    gap = zero + one * best - mean
+    improvement = gap * norm.cdf(gap / sd) + sd * norm.pdf(gap / sd)
+    assert np.exp(run.log_gain) == pytest.approx(improvement.mean(), rel=1e-6)
+
+
+@pytest.mark.parametrize("acquisition", ["ei", "pi", "lcb"])
+def test_it_is_in_the_unit_of_the_error_whatever_is_maximised(space, acquisition):
+    one, ten = (told(space, unit=unit, acquisition=acquisition)[0].log_gain for unit in (1.0, 10.0))
+    assert ten - one == pytest.approx(np.log(10), abs=1e-6)
+
+
+def test_it_is_in_the_unit_of_the_error_with_related_tasks(space):
+    rng = np.random.default_rng(0)
+    configs = [dict(zip("xy", row, strict=True)) for row in rng.random((6, 2)).tolist()]
+    errors = [(config["x"] - 0.3) ** 2 + abs(config["y"] - 0.4) for config in configs]
+    gains = []
+    for unit in (1.0, 10.0):
+        task = RelatedTask(configs, [unit * error for error in errors])
+        gains.append(told(space, unit=unit, surrogate="mt-gp", related=[task])[0].log_gain)
+    assert gains[1] - gains[0] == pytest.approx(np.log(10), abs=1e-6)
+
+
+def test_per_second_it_is_that_of_a_second(space):
+    plain = told(space)[0].log_gain
+    timed, unknown = (
+        told(space, acquisition="ei-per-second", duration=duration)[0].log_gain for duration in (lambda _: 20.0, None)
+    )
+    assert timed == pytest.approx(plain - np.log(20.0))
+    assert unknown == pytest.approx(plain)
+    slow, fast = (
+        told(space, acquisition="ei-per-second", duration=lambda i, unit=unit: unit * (1 + i))[0].log_gain
+        for unit in (60.0, 1.0)
+    )
+    assert fast - slow == pytest.approx(np.log(60.0), abs=0.05)
