@@ -49,7 +49,7 @@ def start(folder, *more):
 
 def finish(folder, *more):
     process = start(folder, *more)
-    out, err = process.communicate(timeout=100)
+    out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return json.loads(out) if "json" in more else out
 
@@ -153,7 +153,7 @@ def check_shared(folder, kills, rng, storage="s.db", *, total=40, workers=3):
     pids = [pid for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     if pids and process.poll() is None:
         os.kill(rng.choice(pids), signal.SIGKILL)
-    _, err = process.communicate(timeout=100)
+    _, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     rows, trials = stored(folder, storage)
     assert len(rows) == len(trials) == total

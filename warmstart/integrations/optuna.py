@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import logging
 import math
 import zlib
@@ -110,6 +111,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         checked = Optimizer(any_space, **self._settings, startup=startup, seed=seed)
         self._seed: int = checked.to_dict()["settings"]["seed"]
         self._unread: set[int] = set()
+        self._related = _digest(related)
+        self._made: tuple[object, tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
 
     def reseed_rng(self) -> None:
         """Draw another seed where none was given: a seed and a trial's number are one suggestion in any thread or process."""
@@ -127,28 +130,53 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Suggest a configuration that no other trial has, and note it with the trial before it is returned."""
+        """Suggest a configuration that no other trial has, and note it with the trial before it is returned.
+
+        A trial whose process ended after that keeps it: some of its parameters may be stored already.
+        """
         self._raise_error_if_multi_objective(study)
         if not search_space:
             return {}
+        if CHECKPOINT in trial.system_attrs:  # noted last
+            return {name: value for name, value in trial.system_attrs[CLAIM].items() if name in search_space}
         while True:
             trials = _others(study, trial)
             problem = self._given or self._shown_problem(trials, search_space)
-            setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
-            known = self._known(trials, problem, study)
-            optimizer = self._optimizer(problem, known, _newest(trials, setup), trial.number)
-            try:
-                config = optimizer.ask()[0]
-            except SpaceExhaustedError:
-                _log.warning("trial %d: every configuration was proposed already, and one is repeated", trial.number)
-                config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, trial.number]))
+            known, optimizer, config, checkpoint = self._proposal(study, trials, problem, trial.number)
             _note(study, trial, CLAIM, config)
             ended = {other.number for other in trials if other.state.is_finished()}
             moved = [other for other in _others(study, trial) if other.number not in ended]
             if known.holds(config) or not read_trials(moved, problem, study.direction).holds(config):
                 break  # else another worker chose it meanwhile
-        _note(study, trial, CHECKPOINT, optimizer.checkpoint() | {"setup": setup})
+        _note(study, trial, CHECKPOINT, optimizer.checkpoint() | checkpoint)
         return {name: value for name, value in config.items() if name in search_space}
+
+    def log_gain(self, study: optuna.Study) -> float | None:
+        """Give the log of the improvement that the next trial promises, in the unit of its value; None without a space, or where no model knows."""
+        trials = study.get_trials(deepcopy=False)
+        return None if self._given is None else self._proposal(study, trials, self._given, len(trials))[1].log_gain
+
+    def _proposal(
+        self, study: optuna.Study, trials: Sequence[FrozenTrial], problem: Problem, number: int
+    ) -> tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]:
+        """Choose the configuration of a trial from what others say; the last choice is kept until they say more.
+
+        Returns: what they say, the optimiser that chose, its choice, and what its checkpoint is good for.
+        """
+        said = tuple((other.number, other.state, CLAIM in other.system_attrs) for other in trials)
+        made = self._made
+        if made is None or made[0] != (self._seed, number, said):
+            setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
+            known = self._known(trials, problem, study)
+            optimizer = self._optimizer(problem, known, _newest(trials, setup), number)
+            try:
+                config = optimizer.ask()[0]
+            except SpaceExhaustedError:
+                _log.warning("trial %d: every configuration was proposed already, and one is repeated", number)
+                config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, number]))
+            chosen = known, optimizer, config, {"setup": setup, "related": self._related}
+            self._made = made = (self._seed, number, said), chosen
+        return made[1]
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -235,7 +263,13 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
                 status=told.status,
                 constraints=told.constraints,
             )
-        optimizer.resume({**(checkpoint or optimizer.checkpoint()), "asked": number}, pending=known.pending)
+        last = checkpoint or optimizer.checkpoint()
+        count, digest = last.get("related", self._related)
+        if count != self._related[0]:
+            last = {**last, "models": {}}  # their chains are about other tasks
+        elif digest != self._related[1]:
+            last = {**last, "told": last["told"] - 1}  # the related tasks were told more
+        optimizer.resume({**last, "asked": number}, pending=known.pending)
         return optimizer
 
 
@@ -252,6 +286,11 @@ def _completed(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
 def _note(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:
     """Keep a system attribute of a trial."""
     study._storage.set_trial_system_attr(trial._trial_id, key, value)  # noqa: SLF001  where samplers keep what they must
+
+
+def _digest(related: Sequence[RelatedTask]) -> list[int]:
+    """Count related tasks, and tell what they say from anything else."""
+    return [len(related), zlib.crc32(json.dumps([task.to_dict() for task in related]).encode())]
 
 
 def _newest(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:

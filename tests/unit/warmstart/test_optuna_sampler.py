@@ -326,6 +326,27 @@ def test_a_trial_that_was_interrupted_is_suggested_the_same():
     assert again[0] == again[1] == study.trials[5].system_attrs[CLAIM]["x"]
 
 
+def test_a_trial_keeps_its_suggestion_whatever_was_told_since():
+    """Parameters that its process stored before it ended must not meet those of another suggestion."""
+    study, distributions = study_of(space=mixed()), to_distributions(mixed())
+
+    def tell_some(*errors):
+        for error in errors:
+            trial = study.ask()
+            for name in trial.relative_params:
+                trial._suggest(name, distributions[name])
+            study.tell(trial, error)
+
+    tell_some(0.5, 0.1, 0.9, 0.3)
+    lost = study.ask()
+    lost.suggest_float("rate", 1e-4, 1.0, log=True)  # and here its process ended
+    tell_some(0.8, 0.7, 0.01, 0.6)
+    again = optuna.trial.Trial(study, lost._trial_id)
+    assert again.relative_params == study.trials[4].system_attrs[CLAIM]
+    assert again.relative_params["rate"] == lost.params["rate"]
+    Encoding(mixed()).encode([again.relative_params])
+
+
 def test_seeds():
     def first(**settings):
         study = study_of(space=plane(), **settings)
