@@ -1,7 +1,7 @@
 """Training of networks whose last hidden layer is to be a basis."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,6 +82,7 @@ def train(
     rng: np.random.Generator,
     loss_slope: Callable[[Array, Array], Array] = np.subtract,
     task: NDArray[np.intp] | None = None,
+    seen: Array | None = None,
 ) -> Array:
     """Fit a stack of networks with weight decay.
 
@@ -97,6 +98,7 @@ def train(
         rng: draws starts, batches and the points that are held out.
         loss_slope: d loss / d output, of outputs and targets; least squares, if left out.
         task: `n` tasks in 0..T-1; left out, there is one.
+        seen: what `seen_points` gave; left out, it is drawn here.
 
     Returns: weights `K x P`, float32.
     """
@@ -107,7 +109,7 @@ def train(
     for (weights, _), width in zip(network.layers(pull), network.sizes, strict=False):
         weights[...] = width
     pull *= plan.decay / n
-    seen = _seen(plan, n, rng)
+    seen = seen_points(plan, n, rng) if seen is None else seen.copy()
     output = np.zeros(n, dtype=np.intp) if task is None else task
     batch_size = min(n, BATCH)
     steps = max(plan.steps, -(-plan.epochs * n // BATCH))
@@ -141,7 +143,7 @@ def _taught(residual: Array, held_out: NDArray[np.bool_], task: NDArray[np.intp]
     return weights
 
 
-def _seen(plan: Plan, n: int, rng: np.random.Generator) -> Array:
+def seen_points(plan: Plan, n: int, rng: np.random.Generator) -> Array:
     """Choose the points that each network is trained on: weights `K x n`, 1 on average, 0 = held out."""
     seen = np.ones((plan.stack, n), dtype=np.float32)
     left_out = int(plan.held_out * n)
@@ -196,32 +198,52 @@ def _unit(values: Floats) -> float:
     return 1.0 / (LEVEL * math.sqrt(values.shape[0] * values.shape[-1]))
 
 
-def scale_inputs(network: Network, theta: Floats, *, X: Floats, z: Floats, column: NDArray[np.intp]) -> Floats:
+def scale_inputs(
+    network: Network,
+    theta: Floats,
+    *,
+    X: Floats,
+    z: Floats,
+    column: NDArray[np.intp],
+    counts: Sequence[int] | None = None,
+) -> Floats:
     """Scale the columns that networks see as one regression on all their features finds them most probable.
 
-    What the lengthscales of a Gaussian process are: few numbers, that any number of points may set. α and β move along.
+    What the lengthscales of a Gaussian process are: few numbers, that any number of points may set. α and β move along. Tasks
+    have regressions of their own, and all but the last, the one at hand, the weight 0.3.
 
     Args:
         network: whose outputs are the features.
         theta: `K x P`, as drawn.
-        X: `n x in` inputs.
+        X: `n x in` inputs, the scaled ones first.
         z: `n`.
-        column: `in`, the column that each input comes from.
+        column: the column that each scaled input comes from.
+        counts: `T` numbers of points of the tasks, which come one after another; left out, there is one.
 
     Returns: weights `K x P`, those of the first layer scaled.
     """
     n, d = len(X), int(column.max()) + 1
-    centre, sd = (np.array([*[each] * d, *both]) for each, both in ((SCALE_CENTRE, LOCATION), (SCALE_SD, SCALE)))
+    ends = np.cumsum([n] if counts is None else counts).tolist()
+    parts = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    centre, sd = (
+        np.array([*[each] * d, *both * len(parts)]) for each, both in ((SCALE_CENTRE, LOCATION), (SCALE_SD, SCALE))
+    )
     at, scaled = centre.copy(), theta.copy()
-    first, into = network.layers(theta)[0][0], network.layers(scaled)[0][0]
+    first, into = (network.layers(weights)[0][0][:, : len(column)] for weights in (theta, scaled))
     adam = Adam(at, rate=SCALE_RATE, steps=SCALE_STEPS)
+    slope = np.empty((n, len(theta) * network.sizes[-1] + 1))
     for _ in range(SCALE_STEPS):
         into[...] = np.exp(at[column])[:, None] * first
         values = network.forward(scaled, X)
-        features = np.hstack([side_by_side(values[-1]), np.ones((n, 1))])
-        _, slope, slopes = evidence_and_gradient(features, z, *at[d:].tolist())
+        features, slopes = np.hstack([side_by_side(values[-1]), np.ones((n, 1))]), np.zeros((len(parts), 2))
+        for t, part in enumerate(parts):
+            if part.start < part.stop:
+                precisions = at[d + 2 * t : d + 2 * t + 2].tolist()
+                _, slope[part], slopes[t] = evidence_and_gradient(features[part], z[part], *precisions)
+                slope[part] *= 1.0 if t == len(parts) - 1 else RELATED
         back = np.moveaxis(slope[:, :-1].reshape(n, len(theta), -1), 1, 0) * _unit(values[-1])
-        pull = (network.layers(network.backward(scaled, values, back))[0][0] * into).sum(axis=(0, 2))
-        adam.step(at, (at - centre) / sd**2 - np.concatenate([np.bincount(column, weights=pull, minlength=d), slopes]))
+        pull = (network.layers(network.backward(scaled, values, back))[0][0][:, : len(column)] * into).sum(axis=(0, 2))
+        pulls = np.bincount(column, weights=pull, minlength=d)
+        adam.step(at, (at - centre) / sd**2 - np.concatenate([pulls, slopes.ravel()]))
     into[...] = np.exp(at[column])[:, None] * first
     return scaled

@@ -8,8 +8,9 @@ they were drawn, but for the scale of every input, which goes up the evidence as
 networks share one last layer. Beyond, networks are trained.
 """
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bo.surrogates.base import Prediction, Standardised, Task, checked_data, checked_fantasies, checked_points
-from bo.surrogates.basis import Plan, maximise_evidence, scale_inputs, side_by_side, train
+from bo.surrogates.basis import Plan, maximise_evidence, scale_inputs, seen_points, side_by_side, train
 from bo.surrogates.bayesian_linear import Posterior
 from bo.surrogates.inputs import Inputs
 from bo.surrogates.layer_prior import LayerPrior
@@ -55,6 +56,7 @@ class Features:
         theta: `K x P`, float64.
         bias: whether a constant feature is appended.
         joined: whether the features of all networks stand side by side, as one map: K = 1 below.
+        root: `K x D x D` that features are multiplied by at last; None = the unit matrix.
     """
 
     inputs: Inputs
@@ -63,10 +65,15 @@ class Features:
     theta: Floats
     bias: bool
     joined: bool = False
+    root: Floats | None = None
 
     def values(self, X: Floats) -> Floats:
         """Compute `K x M x D` features of `M x d` points."""
-        return self._widened(self.network.forward(self.theta, self._shown(X))[-1], 1.0)
+        return self.of_inputs(self._shown(X))
+
+    def of_inputs(self, shown: Floats) -> Floats:
+        """Compute `K x M x D` features of `M x in` inputs of the networks."""
+        return self._widened(self.network.forward(self.theta, shown)[-1], 1.0)
 
     def values_and_jacobian(self, X: Floats) -> tuple[Floats, Floats]:
         """Compute features and their derivatives `K x M x d x D`."""
@@ -87,12 +94,15 @@ class Features:
         )
 
     def _widened(self, values: Floats, constant: float) -> Floats:
-        """Put features side by side where they are joined, and append the constant one, where there is one."""
+        """Put features side by side where they are joined, append the constant one, where there is one, and multiply by the root."""
         if self.joined:
             values = side_by_side(values)[None]
-        if not self.bias:
+        if self.bias:
+            values = np.concatenate([values, np.full((*values.shape[:-1], 1), constant)], axis=-1)
+        if self.root is None:
             return values
-        return np.concatenate([values, np.full((*values.shape[:-1], 1), constant)], axis=-1)
+        rotated: Floats = values @ (self.root if values.ndim == 3 else self.root[:, None])
+        return rotated
 
 
 class DNGO:
@@ -177,35 +187,40 @@ class DNGO:
         points, targets = checked_data(X, y, conditional=self._conditional, least=self._least)
         pool = Pool.of(self._related, points, targets)
         d = points.shape[1]
-        arcs = self._shape == "arc" and not self._related
+        few = len(pool.z) <= TRAINED_BEYOND * self._plan.stack * self._hidden[-1]
+        drawn = self._training == "auto" and self._shape == "arc" and few
+        arcs = drawn or (self._shape == "arc" and not self._related)
         inputs = Inputs(d, range(d) if arcs else self._conditional)
         shown = np.hstack([inputs(pool.X), self._metas[pool.task]])
         sizes = (shown.shape[1], *self._hidden)
         body = Network(sizes, self._activations)
-        drawn = self._training == "auto" and arcs and len(points) <= TRAINED_BEYOND * self._plan.stack * sizes[-1]
+        own = slice(len(pool.z) - len(targets), None)
+        unseen = np.ones((1, len(pool.z)), dtype=np.bool_)
         if drawn:
+            counts = np.bincount(pool.task, minlength=pool.n_tasks).tolist()
             theta = body.initial(self._plan.stack, rng=rng, dtype=np.float64)
-            theta = scale_inputs(body, theta, X=shown, z=pool.z, column=inputs.column)
+            theta = scale_inputs(body, theta, X=shown, z=pool.z, column=inputs.column, counts=counts)
         else:
             whole = Network((*sizes, pool.n_tasks), (*self._activations, "linear"))
             task = pool.task if self._related else None
-            theta = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=task)
+            seen = seen_points(self._plan, len(pool.z), rng)
+            unseen = seen == 0.0
+            theta = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=task, seen=seen)
             theta = theta[:, : body.n_weights].astype(np.float64)
+        self._unseen = unseen[:, own]
         if self._training == "evidence":
             steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))
             theta = maximise_evidence(body, theta, X=shown, z=pool.z, steps=steps)
         context = np.broadcast_to(self._metas[-1], (self._plan.stack, 1, self._metas.shape[1]))
-        bias = self._mean != "quadratic"
+        features = Features(
+            inputs, context, body, theta, self._mean != "quadratic" or bool(self._related), joined=drawn
+        )
         priors: Sequence[LayerPrior | None] = [None] * (1 if drawn else self._plan.stack)
-        if self._related:
-            bases = body.forward(theta, shown)[-1]
-            priors = learned = [_of_others(np.column_stack([basis, np.ones(len(basis))]), pool) for basis in bases]
-            # One layer more: features of which the weights are a standard normal, about what the related tasks expect.
-            body = Network((*body.sizes, body.sizes[-1] + 1), (*body.activations, "linear"))
-            theta, bias = np.hstack([theta, [prior.root.ravel() for prior in learned]]), False
-        self._features = Features(inputs, context, body, theta, bias, joined=drawn)
-        maps = self._features.values(points)
-        own = slice(len(pool.z) - len(targets), None)
+        if self._related:  # about what they expect, weights are a standard normal
+            bases = features.of_inputs(shown)
+            priors = learned = [_of_others(basis, pool) for basis in bases]
+            features = replace(features, root=np.array([prior.root for prior in learned]))
+        self._features, maps = features, features.values(points)
         self._heads = [
             LinearHead(
                 basis,
@@ -274,6 +289,23 @@ class DNGO:
             for head, basis, told in zip(self._heads, features.values(points), z, strict=True)
         ]
         return ConditionedDNGO(self._heads, posteriors, features, self._targets, self._conditional)
+
+    def left_out(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Compute the mean log density of the targets of the fit, each predicted from all others.
+
+        Of trained networks, those count that did not see it.
+
+        Args:
+            X: `n x d`, the points of the fit.
+            y: `n`, their targets.
+        """
+        points, features = self._checked(X)
+        z = (np.asarray(y, dtype=np.float64) - self._targets.mean) / self._targets.sd
+        found = [
+            head.left_out(basis, points, z)[:, unseen].ravel()
+            for head, basis, unseen in zip(self._heads, features.values(points), self._unseen, strict=True)
+        ]
+        return float(np.concatenate(found).mean()) - math.log(self._targets.sd)
 
     def state(self) -> dict[str, Any]:
         """Give what the next fit starts from: nothing."""

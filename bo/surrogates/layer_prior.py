@@ -17,6 +17,9 @@ WORTH = 1.0
 NOISE = 1e-3
 """Variance of the noise, which counts as much as one point."""
 
+SMALLEST_SHARE = 1e-12
+"""Of the largest variance of a combination of weights, that any other has at least."""
+
 
 @dataclass(frozen=True, slots=True)
 class LayerPrior:
@@ -24,7 +27,7 @@ class LayerPrior:
 
     Attributes:
         mean: `D`.
-        root: `D x D`, lower triangle.
+        root: `D x D`.
         log_beta: what the precision of the noise is expected to be.
     """
 
@@ -52,33 +55,39 @@ class LayerPrior:
         member = [task == t for t in range(n_tasks)]
         counts = np.array([rows.sum() for rows in member], dtype=np.float64)
         squares = np.array([z[rows] @ z[rows] for rows in member])
-        moments = np.array([features[rows].T @ z[rows] for rows in member])
-        grams = np.array([features[rows].T @ features[rows] for rows in member])
-        values, vectors = np.linalg.eigh(grams)
-        values = np.asarray(np.maximum(values, 0.0))
-        h = np.einsum("tij,ti->tj", vectors, moments)
+        rows = np.zeros((n_tasks, int(counts.max()), d + 1))
+        for t in range(n_tasks):
+            rows[t, : int(counts[t])] = np.column_stack([features[member[t]], z[member[t]]])
+        left, singular, right = np.linalg.svd(rows[..., :d], full_matrices=False)
+        values, vectors = np.square(singular), right.swapaxes(1, 2)  # elsewhere tasks say nothing
+        h = singular * np.einsum("tni,tn->ti", left, rows[..., d])
         expected = SHARE * len(z) / np.square(features).sum()
         common, own, beta = SHARE / expected, 1.0 / expected, np.full(n_tasks, 10.0)
         for _ in range(ROUNDS):
             precision = beta[:, None] * values + own
             known = own * beta[:, None] / precision
-            information = np.einsum("tij,tj,tkj->ik", vectors, known * values, vectors) + common * np.eye(d)
+            information = ((vectors * (known * values)[:, None]) @ right).sum(axis=0) + common * np.eye(d)
             spread = np.linalg.inv(information)
-            mean = spread @ np.einsum("tij,tj->i", vectors, known * h)
+            mean = spread @ (vectors @ (known * h)[..., None]).sum(axis=0)[:, 0]
             here = mean @ vectors
-            variance = np.einsum("tij,ik,tkj->tj", vectors, spread, vectors, optimize=True)
+            variance = (vectors * (spread @ vectors)).sum(axis=1)
             apart = beta[:, None] / precision
             offset = apart * (h - values * here)
             whole = here + offset
             misfit = squares - 2.0 * (h * whole).sum(1) + (values * np.square(whole)).sum(1)
             misfit += (values * (1.0 / precision + np.square(own / precision) * variance)).sum(1)
             common = (d - common * float(np.trace(spread)) + WORTH) / (float(mean @ mean) + WORTH * expected / SHARE)
-            used = n_tasks * d - own * float((np.square(apart * values) * variance + 1.0 / precision).sum())
+            used = values.size - own * float((np.square(apart * values) * variance + 1.0 / precision).sum())
             own = (max(used, 0.0) + WORTH) / (float(np.square(offset).sum()) + WORTH * expected)
             beta = (counts + 1.0) / (np.maximum(misfit, 0.0) + NOISE)
         covariance = spread + np.eye(d) / own + units[1] * np.outer(mean, mean)
         covariance[-1, -1] += units[0]
-        return cls(mean, np.linalg.cholesky(covariance), float(np.log(beta).mean()))
+        variances, axes = np.linalg.eigh(covariance)
+        sds = np.sqrt(
+            np.maximum(variances, SMALLEST_SHARE * variances.max())
+        )  # tasks that are all the same leave rounding errors
+        root = (axes * sds) @ axes.T
+        return cls(mean, root, float(np.log(beta).mean()))
 
     @property
     def centre(self) -> Floats:

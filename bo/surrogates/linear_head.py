@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from bo.samplers import slice_step
 from bo.surrogates import prior_mean
-from bo.surrogates.bayesian_linear import Posterior, Regression
+from bo.surrogates.bayesian_linear import LOG_2PI, Posterior, Regression
 from bo.surrogates.layer_prior import LayerPrior
 
 Floats = NDArray[np.float64]
@@ -22,6 +22,8 @@ LOWER, UPPER = (-12.0, -6.0), (12.0, 18.0)
 WIDTHS = (2.0, 2.0, 1.0, 0.5, 2.0)
 """First brackets of the slice sampler: log α, log β, λ, c, log Λ."""
 THIN = 3
+SMALLEST_SHARE = 1e-9
+"""Of a target that others have to explain."""
 
 
 class LinearHead:
@@ -96,6 +98,17 @@ class LinearHead:
         rest = targets - features @ self._weights
         posterior = self._regression.posterior_with(combination, self.alpha, self.beta, features=features, targets=rest)
         return posterior.moved(self._weights)
+
+    def left_out(self, features: Floats, X: Floats, z: Floats) -> Floats:
+        """Compute the log density of each of the `N` targets given all others, at their features and points: `S x N`."""
+        mean, var = self.posterior.predict(features)
+        kept = np.maximum(
+            1.0 - var * self.beta[:, None], SMALLEST_SHARE
+        )  # of a residual, where its own target has its share
+        residual = (z - mean[:, 0] - self.offset(X)) / kept
+        precision = self.beta[:, None] * kept
+        density: Floats = 0.5 * (np.log(precision) - LOG_2PI - precision * np.square(residual))
+        return density
 
     def _combination(self, eta: Floats) -> Floats:
         """Give the target z - η as a combination of columns."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from bo.surrogates import DNGO, MultiTaskDNGO, Task
 from bo.surrogates.basis import Adam, Plan, scale_inputs, side_by_side, train
@@ -280,15 +281,59 @@ def test_a_target_without_data_is_the_average_task():
     assert prediction.mean.mean() == pytest.approx(level, abs=1.0)
 
 
-def test_unrelated_tasks_do_not_hurt():
-    """By more than a fifth, in the median of seeds, what the same networks make of the target alone."""
-    ratios = []
-    for seed in range(3):
-        X, y = data(25, seed)
-        others = [Task(T.X, np.cos(7 * T.X[:, 1] + 2 * k) - k * T.X[:, 0]) for k, T in enumerate(tasks(2))]
-        together, alone = MultiTaskDNGO(related=others, networks=3), DNGO(networks=3, inputs="line", training="map")
-        ratios.append(error(together.fit(X, y, rng=rng(seed))) / error(alone.fit(X, y, rng=rng(seed))))
-    assert np.median(ratios) < 1.2
+def other_tasks(points=30):
+    """One of another function and one of noise."""
+    first, second = tasks(2, points=points)
+    return [Task(first.X, np.cos(7 * first.X[:, 1])), Task(second.X, rng(5).standard_normal(points))]
+
+
+@pytest.mark.parametrize("points", [30, 100], ids=["as drawn", "trained"])
+def test_what_predicts_the_target_better_is_believed(points):
+    """With unrelated tasks, the surrogate is that of the target alone, to the last digit; with the same function it is not."""
+    X, y = data(20)
+    alone = DNGO(**QUICK).fit(X, y, rng=rng()).predict(POINTS)
+    for related, same in ((other_tasks(points), True), (tasks(2, 0.0, points), False)):
+        together = MultiTaskDNGO(related=related, **QUICK).fit(X, y, rng=rng()).predict(POINTS)
+        assert np.array_equal(together.mean, alone.mean) == same
+
+
+def test_unrelated_tasks_do_not_hurt_a_smooth_target():
+    """Where a sine and a square alone are all but exact, they stay so."""
+    X = rng().random((25, 2))
+    model = MultiTaskDNGO(related=other_tasks()).fit(X, np.sin(3 * X[:, 0]) + X[:, 1] ** 2, rng=rng())
+    wrong = mean(model, POINTS) - np.sin(3 * POINTS[:, 0]) - POINTS[:, 1] ** 2
+    assert np.sqrt(np.mean(np.square(wrong))) < 0.03
+
+
+def test_left_out_targets_are_predicted_from_the_others():
+    """Of one sample, by fits of the last layer without each of the points."""
+    X, y = data(12)
+    model = DNGO(**QUICK | {"networks": 1, "samples": 1}).fit(X, y, rng=rng())
+    (head,), (features,), z = model._heads, model._features.values(X), model._targets
+    alpha, beta, found = head.alpha[0], head.beta[0], []
+    for i in range(len(X)):
+        rest, told = np.delete(features, i, axis=0), np.delete((y - z.mean) / z.sd, i)
+        K = beta * rest.T @ rest + alpha * np.eye(rest.shape[1])
+        expected = features[i] @ np.linalg.solve(K, beta * rest.T @ told)
+        var = features[i] @ np.linalg.solve(K, features[i]) + 1.0 / beta
+        found.append(norm.logpdf(y[i], z.mean + z.sd * expected, z.sd * np.sqrt(var)))
+    assert model.left_out(X, y) == pytest.approx(np.mean(found), rel=1e-6)
+
+
+def test_scales_of_inputs_are_those_of_the_task_at_hand_first():
+    """A related task that is rough where the one at hand is not steepens the column less than were it the one at hand."""
+    X, _ = data(60)
+    network, shown = Network((4, 20, 20), ("tanh", "tanh")), Inputs(2, range(2))(X)
+    theta = network.initial(3, rng=rng(), dtype=np.float64)
+    rough, smooth = np.sin(25.0 * X[:, 0]), np.sin(2.0 * X[:, 0])
+
+    def steepness(z, counts):
+        scaled = scale_inputs(network, theta, X=shown, z=z, column=np.array([0, 1, 0, 1]), counts=counts)
+        return (network.layers(scaled)[0][0] / network.layers(theta)[0][0])[0, 0, 0]
+
+    own, other = smooth.copy(), smooth.copy()
+    own[30:], other[:30] = rough[30:], rough[:30]
+    assert steepness(smooth, [60, 0]) < steepness(other, [30, 30]) < steepness(own, [30, 30])
 
 
 def test_a_target_alone_needs_data_and_tasks_need_one_space():
