@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from warmstart.api import answer, neighbours, suggest
-    from warmstart.studies.summary import TuneResult
+    from warmstart.studies.summary import JointResult, TuneResult
     from warmstart.suggestion import Answer, Confidence, InitialDesign, Neighbour
-    from warmstart.tuning import tune
+    from warmstart.tuning import tune, tune_many
 
     __version__: str
 
@@ -17,18 +17,21 @@ _HOMES = {
     "Answer": "warmstart.suggestion",
     "Confidence": "warmstart.suggestion",
     "InitialDesign": "warmstart.suggestion",
+    "JointResult": "warmstart.studies.summary",
     "Neighbour": "warmstart.suggestion",
     "TuneResult": "warmstart.studies.summary",
     "answer": "warmstart.api",
     "neighbours": "warmstart.api",
     "suggest": "warmstart.api",
     "tune": "warmstart.tuning",
+    "tune_many": "warmstart.tuning",
 }
 
 __all__ = [
     "Answer",
     "Confidence",
     "InitialDesign",
+    "JointResult",
     "Neighbour",
     "TuneResult",
     "__version__",
@@ -36,6 +39,7 @@ __all__ = [
     "neighbours",
     "suggest",
     "tune",
+    "tune_many",
 ]
 
 

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
-import math
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterator
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError
 from history_store.space import load_space
 from training.budget import COMPACT
-from training.plan import parse_time
 from warmstart.locations import history_path
-from warmstart.studies.comparison import compare_with_uniform
+from warmstart.studies.call import Call, Options, PathLike, default_name
+from warmstart.studies.comparison import Comparison, compare_with_uniform
 from warmstart.studies.crew import run_crew
-from warmstart.studies.kinds import load_objective
-from warmstart.studies.ledger import begin, find_plan
+from warmstart.studies.fleet import Fleet, check_different
+from warmstart.studies.ledger import find_plan
 from warmstart.studies.objective import TrialStatus
-from warmstart.studies.plan import Plan, Pruner, Warm, check_warm
+from warmstart.studies.plan import Plan, Pruner, Warm
 from warmstart.studies.progress import Progress, Watch
 from warmstart.studies.record import check_recordable, record_study
-from warmstart.studies.related import AUTO, NEIGHBOURS
-from warmstart.studies.report import write_report
+from warmstart.studies.related import NEIGHBOURS
+from warmstart.studies.report import write_joint_report, write_report
+from warmstart.studies.split import Split
 from warmstart.studies.storage import Store, open_store
-from warmstart.studies.summary import TuneResult, summarise
-from warmstart.studies.warm_start import ask_history, check_history
-from warmstart.studies.worker import Job, Limits, work
+from warmstart.studies.summary import JointResult, TuneResult, summarise
+from warmstart.studies.trial import Trial, count_statuses
+from warmstart.studies.warm_start import check_history
+from warmstart.studies.worker import Job, work
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from warmstart.integrations.ray import Cluster
 
-PathLike = str | os.PathLike[str]
-TRIALS = 50
-"""Trials of a study for which neither their number nor a time is given."""
 STARTUP = 3
 _log = logging.getLogger("warmstart")
 
@@ -141,93 +140,194 @@ def tune(
         AllTrialsFailedError: every trial of the study failed.
     """
     began = time.monotonic()
-    total = _total(trials, timeout)
-    for name, number in (
-        ("k", k),
-        ("startup", startup),
-        ("workers", 1 if workers is None else workers),
-        ("ensemble", ensemble),
-        ("neighbours", neighbours),
-    ):
-        _check_count(name, number)
-    limits = Limits(
-        total,
-        began + parse_time(timeout),
-        math.inf if trial_timeout is None else parse_time(trial_timeout),
-        _bytes(trial_memory),
-    )
-    store = open_store(storage)
-    path = None if dataset is None else os.fspath(dataset)
-    name = study or _default_name(path, objective, command)
-    known = find_plan(store, name)
-    groups = (exclude_group,) if isinstance(exclude_group, str) else tuple(exclude_group or ())
-    is_own = objective is not None or command is not None
-    check_warm(warm)
-    counts: Warm = warm if path is not None else "none"
-    tasks = (related,) if isinstance(related, str) else tuple(sorted(set(related)))
-    plan = Plan(
-        space=_space_text(space, known, history),
-        objective=_objective_text(objective, command, target_budget),
-        dataset=path,
-        fingerprint=None if path is None else _fingerprint(path, is_image=counts != "none" or not is_own or AUTO in tasks, download=download),
-        seed=seed,
+    call = Call(
+        objective=objective,
+        command=command,
+        space=space,
+        trials=trials,
+        timeout=timeout,
+        warm=warm,
+        k=k,
+        startup=startup,
+        strategy=strategy,
+        history=history,
+        model=model,
+        exclude_group=exclude_group,
+        related=related,
+        neighbours=neighbours,
         surrogate=surrogate,
         acquisition=acquisition,
         pruner=pruner,
         budget=budget,
-        warm=counts,
-        k=k,
-        strategy=strategy,
-        exclude_group=groups,
-        startup=startup,
-        folder=str(Path.cwd()),
-        device=device,
-        related=tasks,
-        neighbours=neighbours,
-    )  # fmt: skip
-    plan.sampler()  # a wrong name is told before anything is written
-    target = load_objective(
-        objective,
-        names=list(load_space(plan.space)),
-        command=command,
-        dataset=path,
         target_budget=target_budget,
+        trial_timeout=trial_timeout,
+        trial_memory=trial_memory,
+        workers=workers,
+        seed=seed,
         device=device,
-        folder=Path.cwd(),
+        ensemble=ensemble,
+        cache=cache,
+        download=download,
+        tell=tell,
     )
-    if record is not None:
-        check_recordable(history_path(history), plan)
-    if save_model is not None:
-        _check_savable(Path(save_model), plan)
-    complete = partial(ask_history, history=history, model=model, cache=cache, download=download, tell=tell)
-    with _quiet_optuna(), begin(store, name, complete, plan) as ledger:
-        if known is not None:
-            check_history(known, history, tell)
-        watch = Watch(ledger, limits, progress)
-        if watch.look() < total:
+    path = None if dataset is None else os.fspath(dataset)
+    name = study or call.name(path)
+    outputs = {name: _Outputs(record, None if save_model is None else Path(save_model))}
+    store, done = _tuned(call, {name: path}, outputs, (), "gain", storage, cluster, log, progress)
+    found, plan = done[0]
+    found = replace(found, seconds=time.monotonic() - began)
+    if report is not None:
+        place = _report_place(report, store, name)
+        reported = replace(found, report=str(place))
+        found = reported if _written(place, lambda: write_report(place, reported, plan), tell) else found
+    _check_any(name, found.trials)
+    _hand_out(call, outputs[name], found, plan)
+    return found
+
+
+def tune_many(datasets: Sequence[PathLike], *, split: Split = "gain", **options: Unpack[Options]) -> JointResult:
+    """Tune several datasets at once: they share a number of trials, and each learns from what was told of the others.
+
+    Every dataset has a study of its own, begun with its own warm start. See docs/tuning.md for who gets the next trial.
+
+    Args:
+        datasets: at least two, as `tune` takes them; the same call again, in any order, goes on where an earlier one stopped.
+        split: ``gain``: the next trial goes where it promises the largest improvement of the error; ``equal``: in turn.
+        options: those of `tune`. `trials` is the total; `study`, `record` and `save_model` get the name of each dataset added.
+
+    Raises:
+        UsageError: fewer than two datasets, the same one twice, studies that were begun with other ones, or as `tune`.
+        WarmstartError: as `tune`; where every trial of every dataset failed, `AllTrialsFailedError`.
+    """
+    began = time.monotonic()
+    given: dict[str, Any] = {**_DEFAULTS, **options}
+    call = Call(**{name: given[name] for name in Call.__dataclass_fields__})
+    paths = [os.fspath(dataset) for dataset in datasets]
+    check_different(paths, [os.path.realpath(path) for path in paths])
+    study, save = given["study"], given["save_model"]
+    labels = _labels(paths)
+    names = [f"{study}-{label}" if study else call.name(label) for label in labels]
+    outputs = {
+        name: _Outputs(given["record"] and f"{given['record']}-{label}", save and _stem(Path(save), label))
+        for name, label in zip(names, labels, strict=True)
+    }
+    # Whatever the order of the call, ties are broken alike.
+    studies: dict[str, str | None] = dict(sorted(zip(names, paths, strict=True)))
+    rest = (given["storage"], given["cluster"], given["log"], given["progress"])
+    store, done = _tuned(call, studies, outputs, tuple(studies), split, *rest)
+    done.sort(key=lambda each: names.index(each[0].study))
+    joint = JointResult(
+        store.shown,
+        split,
+        tuple(found for found, _ in done),
+        tuple(plan.design for _, plan in done),
+        seconds=time.monotonic() - began,
+    )
+    title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
+    if given["report"] is not None:
+        place = _report_place(given["report"], store, title)
+        reported = replace(joint, report=str(place))
+        plans = [plan for _, plan in done]
+        joint = (
+            reported if _written(place, lambda: write_joint_report(place, title, reported, plans), call.tell) else joint
+        )
+    _check_any(title, [trial for found in joint.studies for trial in found.trials])
+    for (found, plan), output in zip(done, outputs.values(), strict=True):
+        _hand_out(call, output, found, plan)
+    return joint
+
+
+_DEFAULTS = {
+    name: each.default for name, each in inspect.signature(tune).parameters.items() if each.kind is each.KEYWORD_ONLY
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """What becomes of one study in the end: its name in the history, and the file of its networks; None = nothing."""
+
+    record: str | None
+    save_model: Path | None
+
+
+def _tuned(
+    call: Call,
+    paths: Mapping[str, str | None],
+    outputs: Mapping[str, _Outputs],
+    members: tuple[str, ...],
+    split: Split,
+    storage: PathLike | None,
+    cluster: Cluster | None,
+    log: PathLike | None,
+    progress: Callable[[Progress], None] | None,
+) -> tuple[Store, list[tuple[TuneResult, Plan]]]:
+    """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
+    limits, store = call.limits(), open_store(storage)
+    known = {name: find_plan(store, name) for name in paths}
+    plans = {name: call.plan(path, known[name], members=members, split=split) for name, path in paths.items()}
+    if members:
+        check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
+    targets = tuple(call.target(plan) for plan in plans.values())
+    for name, plan in plans.items():
+        _check_outputs(outputs[name], plan, call)
+    with _quiet_optuna(), Fleet.begin(store, plans, call.complete) as fleet:
+        for old in known.values():
+            if old is not None:
+                check_history(old, call.history, call.tell)
+        watch = Watch(fleet, limits, progress)
+        if watch.look() < limits.trials:
             file = None if log is None else Path(log)
-            job = Job(store.url, name, limits, target, file)
+            job = Job(store.url, tuple(paths), limits, targets, file)
             if cluster is not None:
                 from warmstart.integrations.ray_studies import run_on_cluster
 
-                run_on_cluster(job, cluster, store, workers=workers, look=watch.look)
-            elif workers in (None, 1):
-                work(ledger, target, limits, log=file, ended=watch.look)
+                run_on_cluster(job, cluster, store, workers=call.workers, look=watch.look)
+            elif call.workers in (None, 1):
+                work(fleet, targets, limits, log=file, ended=watch.look)
             else:
-                run_crew(job, workers, watch.look)
-        found, plan = summarise(ledger), ledger.plan
-    if found.exhausted and len(found.trials) < total:
-        tell(f"{name}: every configuration of the space has had its trial: the study ends after {len(found.trials)}.")
-    compared = compare_with_uniform(load_space(plan.space), found.trials, surrogate=surrogate, seed=seed)
-    found = replace(found, comparison=compared, seconds=time.monotonic() - began)
-    if report is not None:
-        found = _reported(found, plan, _report_place(report, store, name), tell)
-    _check_any(found)
-    if record is not None:
-        tell(record_study(history_path(history), record, plan, found.trials, download=download).line)
-    if save_model is not None:
-        _save_networks(Path(save_model), plan, found, ensemble, tell)
-    return found
+                run_crew(job, call.workers, watch.look)
+        done = [(summarise(ledger), ledger.plan) for ledger in fleet.ledgers]
+    is_short = sum(len(found.trials) for found, _ in done) < limits.trials
+    for found, _ in done:
+        if found.exhausted and is_short:
+            call.tell(
+                f"{found.study}: every configuration of the space has had its trial: the study ends after {len(found.trials)}."
+            )
+    return store, [(replace(found, comparison=_compared(found, plan)), plan) for found, plan in done]
+
+
+def _compared(found: TuneResult, plan: Plan) -> Comparison:
+    return compare_with_uniform(load_space(plan.space), found.trials, surrogate=plan.surrogate, seed=plan.seed)
+
+
+def _check_outputs(output: _Outputs, plan: Plan, call: Call) -> None:
+    """Check that there will be what is wanted in the end, and a place for it."""
+    if output.record is not None:
+        check_recordable(history_path(call.history), plan)
+    if output.save_model is not None:
+        _check_savable(output.save_model, plan)
+
+
+def _hand_out(call: Call, output: _Outputs, found: TuneResult, plan: Plan) -> None:
+    """Add a study to the history, and save its networks, as far as that is wanted."""
+    if output.record is not None:
+        path = history_path(call.history)
+        call.tell(record_study(path, output.record, plan, found.trials, download=call.download).line)
+    if output.save_model is not None:
+        _save_networks(output.save_model, plan, found, call.ensemble, call.tell)
+
+
+def _labels(paths: Sequence[str]) -> list[str]:
+    """Name datasets by the ends of their paths, and where these are the same by all of the path too."""
+    ends = [default_name(path, None, None) for path in paths]
+    return [
+        end if ends.count(end) == 1 else f"{end}-{zlib.crc32(path.encode()):08x}"
+        for end, path in zip(ends, paths, strict=True)
+    ]
+
+
+def _stem(path: Path, label: str) -> Path:
+    return path.with_stem(f"{path.stem}-{label}")
 
 
 def _check_savable(path: Path, plan: Plan) -> None:
@@ -252,15 +352,14 @@ def _save_networks(path: Path, plan: Plan, found: TuneResult, k: int, tell: Call
     tell(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
 
 
-def _reported(found: TuneResult, plan: Plan, place: Path, tell: Callable[[str], object]) -> TuneResult:
-    """Write the report; where that fails, say so: the study is kept all the same."""
-    reported = replace(found, report=str(place))
+def _written(place: Path, write: Callable[[], None], tell: Callable[[str], object]) -> bool:
+    """Write a report; where that fails, say so: the study is kept all the same."""
     try:
-        write_report(place, reported, plan)
+        write()
     except OSError as error:
         tell(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
-        return found
-    return reported
+        return False
+    return True
 
 
 def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
@@ -270,84 +369,6 @@ def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> 
     folder = Path.cwd() if store.path is None else store.path.parent
     safe = re.sub(r"[^\w.-]+", "-", name)
     return folder / f"{safe}-report.md"
-
-
-def _total(trials: int | None, timeout: str | float | None) -> float:
-    if trials is not None:
-        _check_count("trials", trials)
-        return trials
-    return TRIALS if timeout is None else math.inf
-
-
-def _check_count(name: str, number: int) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        msg = f"{name}: expected a whole number of at least 1, got {number!r}. Leave it out for the default."
-        raise UsageError(msg)
-
-
-def _bytes(text: str | int | None) -> int | None:
-    """Read an amount of memory: bytes, or a text like ``4G``, ``512M``."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)i?B?", str(text).strip())
-    found = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
-    if found < 1:
-        msg = (
-            f"--trial-memory: expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
-        )
-        raise UsageError(msg)
-    return found
-
-
-def _default_name(dataset: str | None, objective: str | Callable[..., object] | None, command: str | None) -> str:
-    """Name a study after what is tuned on what."""
-    words = command.split() if command else []
-    what = next((word for word in words if not Path(word).name.startswith("python")), None)
-    if objective is not None:
-        what = objective if isinstance(objective, str) else getattr(objective, "__qualname__", type(objective).__name__)
-    parts = [Path(part).name for part in (dataset, what) if part]
-    name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
-    if not name:
-        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the target network on it."
-        raise UsageError(msg)
-    return name
-
-
-def _objective_text(
-    objective: str | Callable[..., object] | None, command: str | None, target_budget: str
-) -> dict[str, str | None]:
-    """Say what is evaluated, as the study keeps it."""
-    if objective is not None and not isinstance(objective, str):
-        name = getattr(objective, "__qualname__", type(objective).__qualname__)
-        objective = f"{getattr(objective, '__module__', '')}:{name}"
-    own = objective is not None or command is not None
-    return {"function": objective, "command": command, "target_budget": None if own else target_budget}
-
-
-def _space_text(space: ConfigurationSpace | PathLike | None, known: Plan | None, history: PathLike | None) -> str:
-    """Give the space that was named, else the study's, else the history's."""
-    from history_store.space import dump_space
-    from warmstart.collection import space_text
-
-    if isinstance(space, str | os.PathLike):
-        return space_text(os.fspath(space))
-    if space is not None:
-        return dump_space(space)
-    if known is not None:
-        return known.space
-    from history_store.history import History
-
-    with History.open(history_path(history)) as opened:
-        return opened.space_json
-
-
-def _fingerprint(path: str, *, is_image: bool, download: bool) -> str | None:
-    """Fingerprint images; whatever else a dataset is, its path alone stands for it."""
-    if not is_image:
-        return path
-    from warmstart.query import open_query
-
-    return open_query(path, None, None, download=download)[1]
 
 
 @contextmanager
@@ -363,10 +384,10 @@ def _quiet_optuna() -> Iterator[None]:
         optuna.logging.set_verbosity(before)
 
 
-def _check_any(found: TuneResult) -> None:
+def _check_any(name: str, trials: Sequence[Trial]) -> None:
     """Raise where every trial failed."""
-    failed = [trial for trial in found.trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
-    if failed and len(failed) == len(found.trials):
-        counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
-        msg = f"{found.study}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {failed[-1].note or 'no note'}). Correct the objective; begin another study with --study."
+    failed = [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
+    if failed and len(failed) == len(trials):
+        counts = ", ".join(f"{count} {status}" for status, count in count_statuses(trials).items())
+        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {failed[-1].note or 'no note'}). Correct the objective; begin another study with --study."
         raise AllTrialsFailedError(msg)

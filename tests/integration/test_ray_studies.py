@@ -134,7 +134,7 @@ def test_ctrl_c_leaves_nobody_at_work(tmp_path):
 
 
 def job(folder):
-    return Job(str(folder / "s.db"), "none", Limits(trials=3))
+    return Job(str(folder / "s.db"), ("none",), Limits(trials=3))
 
 
 def test_what_a_worker_raises_is_raised(one_node, tmp_path):

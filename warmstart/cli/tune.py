@@ -24,8 +24,9 @@ from warmstart.cli.options import (
 from warmstart.cli.shell import Shell, write
 
 if TYPE_CHECKING:
+    from warmstart.studies.call import Options
     from warmstart.studies.progress import Progress
-    from warmstart.studies.summary import TuneResult
+    from warmstart.studies.summary import JointResult, TuneResult
     from warmstart.studies.trial import Trial
 
 
@@ -35,6 +36,13 @@ class WarmName(StrEnum):
     DESIGN = "design"
     INITIAL = "initial"
     EXTRA = "extra"
+
+
+class SplitName(StrEnum):
+    """How several datasets share the trials; see docs/tuning.md."""
+
+    GAIN = "gain"
+    EQUAL = "equal"
 
 
 class PrunerName(StrEnum):
@@ -49,11 +57,16 @@ class PrunerName(StrEnum):
 def tune(
     *,
     dataset: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            "--dataset", "-d", help="Your images, in any layout of `suggest`; the objective is given the path."
+            "--dataset",
+            "-d",
+            help="Your images, in any layout of `suggest`; the objective is given the path. Several are tuned at once.",
         ),
     ] = None,
+    split: Annotated[
+        SplitName, typer.Option("--split", help="How several datasets share the trials: by expected gain, or equally.")
+    ] = SplitName.GAIN,
     objective: Annotated[
         str | None,
         typer.Option("--objective", help="module:function or file.py:function; the target network when left out."),
@@ -160,66 +173,90 @@ def tune(
     import sys
 
     from warmstart.integrations.ray import chosen_cluster
-    from warmstart.tuning import tune
+    from warmstart.studies.summary import TuneResult
+    from warmstart.tuning import tune, tune_many
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    latest: list[Progress] = []
+    paths, latest = dataset or [], list["Progress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
         def told(now: "Progress") -> None:
             latest[:] = [now]
-            show(now.done, None if now.total == float("inf") else int(now.total), _said(now))
+            where = f"{now.study}, " if len(paths) > 1 else ""
+            show(now.done, None if now.total == float("inf") else int(now.total), _said(now, where))
             for trial in now.latest:
-                shell.detail(_line(trial))
+                shell.detail(where + _line(trial))
 
         try:
-            found = tune(
-                dataset,
-                objective=objective,
-                command=command,
-                space=space,
-                trials=trials,
-                timeout=timeout,
-                storage=storage,
-                study=study,
-                warm="none" if no_warm else warm.value,
-                k=k,
-                startup=startup,
-                strategy=strategy,
-                history=history,
-                model=model,
-                exclude_group=exclude_group or (),
-                related=related or (),
-                neighbours=neighbours,
-                surrogate=surrogate,
-                acquisition=acquisition,
-                pruner=pruner.value,
-                budget=budget,
-                target_budget=target_budget,
-                trial_timeout=trial_timeout,
-                trial_memory=trial_memory,
-                workers=workers,
-                cluster=chosen_cluster(
+            options: Options = {
+                "objective": objective,
+                "command": command,
+                "space": space,
+                "trials": trials,
+                "timeout": timeout,
+                "storage": storage,
+                "study": study,
+                "warm": "none" if no_warm else warm.value,
+                "k": k,
+                "startup": startup,
+                "strategy": strategy,
+                "history": history,
+                "model": model,
+                "exclude_group": exclude_group or (),
+                "related": related or (),
+                "neighbours": neighbours,
+                "surrogate": surrogate,
+                "acquisition": acquisition,
+                "pruner": pruner.value,
+                "budget": budget,
+                "target_budget": target_budget,
+                "trial_timeout": trial_timeout,
+                "trial_memory": trial_memory,
+                "workers": workers,
+                "cluster": chosen_cluster(
                     ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
                 ),
-                seed=seed,
-                device=device,
-                log=log,
-                record=record,
-                report=report or True,
-                save_model=save_model,
-                ensemble=ensemble,
-                cache=not no_cache,
-                download=download,
-                progress=told,
-                tell=shell.note,
+                "seed": seed,
+                "device": device,
+                "log": log,
+                "record": record,
+                "report": report or True,
+                "save_model": save_model,
+                "ensemble": ensemble,
+                "cache": not no_cache,
+                "download": download,
+                "progress": told,
+                "tell": shell.note,
+            }
+            found = (
+                tune_many(paths, split=split.value, **options)
+                if len(paths) > 1
+                else tune(paths[0] if paths else None, **options)
             )
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
             shell.note(f"Stopped after {ended} trials; all are kept. The same command goes on.")
             raise
-    _print(shell, found)
+    if isinstance(found, TuneResult):
+        _print(shell, found)
+    else:
+        _print_joint(shell, found)
+
+
+def _print_joint(shell: Shell, found: "JointResult") -> None:
+    from warmstart.studies.report import joint_rows
+
+    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
+    title = f"{len(found.studies)} datasets in {found.storage}: {counts or 'no trial yet'}\n"
+    best = [{} if study.best is None else study.best.config for study in found.studies]
+    rows = [{**row, **config} for row, config in zip(joint_rows(found), best, strict=True)]
+    shell.result(found.to_dict(), rows, title=title)
+    if shell.format == Format.TABLE:
+        lines = [f"{study.dataset}: {study.comparison.line}" for study in found.studies if study.comparison is not None]
+        write("\n" + "\n".join(lines))
+        if found.report is not None:
+            write(f"Report: {found.report}")
 
 
 def _print(shell: Shell, found: "TuneResult") -> None:
@@ -234,9 +271,9 @@ def _print(shell: Shell, found: "TuneResult") -> None:
             write(f"Report: {found.report}")
 
 
-def _said(now: "Progress") -> str:
+def _said(now: "Progress", where: str) -> str:
     """Write what is best so far."""
-    return "" if now.best is None else f"best {now.best.error:.4g} (trial {now.best.number})"
+    return "" if now.best is None else f"{where}best {now.best.error:.4g} (trial {now.best.number})"
 
 
 def _line(trial: "Trial") -> str:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
 
+    from bo.observation import Observation
+
 RUN = "warmstart:run"
 """User attribute of a trial: its configuration and seed; it is there once the trial can be run."""
 OUTCOME = "warmstart:outcome"
@@ -53,14 +55,13 @@ class Ledger:
 
     def __init__(self, store: Store, study: optuna.Study, plan: Plan) -> None:
         """Take a study; `open_ledger` finds one by its name."""
-        from bo.space import Encoding
         from history_store.space import load_space
+        from warmstart.integrations.optuna_problem import Problem
         from warmstart.integrations.optuna_space import to_distributions
 
         self.store, self.study, self.plan = store, study, plan
-        self.space = load_space(plan.space)
-        self._encoding = Encoding(self.space)
-        self._distributions = to_distributions(self.space)
+        space = load_space(plan.space)
+        self._problem = Problem(space, to_distributions(space), is_given=True)
         study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
         self._claims = store.claims(study._study_id)  # noqa: SLF001  what tells studies of one storage apart
 
@@ -83,10 +84,19 @@ class Ledger:
 
     def is_exhausted(self, trials: Sequence[FrozenTrial]) -> bool:
         """Tell whether trials hold every configuration of the space."""
-        if len(trials) < self._encoding.size:
+        encoding = self._problem.encoding
+        if len(trials) < encoding.size:
             return False
         configs = [trial.user_attrs[RUN]["config"] for trial in trials if RUN in trial.user_attrs]
-        return len(set(self._encoding.keys(self._encoding.encode(configs)))) >= self._encoding.size
+        return len(set(encoding.keys(encoding.encode(configs)))) >= encoding.size
+
+    def told(self, trials: Sequence[FrozenTrial]) -> tuple[Observation, ...]:
+        """Read the trials that ended as evaluations."""
+        from optuna.study import StudyDirection
+
+        from warmstart.integrations.optuna_problem import read_trials
+
+        return read_trials(trials, self._problem, StudyDirection.MINIMIZE).told
 
     def next(self, total: float) -> Run | Wait | None:
         """Give the next trial to run: one that lost its worker, else a new one.
@@ -99,22 +109,36 @@ class Ledger:
         Raises:
             StorageError: when the storage does not answer.
         """
-        from optuna.trial import Trial, TrialState
-
-        with self.store.guard(), self._asking():
+        with self.store.guard(), self.asking():
+            run, under_way = self.orphan()
+            if run is not None:
+                return run
             trials = self.study.get_trials(deepcopy=False)
-            under_way = [trial for trial in trials if trial.state == TrialState.RUNNING]
-            still_running = 0
-            for trial in under_way:
-                if not self._claims.take(trial.number + 1):
-                    still_running += 1
-                elif (run := self._taken_over(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
-                    return run
-            if sum(trial.state != TrialState.WAITING for trial in trials) >= total or self.is_exhausted(trials):
-                return "wait" if still_running else None
-            made = self.study.ask()
-            self._claims.take(made.number + 1)
-            return self._filled(Trial(self.study, made._trial_id))  # noqa: SLF001
+            if begun(trials) >= total or self.is_exhausted(trials):
+                return "wait" if under_way else None
+            return self.start()
+
+    def orphan(self) -> tuple[Run | None, int]:
+        """Find a trial that lost its worker, for who is `asking`; counts those that run elsewhere, where there is none."""
+        from optuna.trial import TrialState
+
+        under_way = 0
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.state != TrialState.RUNNING:
+                continue
+            if not self._claims.take(trial.number + 1):
+                under_way += 1
+            elif (run := self._taken_over(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
+                return run, under_way
+        return None, under_way
+
+    def start(self) -> Run:
+        """Begin a new trial, for who is `asking`."""
+        from optuna.trial import Trial
+
+        made = self.study.ask()
+        self._claims.take(made.number + 1)
+        return self._filled(Trial(self.study, made._trial_id))  # noqa: SLF001
 
     def report(self, run: Run, step: float, error: float) -> bool:
         """Keep what a trial reports; tells whether the pruner would stop it here.
@@ -142,7 +166,7 @@ class Ledger:
         self._claims.release(run.number + 1)
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def asking(self) -> Iterator[None]:
         """Let one worker choose at a time, so that each knows what all others chose."""
         self.store.check()
         self._claims.take(ASKING, patience=True)
@@ -172,7 +196,7 @@ class Ledger:
 
         trial_id = trial._trial_id  # noqa: SLF001
         suggested = {**trial.relative_params, **self.store.optuna.get_trial(trial_id).system_attrs[CLAIM]}
-        config = {name: _suggest(trial, name, self._distributions[name]) for name in suggested}
+        config = {name: _suggest(trial, name, self._problem.distributions[name]) for name in suggested}
         seed = trial_seed(self.plan.seed, trial.number)
         self._sign(trial_id)
         self.store.optuna.set_trial_user_attr(trial_id, RUN, {"config": config, "seed": seed})
@@ -196,6 +220,13 @@ class Ledger:
         else:
             pruned = outcome.status is TrialStatus.PRUNED
             self.study.tell(trial.number, state=TrialState.PRUNED if pruned else TrialState.FAIL)
+
+
+def begun(trials: Sequence[FrozenTrial]) -> int:
+    """Count the trials that were begun."""
+    from optuna.trial import TrialState
+
+    return sum(trial.state != TrialState.WAITING for trial in trials)
 
 
 def find_plan(store: Store, name: str) -> Plan | None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
 from warmstart.studies.related import AUTO, NEIGHBOURS, RelatedDataset, optional_tuple
+from warmstart.studies.split import Split
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
-    from optuna.samplers import BaseSampler
+
+    from bo.related import RelatedTask
+    from warmstart.integrations.optuna import WarmStartSampler
 
 SCHEMA = 1
 PLAN = "warmstart:plan"
@@ -61,6 +64,8 @@ class Plan:
         neighbours: how many `auto` stands for.
         tasks: what the history knows of the related datasets.
         meta_feature: of the dataset, where the tasks have theirs.
+        members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
+        split: how these share their trials.
     """
 
     space: str
@@ -85,14 +90,16 @@ class Plan:
     neighbours: int = NEIGHBOURS
     tasks: tuple[RelatedDataset, ...] = ()
     meta_feature: tuple[float, ...] | None = None
+    members: tuple[str, ...] = ()
+    split: Split = "gain"
 
     def __post_init__(self) -> None:
         check_warm(self.warm)
         _check_known("--pruner", self.pruner, Pruner)
-        if self.related and self.surrogate not in MULTI_TASK:
-            msg = (
-                f"--related: expected --surrogate {', '.join(MULTI_TASK)}, got {self.surrogate}. Leave --surrogate out."
-            )
+        _check_known("--split", self.split, Split)
+        if (self.related or self.members) and self.surrogate not in MULTI_TASK:
+            what = "--related" if self.related else "--dataset, several"
+            msg = f"{what}: expected --surrogate {', '.join(MULTI_TASK)}, got {self.surrogate}. Leave --surrogate out."
             raise UsageError(msg)
 
     @property
@@ -119,9 +126,18 @@ class Plan:
                 raise StorageError(msg)
             configs = tuple(WarmConfig(**each) for each in record.pop("configs"))
             groups, related = tuple(record.pop("exclude_group")), tuple(record.pop("related", ()))
+            members = tuple(record.pop("members", ()))
             tasks = tuple(RelatedDataset.from_dict(each) for each in record.pop("tasks", ()))
             meta = optional_tuple(record.pop("meta_feature", None))
-            return cls(**record, configs=configs, exclude_group=groups, related=related, tasks=tasks, meta_feature=meta)
+            return cls(
+                **record,
+                configs=configs,
+                exclude_group=groups,
+                related=related,
+                tasks=tasks,
+                meta_feature=meta,
+                members=members,
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = f"{where}: expected a study that warmstart made, got a damaged plan ({type(error).__name__}: {error}). Restore the storage, or begin another study with --study."
             raise StorageError(msg) from error
@@ -151,32 +167,38 @@ class Plan:
         startup = 0 if self.warm == "design" else self.startup
         search = (self.seed, self.surrogate, self.acquisition, self.pruner, self.budget, self.warm)
         neighbours = self.neighbours if self.related == (AUTO,) else 0
-        return (*named, self.fingerprint, *search, *warm, groups, startup, self.related, neighbours)
+        together = (tuple(sorted(self.members)), self.split)
+        return (*named, self.fingerprint, *search, *warm, groups, startup, self.related, neighbours, *together)
 
     def with_warm(self, configs: tuple[WarmConfig, ...], history: Mapping[str, str | int]) -> Plan:
         """Give the plan with what the history suggested."""
         return replace(self, configs=configs, history=history)
 
-    def sampler(self) -> BaseSampler:
-        """Make the sampler."""
+    @property
+    def design(self) -> int:
+        """Count the trials before the surrogate decides."""
+        return {
+            "design": len(self.configs) or self.startup,
+            "initial": max(self.startup, len(self.configs)),
+            "extra": self.startup + len(self.configs),
+            "none": 0 if self.tasks else self.startup,
+        }[self.warm]
+
+    def sampler(self, told: Sequence[RelatedTask] = ()) -> WarmStartSampler:
+        """Make the sampler; it learns from the related datasets, and from what was told of others tuned together with this one."""
         from history_store.space import load_space
         from warmstart.integrations.optuna import WarmStartSampler
 
-        initial = [warm.config for warm in self.configs]
-        startup = {
-            "design": len(initial) or self.startup,
-            "initial": max(self.startup, len(initial)),
-            "extra": self.startup + len(initial),
-            "none": 0 if self.tasks else self.startup,
-        }[self.warm]
+        related = [*(each.task() for each in self.tasks), *told]
+        is_placed = self.meta_feature is not None and all(task.meta_feature is not None for task in related)
         return WarmStartSampler(
             space=load_space(self.space),
-            surrogate=f"mt-{self.surrogate}" if self.tasks else self.surrogate,
+            surrogate=f"mt-{self.surrogate}" if related else self.surrogate,
             acquisition=self.acquisition,
-            initial=initial,
-            related=[each.task() for each in self.tasks],
-            meta_feature=self.meta_feature,
-            startup=startup,
+            initial=[warm.config for warm in self.configs],
+            related=related if is_placed else [replace(task, meta_feature=None) for task in related],
+            meta_feature=self.meta_feature if is_placed else None,
+            startup=self.design,
             seed=self.seed,
         )
 
@@ -210,6 +232,8 @@ _OPTIONS = (
     "--startup",
     "--related",
     "--neighbours",
+    "--dataset, of the studies",
+    "--split",
 )
 
 

@@ -83,7 +83,7 @@ def ask_related(
     cache: bool,
     download: bool,
 ) -> Plan:
-    """Find the related datasets of a plan, where it names some.
+    """Find the related datasets of a plan, where it names some, and where it is one of several, the meta-feature of its own.
 
     Returns: the plan with their evaluations, and with meta-features where the study's dataset holds images and all related
         ones have embeddings.
@@ -92,14 +92,16 @@ def ask_related(
         UsageError: a history over another space, without a dataset of that name, or one that is left out.
         WarmstartError: a dataset, history or model that cannot be read; see `warmstart.api.answer`.
     """
-    if not plan.related:
-        return plan
     from history_store.history import History
     from warmstart.locations import history_path
     from warmstart.studies.plan import same_space
     from warmstart.studies.warm_start import history_state
 
     path = history_path(history)
+    if not plan.related:
+        if not plan.members or plan.warm == "none" or not plan.has_images:
+            return plan
+        return replace(plan, meta_feature=_place(plan, path, model, cache=cache, download=download).own)
     with History.open(path) as opened:
         if not same_space(opened.space_json, plan.space):
             msg = f"--related: expected a study over the space of {path}, got one over another. Leave --space out, or --related."

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from warmstart.studies.plan import Plan
-from warmstart.studies.summary import TuneResult
+from warmstart.studies.summary import JointResult, TuneResult
 from warmstart.studies.trial import Trial
 
 SHOWN = 10
@@ -26,6 +27,48 @@ def write_report(path: Path, found: TuneResult, plan: Plan) -> None:
     text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     path.write_text(_markdown(found, plan), encoding="utf-8")
+
+
+def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequence[Plan]) -> None:
+    """Write a report on several datasets: what each got and gained, then each by itself; Markdown at the path, JSON beside it.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    document = found.to_dict()
+    for entry, study, plan in zip(document["studies"], found.studies, plans, strict=True):
+        entry |= {"settings": settings_of(plan), "all": [asdict(trial) for trial in study.trials]}
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
+    lines = [
+        f"# Datasets tuned together: {title}",
+        "",
+        f"- kept in: `{found.storage}`",
+        f"- trials: {counts}; split by {found.split}",
+        "",
+        *_table(joint_rows(found)),
+        "",
+    ]
+    parts = [
+        re.sub("^#", "##", _markdown(study, plan), flags=re.MULTILINE)
+        for study, plan in zip(found.studies, plans, strict=True)
+    ]
+    path.write_text("\n".join([*lines, *parts]), encoding="utf-8")
+
+
+def joint_rows(found: JointResult) -> list[dict[str, Any]]:
+    """Give a row a dataset: its trials, its best error, and what the trials after the design gained."""
+    return [
+        {
+            "dataset": study.dataset,
+            "trials": len(study.trials),
+            "error": None if study.best is None else study.best.error,
+            "gain": gain,
+            "trial": None if study.best is None else study.best.number,
+        }
+        for study, gain in zip(found.studies, found.gains, strict=True)
+    ]
 
 
 def settings_of(plan: Plan) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +10,8 @@ from warmstart.studies.comparison import Comparison
 from warmstart.studies.ledger import Ledger
 from warmstart.studies.plan import WarmConfig
 from warmstart.studies.related import RelatedDataset
-from warmstart.studies.trial import Trial, best_of, ended_trials
+from warmstart.studies.split import Split
+from warmstart.studies.trial import Trial, best_of, count_statuses, ended_trials
 
 SCHEMA_VERSION = 1
 
@@ -49,7 +49,7 @@ class TuneResult:
     @property
     def counts(self) -> dict[str, int]:
         """Count the trials by status."""
-        return dict(Counter(trial.status.value for trial in self.trials))
+        return count_statuses(self.trials)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the document of ``warmstart tune --format json``, native types only."""
@@ -75,6 +75,61 @@ class TuneResult:
             "report": self.report,
             "seconds": self.seconds,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class JointResult:
+    """What several datasets that were tuned together came to so far.
+
+    Attributes:
+        storage: where their studies are kept.
+        split: how they shared the trials.
+        studies: one a dataset.
+        designs: trials of each before the surrogate decided.
+        report: path of the report, where one was written.
+        seconds: wall time of this call.
+    """
+
+    storage: str
+    split: Split
+    studies: tuple[TuneResult, ...]
+    designs: tuple[int, ...]
+    report: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the trials of all datasets by status."""
+        return count_statuses(trial for found in self.studies for trial in found.trials)
+
+    @property
+    def gains(self) -> tuple[float | None, ...]:
+        """Give by how much the best error of each dataset is below the best of its design; None where one of them is not known."""
+        return tuple(_gain(found, design) for found, design in zip(self.studies, self.designs, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the document of ``warmstart tune --format json`` for several datasets, native types only."""
+        own = ("schema_version", "storage", "report", "seconds")
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "storage": self.storage,
+            "split": self.split,
+            "trials": self.counts,
+            "exhausted": all(found.exhausted for found in self.studies),
+            "studies": [
+                {**{key: value for key, value in found.to_dict().items() if key not in own}, "gain": gain}
+                for found, gain in zip(self.studies, self.gains, strict=True)
+            ],
+            "report": self.report,
+            "seconds": self.seconds,
+        }
+
+
+def _gain(found: TuneResult, design: int) -> float | None:
+    first = best_of([trial for trial in found.trials if trial.number < design])
+    if first is None or first.error is None or found.best is None or found.best.error is None:
+        return None
+    return first.error - found.best.error
 
 
 def summarise(ledger: Ledger) -> TuneResult:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,11 @@ def best_of(trials: Sequence[Trial]) -> Trial | None:
     """Find the trial with the least error of those that meet their constraints."""
     valid = [trial for trial in trials if trial.error is not None and trial.feasible]
     return min(valid, key=lambda trial: trial.error or 0.0, default=None)
+
+
+def count_statuses(trials: Iterable[Trial]) -> dict[str, int]:
+    """Count trials by status."""
+    return dict(Counter(trial.status.value for trial in trials))
 
 
 def _read(trial: FrozenTrial) -> Trial:

@@ -1,16 +1,17 @@
-"""One worker of a study: take a trial, run it, tell what came of it, until there is nothing left to do."""
+"""One worker of a study, or of several: take a trial, run it, tell what came of it, until there is nothing left to do."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from training.budget import COMPACT
+from warmstart.studies.fleet import Fleet
 from warmstart.studies.kinds import load_objective
-from warmstart.studies.ledger import Ledger, open_ledger
 from warmstart.studies.objective import Objective
 from warmstart.studies.plan import Plan
 from warmstart.studies.runner import TrialRunner
@@ -18,6 +19,8 @@ from warmstart.studies.storage import open_store
 
 WAIT_S = 0.3
 """Between two looks for a trial while the last ones run elsewhere."""
+KEPT = 4
+"""Processes of objectives that stay while others run: each holds what it loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +46,23 @@ class Job:
 
     Attributes:
         storage: as `open_store` takes it.
-        study: its name.
+        studies: their names; several are tuned together.
         limits: of this call.
-        objective: where the plan alone cannot make it: a function that has no name to import it by.
+        objectives: one a study, where the plans alone cannot make them: a function that has no name to import it by.
         log: file for what the trials print.
     """
 
     storage: str
-    study: str
+    studies: tuple[str, ...]
     limits: Limits
-    objective: Objective | None = None
+    objectives: tuple[Objective, ...] = ()
     log: Path | None = None
 
     def __call__(self) -> None:
         """Work until there is nothing left to do; raises as `work` and `open_ledger`."""
-        with open_ledger(open_store(self.storage), self.study) as ledger:
-            objective = self.objective or objective_of(ledger.plan)
-            work(ledger, objective, self.limits, log=self.log)
+        with Fleet.open(open_store(self.storage), self.studies) as fleet:
+            objectives = self.objectives or [objective_of(ledger.plan) for ledger in fleet.ledgers]
+            work(fleet, objectives, self.limits, log=self.log)
 
 
 def objective_of(plan: Plan) -> Objective:
@@ -82,18 +85,18 @@ def objective_of(plan: Plan) -> Objective:
 
 
 def work(
-    ledger: Ledger,
-    objective: Objective,
+    fleet: Fleet,
+    objectives: Sequence[Objective],
     limits: Limits,
     *,
     log: Path | None = None,
     ended: Callable[[], object] = lambda: None,
 ) -> None:
-    """Run trials until the study has as many as wanted, or the time is up.
+    """Run trials until the studies have as many as wanted, or the time is up.
 
     Args:
-        ledger: of the study.
-        objective: what is evaluated.
+        fleet: the studies.
+        objectives: what is evaluated, one a study.
         limits: of this call.
         log: file for what the trials print.
         ended: called after each trial of this worker.
@@ -102,21 +105,56 @@ def work(
         UsageError: when the objective cannot be loaded; no trial was begun then.
         StorageError: when the storage does not answer; what was told stays.
     """
-    with TrialRunner(objective, log=log) as runner:
+    with ExitStack() as stack:
+        runners = Runners(objectives, log, stack)
         while time.monotonic() < limits.until:
-            run = ledger.next(limits.trials)
-            if run is None:
+            chosen = fleet.next(limits.trials)
+            if chosen is None:
                 return
-            if run == "wait":
+            if chosen == "wait":
                 time.sleep(WAIT_S)
                 continue
-            outcome = runner.run(
+            i, run = chosen
+            ledger = fleet.ledgers[i]
+            outcome = runners[i].run(
                 run.config,
                 seed=run.seed,
                 budget=ledger.plan.budget,
-                report=lambda step, error, run=run: ledger.report(run, step, error),  # type: ignore[misc]
+                report=lambda step, error, ledger=ledger, run=run: ledger.report(run, step, error),  # type: ignore[misc]
                 timeout=limits.trial_timeout,
                 memory=limits.trial_memory,
             )
             ledger.end(run, outcome)
             ended()
+
+
+class Runners:
+    """The processes of several objectives; each has loaded its own once, and the latest few stay."""
+
+    def __init__(self, objectives: Sequence[Objective], log: Path | None, stack: ExitStack) -> None:
+        """Start all in turn, so that one that cannot be loaded is told of before any trial.
+
+        Args:
+            objectives: of the runners.
+            log: of their trials.
+            stack: ends those that are left.
+
+        Raises:
+            UsageError: when an objective cannot be loaded.
+        """
+        self._objectives, self._log = objectives, log
+        self._started: dict[int, tuple[TrialRunner, ExitStack]] = {}
+        self._stack = stack
+        for i in range(len(objectives)):
+            self[i]
+
+    def __getitem__(self, i: int) -> TrialRunner:
+        """Give the runner of an objective, started anew where it was ended for others."""
+        found = self._started.pop(i, None)
+        if found is None:
+            if len(self._started) == KEPT:
+                self._started.pop(next(iter(self._started)))[1].close()
+            life = self._stack.enter_context(ExitStack())
+            found = life.enter_context(TrialRunner(self._objectives[i], log=self._log)), life
+        self._started[i] = found  # the latest is the last
+        return found[0]

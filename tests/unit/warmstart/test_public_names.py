@@ -12,6 +12,7 @@ def test_all_is_exactly_the_public_names():
         "Answer",
         "Confidence",
         "InitialDesign",
+        "JointResult",
         "Neighbour",
         "TuneResult",
         "__version__",
@@ -19,6 +20,7 @@ def test_all_is_exactly_the_public_names():
         "neighbours",
         "suggest",
         "tune",
+        "tune_many",
     }
     for name in warmstart.__all__:
         assert getattr(warmstart, name) is not None

@@ -12,7 +12,7 @@ import warmstart
 from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
 from history_store.history import History
 from history_store.space import target_space
-from warmstart.tuning import _bytes, _default_name
+from warmstart.studies.call import default_name, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)  # each starts processes
 SPACE = ConfigurationSpace({"x": (-1.0, 1.0), "y": (-1.0, 1.0)})
@@ -248,8 +248,8 @@ def test_an_objective_that_cannot_be_loaded_leaves_no_trial():
 
 def test_the_name_of_a_study():
     assert tune(objective=bowl, study=None, trials=1).study == "bowl"
-    assert _default_name("a/photos/", None, "python3 train/fit.py --lr {lr}") == "photos-fit.py"
-    assert _default_name(None, "train:objective", None) == "train-objective"
+    assert default_name("a/photos/", None, "python3 train/fit.py --lr {lr}") == "photos-fit.py"
+    assert default_name(None, "train:objective", None) == "train-objective"
 
 
 def test_a_time_for_the_call():
@@ -267,4 +267,4 @@ def test_limits_of_a_trial():
 
 @pytest.mark.parametrize(("text", "bytes_"), [(None, None), ("4G", 4 << 30), ("512MiB", 512 << 20), ("1.5k", 1536), (77, 77)])  # fmt: skip
 def test_amounts_of_memory(text, bytes_):
-    assert _bytes(text) == bytes_
+    assert memory_bytes(text) == bytes_

@@ -1,0 +1,285 @@
+"""What one call of `tune` or `tune_many` asks for, read and checked."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypedDict
+
+from history_store.errors import UsageError
+from history_store.space import load_space
+from training.plan import parse_time
+from warmstart.locations import history_path
+from warmstart.studies.kinds import load_objective
+from warmstart.studies.objective import Objective
+from warmstart.studies.plan import Plan, Pruner, Warm, check_warm
+from warmstart.studies.related import AUTO
+from warmstart.studies.split import Split
+from warmstart.studies.warm_start import ask_history
+from warmstart.studies.worker import Limits
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    from warmstart.integrations.ray import Cluster
+    from warmstart.studies.progress import Progress
+
+PathLike = str | os.PathLike[str]
+TRIALS = 50
+"""Trials of a call for which neither their number nor a time is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What the datasets of a call have in common; see `warmstart.tune` for every attribute."""
+
+    objective: str | Callable[..., object] | None
+    command: str | None
+    space: ConfigurationSpace | PathLike | None
+    trials: int | None
+    timeout: str | float | None
+    warm: Warm
+    k: int
+    startup: int
+    strategy: str | None
+    history: PathLike | None
+    model: PathLike | None
+    exclude_group: str | Collection[str] | None
+    related: str | Collection[str]
+    neighbours: int
+    surrogate: str
+    acquisition: str
+    pruner: Pruner
+    budget: float | None
+    target_budget: str
+    trial_timeout: str | float | None
+    trial_memory: str | int | None
+    workers: int | None
+    seed: int
+    device: str
+    ensemble: int
+    cache: bool
+    download: bool
+    tell: Callable[[str], object]
+
+    def limits(self) -> Limits:
+        """Read what may be spent, counted from now, and check all numbers.
+
+        Raises:
+            UsageError: when one does not fit.
+        """
+        numbers = {"k": self.k, "startup": self.startup, "neighbours": self.neighbours, "ensemble": self.ensemble}
+        for name, number in {**numbers, "trials": self.trials, "workers": self.workers}.items():
+            if number is not None:
+                check_count(name, number)
+        return Limits(
+            self.trials or (TRIALS if self.timeout is None else math.inf),
+            time.monotonic() + parse_time(self.timeout),
+            math.inf if self.trial_timeout is None else parse_time(self.trial_timeout),
+            memory_bytes(self.trial_memory),
+        )
+
+    def plan(
+        self, dataset: str | None, known: Plan | None, *, members: tuple[str, ...] = (), split: Split = "gain"
+    ) -> Plan:
+        """Plan the study of a dataset.
+
+        Args:
+            dataset: path.
+            known: the plan that the study has already.
+            members: names of the studies that are tuned together.
+            split: how these share their trials.
+
+        Raises:
+            UsageError: when something does not fit.
+            WarmstartError: a dataset, a space or a history that cannot be read.
+        """
+        check_warm(self.warm)
+        counts: Warm = self.warm if dataset is not None else "none"
+        is_own = self.objective is not None or self.command is not None
+        tasks = (self.related,) if isinstance(self.related, str) else tuple(sorted(set(self.related)))
+        groups = self.exclude_group
+        is_image = counts != "none" or not is_own or AUTO in tasks
+        plan = Plan(
+            space=_space_text(self.space, known, self.history),
+            objective=_objective_text(self.objective, self.command, self.target_budget),
+            dataset=dataset,
+            fingerprint=None if dataset is None else _fingerprint(dataset, is_image=is_image, download=self.download),
+            seed=self.seed,
+            surrogate=self.surrogate,
+            acquisition=self.acquisition,
+            pruner=self.pruner,
+            budget=self.budget,
+            warm=counts,
+            k=self.k,
+            strategy=self.strategy,
+            exclude_group=(groups,) if isinstance(groups, str) else tuple(groups or ()),
+            startup=self.startup,
+            folder=str(Path.cwd()),
+            device=self.device,
+            related=tasks,
+            neighbours=self.neighbours,
+            members=members,
+            split=split,
+        )
+        plan.sampler()  # a wrong name is told before anything is written
+        return plan
+
+    def target(self, plan: Plan) -> Objective:
+        """Load what a study evaluates.
+
+        Raises:
+            UsageError: when it cannot be loaded.
+        """
+        return load_objective(
+            self.objective,
+            names=list(load_space(plan.space)),
+            command=self.command,
+            dataset=plan.dataset,
+            target_budget=self.target_budget,
+            device=self.device,
+            folder=Path.cwd(),
+        )
+
+    @property
+    def complete(self) -> Callable[[Plan], Plan]:
+        """Give what asks the history for a new study."""
+        return partial(
+            ask_history,
+            history=self.history,
+            model=self.model,
+            cache=self.cache,
+            download=self.download,
+            tell=self.tell,
+        )
+
+    def name(self, dataset: str | None) -> str:
+        """Name a study after what is tuned on what.
+
+        Raises:
+            UsageError: when there is neither.
+        """
+        return default_name(dataset, self.objective, self.command)
+
+
+class Options(TypedDict, total=False):
+    """What `warmstart.tune_many` takes besides datasets: the arguments of `warmstart.tune` by the same names."""
+
+    objective: str | Callable[..., object] | None
+    command: str | None
+    space: ConfigurationSpace | PathLike | None
+    trials: int | None
+    timeout: str | float | None
+    storage: PathLike | None
+    study: str | None
+    warm: Warm
+    k: int
+    startup: int
+    strategy: str | None
+    history: PathLike | None
+    model: PathLike | None
+    exclude_group: str | Collection[str] | None
+    related: str | Collection[str]
+    neighbours: int
+    surrogate: str
+    acquisition: str
+    pruner: Pruner
+    budget: float | None
+    target_budget: str
+    trial_timeout: str | float | None
+    trial_memory: str | int | None
+    workers: int | None
+    cluster: Cluster | None
+    seed: int
+    device: str
+    log: PathLike | None
+    record: str | None
+    report: PathLike | Literal[True] | None
+    save_model: PathLike | None
+    ensemble: int
+    cache: bool
+    download: bool
+    progress: Callable[[Progress], None] | None
+    tell: Callable[[str], object]
+
+
+def check_count(name: str, number: int) -> None:
+    """Check a number of things.
+
+    Raises:
+        UsageError: when it is no whole number above 0.
+    """
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        msg = f"{name}: expected a whole number of at least 1, got {number!r}. Leave it out for the default."
+        raise UsageError(msg)
+
+
+def memory_bytes(text: str | int | None) -> int | None:
+    """Read an amount of memory: bytes, or a text like ``4G``, ``512M``."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)i?B?", str(text).strip())
+    found = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
+    if found < 1:
+        msg = (
+            f"--trial-memory: expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
+        )
+        raise UsageError(msg)
+    return found
+
+
+def default_name(dataset: str | None, objective: str | Callable[..., object] | None, command: str | None) -> str:
+    """Name a study after what is tuned on what."""
+    words = command.split() if command else []
+    what = next((word for word in words if not Path(word).name.startswith("python")), None)
+    if objective is not None:
+        what = objective if isinstance(objective, str) else getattr(objective, "__qualname__", type(objective).__name__)
+    parts = [Path(part).name for part in (dataset, what) if part]
+    name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
+    if not name:
+        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the target network on it."
+        raise UsageError(msg)
+    return name
+
+
+def _objective_text(
+    objective: str | Callable[..., object] | None, command: str | None, target_budget: str
+) -> dict[str, str | None]:
+    """Say what is evaluated, as the study keeps it."""
+    if objective is not None and not isinstance(objective, str):
+        name = getattr(objective, "__qualname__", type(objective).__qualname__)
+        objective = f"{getattr(objective, '__module__', '')}:{name}"
+    own = objective is not None or command is not None
+    return {"function": objective, "command": command, "target_budget": None if own else target_budget}
+
+
+def _space_text(space: ConfigurationSpace | PathLike | None, known: Plan | None, history: PathLike | None) -> str:
+    """Give the space that was named, else the study's, else the history's."""
+    from history_store.space import dump_space
+    from warmstart.collection import space_text
+
+    if isinstance(space, str | os.PathLike):
+        return space_text(os.fspath(space))
+    if space is not None:
+        return dump_space(space)
+    if known is not None:
+        return known.space
+    from history_store.history import History
+
+    with History.open(history_path(history)) as opened:
+        return opened.space_json
+
+
+def _fingerprint(path: str, *, is_image: bool, download: bool) -> str | None:
+    """Fingerprint images; whatever else a dataset is, its path alone stands for it."""
+    if not is_image:
+        return path
+    from warmstart.query import open_query
+
+    return open_query(path, None, None, download=download)[1]
