@@ -54,7 +54,7 @@ def nodes():
     cluster.shutdown()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="class")
 def one_node(request):
     """Start a cluster with room for two trials."""
     ray.init(address="local", num_cpus=2, **SETTINGS)
