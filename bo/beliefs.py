@@ -30,6 +30,8 @@ NETWORKS_NEED, PROCESSES_NEED = 3, 2
 """Valid evaluations before the first fit."""
 PI_MARGIN = 0.03
 """Improvement, in standard deviations of the errors, whose probability `pi` is: any at all is the likeliest beside the best point."""
+BEYOND_MEASURE = 1e100
+"""Errors in units of the related tasks are at most this: squares of 1e200 overflow."""
 SUCCESS = "evaluation succeeds"
 """The constraint that failures teach."""
 
@@ -145,7 +147,8 @@ class Beliefs:
         made = self.criterion(evidence, rng=np.random.default_rng([self._seed, evidence.revision]), acquisition="ei")
         if made is None or made[1] is None:
             return None
-        value = float(made[0].value(X)[0]) + float(np.log(self._scale(evidence)[1]))
+        errors = np.array([evidence.told[i].error for i in _valid(evidence).tolist()])
+        value = float(made[0].value(X)[0]) + float(np.log(self._scale(errors)[1]))
         if self._per_second and not self._costs(evidence):
             seconds = np.array([observation.duration for observation in evidence.told])
             logs = log_durations(seconds[np.isfinite(seconds)])
@@ -162,7 +165,7 @@ class Beliefs:
             return None
         y = np.array([evidence.told[i].error for i in valid.tolist()])
         model: Surrogate = self._fitted("errors", evidence.X[valid], self._scaled(y), evidence.revision)
-        return model.predict(X), *self._scale(evidence)
+        return model.predict(X), *self._scale(y)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the states of all models, as JSON has them."""
@@ -222,19 +225,20 @@ class Beliefs:
         """Give a model by name, fitted; what stands before a colon says which kind it is."""
         return self._keep(name, self._makers[name.split(":")[0]]).fitted(X, y, revision=revision)
 
-    def _scale(self, evidence: Evidence) -> tuple[float, float]:
-        """Give the errors' zero and one in the model's units."""
-        if self._units is not None:
-            return self._units
-        own = Standardised.of(np.array([evidence.told[i].error for i in _valid(evidence).tolist()]))
-        return own.mean, own.sd
-
     def _scaled(self, y: Floats) -> Floats:
-        """Bring errors into units in which scores cannot overflow: the related tasks', where there are any, else their own."""
-        if self._units is not None:
-            mean, sd = self._units
-            return (y - mean) / sd
-        return Standardised.of(y).z if len(y) else y
+        """Bring errors into units in which scores cannot overflow."""
+        if self._units is None:
+            return Standardised.of(y).z if len(y) else y
+        zero, one = self._scale(y)
+        return (y - zero) / one
+
+    def _scale(self, y: Floats) -> tuple[float, float]:
+        """Give the zero and the one of these units: the related tasks', where there are any and errors are not beyond measure in them, else their own."""
+        if self._units is None:
+            own = Standardised.of(y)
+            return own.mean, own.sd
+        zero, one = self._units
+        return zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one)
 
 
 def _valid(evidence: Evidence) -> NDArray[np.intp]:

@@ -83,23 +83,24 @@ def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised,
     n = len(y)
     if not others:
         return Standardised.of(y), (0.0, 0.0)
-    means, logs = np.array([part.mean for part in others]), np.log([part.sd for part in others])
+    means, sds = np.array([(part.mean, part.sd) for part in others]).T
+    largest = max(float(np.abs(each).max(initial=SMALLEST_SD)) for each in (y, means, sds))  # squares of 1e200 overflow
+    own, means, logs = y / largest, means / largest, np.log(sds) - math.log(largest)
     typical, vague = _moments(logs, 1.0)
     sd = math.exp(typical)
     if n > 1:
-        unit = max(float(np.abs(y).max()), SMALLEST_SD)
-        observed = max(float((y / unit).std(ddof=1)) * unit, SMALLEST_SD)
+        observed = max(float(own.std(ddof=1)), SMALLEST_SD)
         typical, vague = _moments(logs, 1.0, math.log(observed), INDEPENDENT * (n - 1))
         weight = 2.0 * vague * INDEPENDENT * (n - 1)
         excess = float(wrightomega(math.log(weight) + 2.0 * (math.log(observed) - typical) + weight))
         sd, vague = math.exp(typical + 0.5 * (excess - weight)), vague / (1.0 + excess)
-    centre, spread = _moments(means, sd, *(() if not n else (float(y.mean()), INDEPENDENT * n)))
+    centre, spread = _moments(means, sd, *(() if not n else (float(own.mean()), INDEPENDENT * n)))
     trust = spread / (spread + sd**2 / (INDEPENDENT * n)) if n else 0.0
-    mean = centre + (trust * (float(y.mean()) - centre) if n else 0.0)
-    z = (y - mean) / sd
+    mean = centre + (trust * (float(own.mean()) - centre) if n else 0.0)
+    z = (own - mean) / sd
     if np.abs(z).max(initial=0.0) > FAR:
         return Standardised.of(y), (0.0, 0.0)
-    return Standardised(z, mean, sd), (spread * (1.0 - trust) / sd**2, vague)
+    return Standardised(z, mean * largest, sd * largest), (spread * (1.0 - trust) / sd**2, vague)
 
 
 def _moments(values: Floats, sd: float, own: float = 0.0, known: float = 0.0) -> tuple[float, float]:

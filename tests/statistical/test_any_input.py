@@ -37,6 +37,7 @@ def optimizer_of(surrogate, d=2):
 def cases():
     configs, errors = told(8, 2)
     wide, far = np.array(errors) * 1e-8, np.array(errors) * 1e8
+    beside = [{"x0": 1.0 + 1e-9 * i, "x1": 1.0} for i in range(6)]
     yield "constant errors", configs, [1.0] * 8
     for n in (1, 2, 3):
         yield f"{n} evaluations", configs[:n], errors[:n]
@@ -45,6 +46,11 @@ def cases():
     yield "NaN and inf", configs, [*errors[:5], float("nan"), float("inf"), -float("inf")]
     yield "errors of 1e-8", configs, wide.tolist()
     yield "errors of 1e8", configs, far.tolist()
+    yield "errors of 1e300", configs, (np.array(errors) * 1e299).tolist()
+    yield "one of 1e12 among others", configs, [*errors[:7], 1e12]
+    yield "failures alone", configs, [float("nan")] * 8
+    yield "one point, told again and again", configs[:1] * 6, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]
+    yield "points side by side that contradict each other", beside, [1.0, -1.0] * 3
     single = [{name: np.float32(x) for name, x in config.items()} for config in configs]
     yield "float32", single, np.array(errors, dtype=np.float32)
     yield "one dimension", *told(8, 1)

@@ -69,6 +69,30 @@ def test_others_do_not_hurt(name, kind):
     assert ratio.max() < 2.0
 
 
+@pytest.mark.parametrize("kind", ["other", "noise"])
+def test_a_target_that_is_all_but_exact_alone_stays_so(kind):
+    """A sine and a square; where features or lengthscales are shared with unrelated tasks, errors are 8 to 16 times as large."""
+    ratios = []
+    for seed in SEEDS:
+        rng = np.random.default_rng(2000 + seed)
+        X, Z = rng.random((25, 2)), rng.random((300, 2))
+        others = []
+        for _ in range(3):
+            U = rng.random((30, 2))
+            others.append(Task(U, smooth(rng)(U) if kind == "other" else rng.standard_normal(30)))
+        wrong = []
+        for model in (SURROGATES["mt-dngo"](related=others), SURROGATES["dngo"]()):
+            prediction = model.fit(X, sine_and_square(X), rng=np.random.default_rng(seed)).predict(Z)
+            wrong.append(np.sqrt(np.mean(np.square(prediction.mean.mean(axis=0) - sine_and_square(Z)))))
+        ratios.append(wrong[0] / wrong[1])
+    assert np.median(ratios) < 1.1
+    assert max(ratios) < 1.5
+
+
+def sine_and_square(X):
+    return np.sin(3.0 * X[:, 0]) + np.square(X[:, 1])
+
+
 @pytest.mark.parametrize("name", ["mt-gp", "mt-dngo", "mt-bohamiann"])
 def test_another_order_of_tasks_is_another_seed(name):
     """Predictions differ between orders by what they differ by between seeds: 0.9 to 1.1 times."""

@@ -373,6 +373,21 @@ def test_errors_of_any_size(errors, acquisition):
         assert 0 <= config["y"] <= 15
 
 
+@pytest.mark.parametrize(
+    ("surrogate", "size"),
+    [("mt-dngo", 1e-300), ("mt-dngo", 1e8), ("mt-dngo", 1e300), ("mt-dngo", 1.7e308), ("mt-gp", 1e300)],
+)
+def test_errors_of_another_size_than_those_of_related_tasks(surrogate, size):
+    configs = [{"x": float(x), "y": 1.0} for x in range(5)]
+    related = [RelatedTask(configs, [1.0, 2.0, 0.5, 3.0, 2.0]), RelatedTask(configs, [1.0] * 5)]
+    optimizer = Optimizer(plane(), surrogate=surrogate, related=related)
+    for config, error in zip(configs, [0.5, 0.2, 0.1, -1.0, 1.0], strict=True):
+        optimizer.tell(config, size * error)
+    config = optimizer.ask()[0]
+    assert -5 <= config["x"] <= 10
+    assert [told.error for told in optimizer.history()] == [size * error for error in (0.5, 0.2, 0.1, -1.0, 1.0)]
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_observations(n):
     optimizer = Optimizer(plane(), startup=0)
