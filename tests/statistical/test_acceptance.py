@@ -65,7 +65,7 @@ def test_integrated_hyperparameters_are_no_worse_than_a_point_estimate():
         for surrogate in ("gp", "gp-map")
     )
     less = sampled - point
-    assert less.mean() <= 2 * less.std(ddof=1) / math.sqrt(len(seeds))  # 0.43, standard error 0.39 observed
+    assert less.mean() <= 2 * less.std(ddof=1) / math.sqrt(len(seeds))  # 0.43 ± 0.39; 0.21 ± 0.23 with priors="paper"
 
 
 @needs_grids
@@ -149,9 +149,12 @@ def test_a_quadratic_mean_looks_inside(networks):
     assert quadratic < none
 
 
-def test_a_quadratic_mean_does_not_hide_a_corner(networks):
-    quadratic, none = (
+@pytest.mark.parametrize("prior_mean", ["quadratic", "fixed"])
+def test_a_prior_mean_does_not_hide_a_corner(networks, prior_mean):
+    """By a thousandth of the best of ten at random, or a fifth of what is left without one, after 60."""
+    with_mean, none = (
         np.mean([networks(name, 60, centre=0.0, seed=seed).best_at(60) for seed in range(3)])
-        for name in ("quadratic", "none")
+        for name in (prior_mean, "none")
     )
-    assert quadratic <= 1.2 * none
+    # Of 1.5: 0.0000 for the quadratic mean and without one, 0.0006 for the fixed one.
+    assert with_mean <= 1.2 * none + 1e-3

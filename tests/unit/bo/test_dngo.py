@@ -213,7 +213,7 @@ def test_predictions_are_not_too_sure():
 
     assert surprise() < 2
     assert surprise(training="map") < 5
-    assert surprise(training="map", held_out=0.0, decay=1e-4) > 20
+    assert surprise(training="map", held_out=0.0, decay=1e-4) > 20  # 19 to 60 on five seeds
 
 
 def test_the_quadratic_mean_looks_inside():

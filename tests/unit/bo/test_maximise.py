@@ -115,7 +115,9 @@ def test_all_starts_climb_in_one_batch_and_none_falls():
     points, heights = ascend(bowl, encoding, starts)
     assert bowl.calls <= 51
     assert np.all(heights >= values)
-    np.testing.assert_allclose(points, np.broadcast_to([0.3, 0.7], points.shape), atol=5e-3)
+    assert heights.min() > -1e-3  # a climb ends where a step brings less than 1e-4: -7e-4 at worst on six seeds
+    exact, _ = ascend(bowl, encoding, starts, rise=0.0)
+    np.testing.assert_allclose(exact, np.broadcast_to([0.3, 0.7], points.shape), atol=1e-6)
 
 
 def test_reaches_what_scipy_reaches():
