@@ -173,7 +173,7 @@ def tune(
     path = None if dataset is None else os.fspath(dataset)
     name = study or call.name(path)
     outputs = {name: _Outputs(record, None if save_model is None else Path(save_model))}
-    store, done = _tuned(call, {name: path}, outputs, (), "gain", storage, cluster, log, progress)
+    store, done = _tuned(call, {name: path}, outputs, (), "equal", storage, cluster, log, progress)
     found, plan = done[0]
     found = replace(found, seconds=time.monotonic() - began)
     if report is not None:
@@ -185,14 +185,14 @@ def tune(
     return found
 
 
-def tune_many(datasets: Sequence[PathLike], *, split: Split = "gain", **options: Unpack[Options]) -> JointResult:
+def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options: Unpack[Options]) -> JointResult:
     """Tune several datasets at once: they share a number of trials, and each learns from what was told of the others.
 
     Every dataset has a study of its own, begun with its own warm start. See docs/tuning.md for who gets the next trial.
 
     Args:
         datasets: at least two, as `tune` takes them; the same call again, in any order, goes on where an earlier one stopped.
-        split: ``gain``: the next trial goes where it promises the largest improvement of the error; ``equal``: in turn.
+        split: ``equal``: in turn; ``gain``: the next trial goes where it promises the largest improvement of the error.
         options: those of `tune`. `trials` is the total; `study`, `record` and `save_model` get the name of each dataset added.
 
     Raises:

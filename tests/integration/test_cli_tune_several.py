@@ -31,7 +31,7 @@ def rate(config, dataset):
     scale = 1 if dataset.endswith("stripes0") else 0.1
     return min(scale * abs(config["log10_learning_rate"] + 3) / 5, 1.0)
 """
-ARGS = ("--objective", "studies:objective", "--space", "space.json", "--no-warm", "--startup", "2", "--seed", "5")
+ARGS = ("--objective", "studies:objective", "--space", "space.json", "--no-warm", "--startup", "2", "--seed", "5", "--split", "gain")
 TWO = ("--dataset", "a", "--dataset", "b")
 COMMAND = [sys.executable, "-m", "warmstart", "tune", *TWO, *ARGS, "--storage", "s.db"]
 NAMES = ("a-studies-objective", "b-studies-objective")
@@ -117,7 +117,7 @@ def test_calls_that_are_refused(cli, folder, photos):
         *TWO, "-d", "c", *ARGS, told="--dataset, of the studies a-studies-objective, b-studies-objective, c-studies"
     )
     refused("-d", "a", *ARGS, told="of the studies none (the study has a-studies-objective, b-studies-objective)")
-    refused(*TWO, *ARGS, "--split", "equal", told="--split equal (the study has gain)")
+    refused(*TWO, *ARGS[:-2], told="--split equal (the study has gain)")
     refused(*TWO, *ARGS, "--seed", "6", told="--seed 6 (the study has 5)")
     assert cli("tune", "-d", "b", "-d", "a", *ARGS, "--trials", "1").code == 0
 

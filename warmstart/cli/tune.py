@@ -41,8 +41,8 @@ class WarmName(StrEnum):
 class SplitName(StrEnum):
     """How several datasets share the trials; see docs/tuning.md."""
 
-    GAIN = "gain"
     EQUAL = "equal"
+    GAIN = "gain"
 
 
 class PrunerName(StrEnum):
@@ -65,8 +65,8 @@ def tune(
         ),
     ] = None,
     split: Annotated[
-        SplitName, typer.Option("--split", help="How several datasets share the trials: by expected gain, or equally.")
-    ] = SplitName.GAIN,
+        SplitName, typer.Option("--split", help="How several datasets share the trials: equally, or by expected gain.")
+    ] = SplitName.EQUAL,
     objective: Annotated[
         str | None,
         typer.Option("--objective", help="module:function or file.py:function; the target network when left out."),

@@ -86,7 +86,7 @@ class Call:
         )
 
     def plan(
-        self, dataset: str | None, known: Plan | None, *, members: tuple[str, ...] = (), split: Split = "gain"
+        self, dataset: str | None, known: Plan | None, *, members: tuple[str, ...] = (), split: Split = "equal"
     ) -> Plan:
         """Plan the study of a dataset.
 

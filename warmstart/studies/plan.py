@@ -91,7 +91,7 @@ class Plan:
     tasks: tuple[RelatedDataset, ...] = ()
     meta_feature: tuple[float, ...] | None = None
     members: tuple[str, ...] = ()
-    split: Split = "gain"
+    split: Split = "equal"
 
     def __post_init__(self) -> None:
         check_warm(self.warm)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Split = Literal["gain", "equal"]
-"""By the improvement that each may expect, or the same number of trials for each."""
+Split = Literal["equal", "gain"]
+"""The same number of trials for each, or by the improvement that each may expect."""
 FLOOR = 0.5
 """No dataset gets less than this part of an equal share: surrogates may be wrong about themselves."""
 

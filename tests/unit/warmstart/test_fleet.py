@@ -75,6 +75,7 @@ def plans(names=NAMES, space=None, **changes):
         "exclude_group": (),
         "startup": 2,
         "members": tuple(names),
+        "split": "gain",
     }
     return {name: Plan(**settings | changes) for name in names}
 
