@@ -31,7 +31,19 @@ def rate(config, dataset):
     scale = 1 if dataset.endswith("stripes0") else 0.1
     return min(scale * abs(config["log10_learning_rate"] + 3) / 5, 1.0)
 """
-ARGS = ("--objective", "studies:objective", "--space", "space.json", "--no-warm", "--startup", "2", "--seed", "5", "--split", "gain")
+ARGS = (
+    "--objective",
+    "studies:objective",
+    "--space",
+    "space.json",
+    "--no-warm",
+    "--startup",
+    "2",
+    "--seed",
+    "5",
+    "--split",
+    "gain",
+)
 TWO = ("--dataset", "a", "--dataset", "b")
 COMMAND = [sys.executable, "-m", "warmstart", "tune", *TWO, *ARGS, "--storage", "s.db"]
 NAMES = ("a-studies-objective", "b-studies-objective")
