@@ -140,12 +140,12 @@ class DNGO:
             hidden: widths of the hidden layers; the last is the number of features.
             activation: a name in `ACTIVATIONS`.
             inputs: `arc`, every column is a quarter of a circle, so that corners are as far from the origin as all else and no
-                surer to be extreme; `line`, unconditional ones are in [-1, 1], as published, and always with related tasks.
+                surer to be extreme; `line`, unconditional ones are in [-1, 1], as published, and where networks are trained on related tasks.
             prior_mean: `quadratic`, a bowl whose place and curvature are inferred; `fixed`, (x - 0.5)² in every dimension;
                 `none`, a constant.
             training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: dear; `auto`, the
                 scales of the inputs alone, up the evidence; `map` on lines (where networks without biases, as they are drawn,
-                are odd functions), with related tasks, or with more than two points a feature.
+                are odd functions), or with more than two points a feature, those of related tasks among them.
             networks: how many.
             samples: of hyperparameters, a network.
             burn_in: sweeps of their chain that are thrown away.

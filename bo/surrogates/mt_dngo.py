@@ -12,7 +12,7 @@ from bo.surrogates.tasks import checked_related, reduced_meta
 
 LEAST_ALONE = 3
 """Points from which on the task at hand may be better off alone..."""
-IN_FAVOUR = 2.0
+IN_FAVOUR = 5.0
 """...and log odds, given for nothing, that it is not."""
 FITTED = ("_features", "_heads", "_targets", "_unseen")
 """What a fit sets."""
