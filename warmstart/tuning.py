@@ -27,7 +27,7 @@ from warmstart.studies.objective import TrialStatus
 from warmstart.studies.plan import Plan, Pruner, Warm
 from warmstart.studies.progress import Progress, Watch
 from warmstart.studies.record import check_recordable, record_study
-from warmstart.studies.related import NEIGHBOURS
+from warmstart.studies.related_dataset import NEIGHBOURS
 from warmstart.studies.report import write_joint_report, write_report
 from warmstart.studies.split import Split
 from warmstart.studies.storage import Store, open_store

@@ -34,7 +34,7 @@ from training.evaluation.protocol import Fold, deal
 from training.evaluation.table import history_table
 from warmstart.locations import history_path
 from warmstart.model_file import read_header
-from warmstart.studies.related import EVALUATIONS, TOTAL
+from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.split import Offer, equal_next, gain_next
 
 Floats = NDArray[np.float64]

@@ -19,7 +19,7 @@ from warmstart.locations import history_path
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.objective import Objective
 from warmstart.studies.plan import Plan, Pruner, Warm, check_warm
-from warmstart.studies.related import AUTO
+from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.split import Split
 from warmstart.studies.warm_start import ask_history
 from warmstart.studies.worker import Limits

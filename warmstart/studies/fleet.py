@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self
 from history_store.errors import UsageError
 from warmstart.studies.ledger import RUN, Ledger, Run, Wait, begin, begun, find_plan, open_ledger
 from warmstart.studies.plan import Plan
-from warmstart.studies.related import EVALUATIONS, TOTAL
+from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.split import Offer, equal_next, gain_next
 from warmstart.studies.storage import Store
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
-from warmstart.studies.related import AUTO, NEIGHBOURS, RelatedDataset, optional_tuple
+from warmstart.studies.related_dataset import AUTO, NEIGHBOURS, RelatedDataset, optional_tuple
 from warmstart.studies.split import Split
 
 if TYPE_CHECKING:

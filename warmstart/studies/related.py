@@ -1,4 +1,4 @@
-"""Related datasets of a study: what the history knows of them, asked once and kept in the plan."""
+"""What the history knows of the related datasets of a study, asked once."""
 
 from __future__ import annotations
 
@@ -7,63 +7,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING
 
 from history_store.errors import UsageError
-from history_store.records import Config
+from warmstart.studies.history_state import history_state
+from warmstart.studies.plan import Plan, same_space
+from warmstart.studies.related_dataset import AUTO, EVALUATIONS, TOTAL, RelatedDataset
 
 if TYPE_CHECKING:
-    from bo.related import RelatedTask
     from history_store.history import History
-    from warmstart.studies.plan import Plan
-
-AUTO = "auto"
-"""Stands for the nearest datasets of the history."""
-NEIGHBOURS = 3
-EVALUATIONS = 30
-"""Evaluations of a related dataset that are used, at most."""
-TOTAL = 120
-"""Evaluations of all of them together, at most: an ask takes half a CPU second then, the first one three."""
-
-
-@dataclass(frozen=True, slots=True)
-class RelatedDataset:
-    """What a study learns of another dataset.
-
-    Attributes:
-        name: in the history.
-        distance: from the dataset of the study; None where that has no meta-feature.
-        configs: `n`, thinned.
-        errors: `n`.
-        meta_feature: None where one of the datasets has none.
-    """
-
-    name: str
-    distance: float | None
-    configs: Sequence[Config]
-    errors: Sequence[float]
-    meta_feature: Sequence[float] | None = None
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read what `dataclasses.asdict` gave, from JSON."""
-        fields = {name: optional_tuple(record[name]) for name in ("configs", "errors", "meta_feature")}
-        return cls(record["name"], record["distance"], **fields)
-
-    def task(self) -> RelatedTask:
-        """Give it as the optimiser takes it."""
-        from bo.related import RelatedTask
-
-        return RelatedTask(self.configs, self.errors, self.meta_feature)
-
-    def summary(self) -> dict[str, str | float | int | None]:
-        """Say what was used, without it."""
-        return {"name": self.name, "distance": self.distance, "evaluations": len(self.errors)}
-
-
-def optional_tuple(values: Sequence[Any] | None) -> Any:
-    """Give a tuple, which JSON does not have."""
-    return None if values is None else tuple(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +46,6 @@ def ask_related(
     """
     from history_store.history import History
     from warmstart.locations import history_path
-    from warmstart.studies.plan import same_space
-    from warmstart.studies.warm_start import history_state
 
     path = history_path(history)
     if not plan.related:

@@ -9,7 +9,7 @@ from history_store.space import natural
 from warmstart.studies.comparison import Comparison
 from warmstart.studies.ledger import Ledger
 from warmstart.studies.plan import WarmConfig
-from warmstart.studies.related import RelatedDataset
+from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.split import Split
 from warmstart.studies.trial import Trial, best_of, count_statuses, ended_trials
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from history_store.errors import DataError, WarmstartError
 from history_store.space import load_space
+from warmstart.studies.history_state import history_state
 from warmstart.studies.plan import Plan, WarmConfig
 from warmstart.studies.related import ask_related
 
@@ -71,18 +72,6 @@ def ask_history(
         rest = "" if fitting else ": the study begins cold"
         tell(f"{lacking} of {len(found.suggestions)} configurations of {found.history} do not fit the space{rest}.")
     return asked.with_warm(tuple(fitting), history_state(Path(found.history)))
-
-
-def history_state(path: Path) -> dict[str, str | int]:
-    """Give what tells states of a history apart.
-
-    Raises:
-        StorageError: when it cannot be read.
-    """
-    from history_store.history import History
-
-    with History.open(path) as opened:
-        return {"path": str(path), "id": opened.id, "revision": opened.revision}
 
 
 def check_history(plan: Plan, history: str | os.PathLike[str] | None, tell: Callable[[str], object]) -> None:
