@@ -84,7 +84,7 @@ def botorch_nuts(data):
     import torch
     from botorch.acquisition import qLogExpectedImprovement
     from botorch.fit import fit_fully_bayesian_model_nuts
-    from botorch.models import SaasFullyBayesianSingleTaskGP
+    from botorch.models.fully_bayesian import SaasFullyBayesianSingleTaskGP
     from botorch.models.transforms import Standardize
 
     torch.set_num_threads(1)

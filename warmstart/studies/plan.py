@@ -232,7 +232,7 @@ _OPTIONS = (
     "--startup",
     "--related",
     "--neighbours",
-    "--dataset, of the studies",
+    "set of datasets tuned together,",
     "--split",
 )
 
