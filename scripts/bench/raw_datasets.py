@@ -108,6 +108,7 @@ def draw(curves: dict[str, dict[str, NDArray[np.float64]]], path: Path) -> None:
                 axis.plot(t, best.mean(axis=0), color=look.colour, linestyle=look.dash, marker=look.marker, label=arm)
             axis.set_title(name, color=INK)
             axis.grid(color=FAINT, linewidth=0.5)
+            axis.set_xticks(sorted({*SHOWN, best.shape[1]}))
             axis.set_xlabel("trials")
             axis.set_ylabel("best validation error")
         for axis in axes[len(curves) :]:
