@@ -126,9 +126,18 @@ def test_calls_that_are_refused(cli, folder, photos):
     refused(*TWO, *ARGS, "--split", "best", told="--split")
     assert cli("tune", *TWO, *ARGS, "--trials", "1").code == 0
     refused(
-        *TWO, "-d", "c", *ARGS, told="set of datasets tuned together, a-studies-objective, b-studies-objective, c-studies"
+        *TWO,
+        "-d",
+        "c",
+        *ARGS,
+        told="set of datasets tuned together, a-studies-objective, b-studies-objective, c-studies",
     )
-    refused("-d", "a", *ARGS, told="set of datasets tuned together, none (the study has a-studies-objective, b-studies-objective)")
+    refused(
+        "-d",
+        "a",
+        *ARGS,
+        told="set of datasets tuned together, none (the study has a-studies-objective, b-studies-objective)",
+    )
     refused(*TWO, *ARGS[:-2], told="--split equal (the study has gain)")
     refused(*TWO, *ARGS, "--seed", "6", told="--seed 6 (the study has 5)")
     assert cli("tune", "-d", "b", "-d", "a", *ARGS, "--trials", "1").code == 0

@@ -249,7 +249,9 @@ def test_a_trial_of_a_worker_that_is_gone_is_run_again_first(tmp_path):
 def test_other_datasets_are_refused_before_a_study_is_made(tmp_path):
     begin(tmp_path / "s.db", plans("bc")).__exit__(None, None, None)
     for wanted, told in ((plans("abc"), "a, b, c"), (plans("b", members=()), "none")):
-        with pytest.raises(UsageError, match=rf"s.db:b: .*set of datasets tuned together, {told} \(the study has b, c\)"):
+        with pytest.raises(
+            UsageError, match=rf"s.db:b: .*set of datasets tuned together, {told} \(the study has b, c\)"
+        ):
             begin(tmp_path / "s.db", wanted)
     with pytest.raises(UsageError, match=r"--split equal \(the study has gain\)"):
         begin(tmp_path / "s.db", plans("bc", split="equal"))
