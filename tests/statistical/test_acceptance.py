@@ -46,7 +46,10 @@ def test_networks_find_the_minimum(surrogate, problem, t, seeds, limit):
         ("lda", 50, "gp", 20, 1267.5),
         ("lda", 50, "dngo", 20, 1267.5),
         ("svm", 100, "gp", 10, 0.2420),
-        ("svm", 100, "dngo", 5, 0.2425),  # 0.2421 on seven seeds, one of them slow; the paper 0.241
+        pytest.param(
+            *("svm", 100, "dngo", 5, 0.2420),
+            marks=pytest.mark.xfail(reason="0.2423: one seed of five is slow; the paper has 0.241", strict=True),
+        ),
         ("logreg", 100, "gp", 5, 0.0700),
         ("logreg", 100, "dngo", 5, 0.0700),
     ],
