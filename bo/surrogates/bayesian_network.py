@@ -24,6 +24,8 @@ MOST_LOG_NOISE = 50.0
 """Log variance of the noise, at most, of a prediction: beyond it, chains have diverged."""
 GAMMA = (1.0, 1.0)
 """Shape and rate of the Gamma hyperprior of a layer's precision."""
+AHEAD = 100
+"""Batches drawn at a time: a call of the generator costs as much as their numbers."""
 ROWS = 1000
 """Points predicted at a time: what their networks make of them stays in the cache."""
 
@@ -265,13 +267,15 @@ class Draws:
         chains = Sghmc(theta, **{"step": schedule.step, "full_batch": full, **SAMPLERS[schedule.sampler]})
         precisions, gradient, kept = model.precisions(theta), np.empty_like(theta), theta.copy()
         drawn: list[Array] = []
-        rows = None
+        rows, ahead = None, np.empty((0, k, schedule.batch), dtype=np.intp)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             for t in range(1, schedule.burn_in + rounds * schedule.thin + 1):
                 if t == schedule.burn_in + 1:
                     chains.settle()
                 if not full:
-                    rows = rng.integers(n, size=(k, schedule.batch))
+                    if (t - 1) % AHEAD == 0:
+                        ahead = rng.integers(n, size=(AHEAD, k, schedule.batch))
+                    rows = ahead[(t - 1) % AHEAD]
                 model.gradient(theta, data, precisions=precisions, out=gradient, rows=rows)
                 chains.step(theta, gradient, rng=rng)
                 if (t - schedule.burn_in) % schedule.thin == 0:

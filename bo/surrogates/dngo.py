@@ -5,7 +5,8 @@ The surrogate for many evaluations: its cost grows linearly with their number, a
 Up to twice as many points as there are features, trained networks learn their points by heart: features that are not needed for
 those vanish, a sharp minimum that is not learned passes for noise, and nothing is expected elsewhere. There, weights stay as
 they were drawn, but for the scale of every input, which goes up the evidence as the lengthscales of a process do, and all
-networks share one last layer. Beyond, networks are trained.
+networks share one last layer. Beyond, networks are trained, and then go up the evidence of a last layer: features by least squares alone
+leave errors that pass for noise, and the search does not go down a valley that it has found.
 """
 
 import math
@@ -143,9 +144,10 @@ class DNGO:
                 surer to be extreme; `line`, unconditional ones are in [-1, 1], as published, and where networks are trained on related tasks.
             prior_mean: `quadratic`, a bowl whose place and curvature are inferred; `fixed`, (x - 0.5)² in every dimension;
                 `none`, a constant.
-            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: dear; `auto`, the
-                scales of the inputs alone, up the evidence; `map` on lines (where networks without biases, as they are drawn,
-                are odd functions), or with more than two points a feature, those of related tasks among them.
+            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: twice as dear; `auto`, the
+                scales of the inputs alone, up the evidence, and with more than two points a feature, those of related tasks among
+                them, `evidence`; `map` there with related tasks, and on lines (where networks without biases, as they are drawn,
+                are odd functions).
             networks: how many.
             samples: of hyperparameters, a network.
             burn_in: sweeps of their chain that are thrown away.
@@ -188,7 +190,8 @@ class DNGO:
         pool = Pool.of(self._related, points, targets)
         d = points.shape[1]
         few = len(pool.z) <= TRAINED_BEYOND * self._plan.stack * self._hidden[-1]
-        drawn = self._training == "auto" and self._shape == "arc" and few
+        auto = self._training == "auto" and self._shape == "arc"
+        drawn = auto and few
         arcs = drawn or (self._shape == "arc" and not self._related)
         inputs = Inputs(d, range(d) if arcs else self._conditional)
         shown = np.hstack([inputs(pool.X), self._metas[pool.task]])
@@ -207,10 +210,10 @@ class DNGO:
             unseen = seen == 0.0
             theta = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=task, seen=seen)
             theta = theta[:, : body.n_weights].astype(np.float64)
+            if self._training == "evidence" or (auto and not self._related):
+                steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))
+                theta = maximise_evidence(body, theta, X=shown, z=pool.z, steps=steps, seen=~unseen)
         self._unseen = unseen[:, own]
-        if self._training == "evidence":
-            steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))
-            theta = maximise_evidence(body, theta, X=shown, z=pool.z, steps=steps)
         context = np.broadcast_to(self._metas[-1], (self._plan.stack, 1, self._metas.shape[1]))
         features = Features(
             inputs, context, body, theta, self._mean != "quadratic" or bool(self._related), joined=drawn

@@ -109,13 +109,12 @@ class Sghmc:
         self._keep = np.asarray(1.0 - friction, dtype=root.dtype)
         variance = 2.0 * friction * self._h
         if not self._exact and self._adaptive:
-            share = np.square(self._mean)
-            share /= self.square
-            np.subtract(1.0, share, out=share)
-            np.maximum(share, 0.0, out=share)
-            root *= self._h
-            share *= np.square(root, out=root)
-            variance -= share
+            noise = np.square(self._mean)
+            np.subtract(self.square, noise, out=noise)
+            np.maximum(noise, 0.0, out=noise)
+            noise *= self._h
+            noise *= self._h
+            variance -= noise
             np.maximum(variance, 0.0, out=variance)
         self._noise: Array = np.sqrt(variance, out=variance)
 

@@ -132,7 +132,7 @@ def growth(epochs: int) -> dict[str, Any]:
     """Fits of 1,000 and 10,000 points at one number of epochs; the process's error at 1,000."""
     rows: dict[str, Any] = {"epochs": epochs}
     for n in (1000, 10_000):
-        model = DNGO(steps=1, epochs=epochs)
+        model = DNGO(epochs=epochs)
         rows[f"fit_{n}_s"] = round(timed_fit(model, n, 0), 2)
         rows[f"dngo_{n}"] = quality(model)
     process = GaussianProcess(inference="evidence", restarts=1)

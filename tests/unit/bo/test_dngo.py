@@ -121,14 +121,36 @@ def test_a_sharp_minimum_is_no_noise():
     assert wrong[0] < wrong[1]
 
 
-def test_networks_are_trained_beyond_two_points_a_feature():
-    """Or where they are asked to be; up to then all networks share a last layer."""
+def test_networks_go_up_the_evidence_beyond_two_points_a_feature():
+    """Or where they are asked to; up to then all networks share a last layer."""
     small = {"hidden": (10,), "networks": 2, "steps": 50, "burn_in": 5}
     for n, same in ((40, False), (41, True)):
         X, y = data(n)
-        auto, trained = (DNGO(training=name, **small).fit(X, y, rng=rng()).predict(POINTS) for name in ("auto", "map"))
+        auto, trained = (
+            DNGO(training=name, **small).fit(X, y, rng=rng()).predict(POINTS) for name in ("auto", "evidence")
+        )
         assert auto.mean.shape == trained.mean.shape == (4, len(POINTS))
         assert np.array_equal(auto.mean, trained.mean) == same
+
+
+def test_the_evidence_teaches_more_than_least_squares_and_stays_honest():
+    """Moved on the points that they are judged by, networks are surer than they should be by far more."""
+    X = rng().random((400, 6))
+    bumps = np.random.default_rng(3).random((4, 6))
+
+    def value(points):
+        return -np.exp(-4.0 * np.square(points[:, None] - bumps).sum(axis=2)) @ np.array([1.0, 1.2, 3.0, 3.2])
+
+    new, found = rng(1).random((500, 6)), []
+    for training, held_out in (("map", 0.2), ("evidence", 0.2), ("evidence", 0.0)):
+        model = DNGO(training=training, held_out=held_out, networks=2, samples=1).fit(X, value(X), rng=rng())
+        prediction = model.predict(new)
+        squares = np.square(value(new) - prediction.mean.mean(axis=0)).mean()
+        found.append((squares, squares / (prediction.var.mean() + prediction.noise.mean())))
+    taught, moved, too_sure = found
+    assert moved[0] < 0.6 * taught[0]
+    assert moved[1] < 5.0
+    assert too_sure[1] > 2.0 * moved[1]
 
 
 def test_large_data_are_trained_in_batches():
