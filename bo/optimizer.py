@@ -208,7 +208,7 @@ class Optimizer:
     def tell(
         self,
         config: Config,
-        error: float | None,
+        error: float | None = None,
         *,
         duration: float | None = None,
         status: str = "ok",
@@ -221,7 +221,7 @@ class Optimizer:
 
         Args:
             config: hyperparameter values by name, inactive ones left out.
-            error: what is minimised; NaN or infinite = the evaluation failed. May be None where the status says so.
+            error: what is minimised; NaN or infinite = the evaluation failed. May be left out where the status says so.
             duration: seconds, or any other cost; None = unknown.
             status: `ok` or `failed`.
             constraints: whether each constraint that was looked at is met.

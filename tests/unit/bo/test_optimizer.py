@@ -465,7 +465,7 @@ def test_calls_that_cannot_be_carried_out_change_nothing(call, error, message):
 
 def test_a_failure_needs_no_error():
     optimizer = Optimizer(plane())
-    optimizer.tell({"x": 1.0, "y": 3.0}, None, status="failed")
+    optimizer.tell({"x": 1.0, "y": 3.0}, status="failed")
     assert [o.status for o in optimizer.history()] == ["failed"]
 
 
