@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, required=True)
     parser.add_argument("--folds", type=int, default=6)
     parser.add_argument("--use-folds", type=int, default=3, help="of them, the first so many")
-    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--steps", type=int, default=150, help="the paper's recipes and handcrafted ones keep theirs")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--variant", action="append", default=[], choices=list(VARIANTS))
     parser.add_argument("--workers", type=int, default=1)
