@@ -8,6 +8,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 import numpy as np
@@ -204,20 +205,28 @@ class Killed:
 
 def test_a_lost_node_moves_its_tasks(nodes, tmp_path):
     cluster, (_, second) = nodes
-    results = RayExecutor(Cluster()).run(Note(tmp_path), range(24))
+
+    def at_work():
+        return {path.name.split("-")[1] for path in tmp_path.iterdir()}
+
+    def tasks():
+        """Go on until a node that joined late had its turn; on a busy machine it takes its time."""
+        yield from takewhile(lambda task: task < 24 or len(at_work()) < 3, range(150))
+
+    results = RayExecutor(Cluster()).run(Note(tmp_path), tasks())
     done = [next(results)]
-    while len({path.name.split("-")[1] for path in tmp_path.iterdir()}) < 2:
+    while len(at_work()) < 2:
         done.append(next(results))
     cluster.remove_node(second, allow_graceful=False)
     for each in results:
         done.append(each)
         if len(done) == 8:
             cluster.add_node(num_cpus=1)
-    assert sorted(each.task for each in done) == list(range(24))
+    assert sorted(each.task for each in done) == list(range(len(done)))
     assert all(each.lost is None and each.result == each.task**2 for each in done)
     calls = Counter(int(path.name.split("-")[0]) for path in tmp_path.iterdir())
-    assert sum(calls.values()) <= 25, "only what ran on the lost node runs again"
-    assert len({path.name.split("-")[1] for path in tmp_path.iterdir()}) == 3, "the node that joined works too"
+    assert sum(calls.values()) <= len(done) + 1, "only what ran on the lost node runs again"
+    assert len(at_work()) == 3, "the node that joined works too"
 
 
 MANIFEST = """
