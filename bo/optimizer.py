@@ -89,7 +89,7 @@ class Optimizer:
             related: what is known of related tasks, for the surrogates `mt-...`.
             meta_feature: of the task at hand, where the related ones have one.
             design: `uniform`, `latin`, `halton` or `sobol`: how to go on after the initial configurations.
-            startup: configurations, initial ones included, before the surrogate is asked; None = 3, or, with related
+            startup: configurations, initial and told ones included, before the surrogate is asked; None = 3, or, with related
                 tasks, 0.
             incumbent: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.
             ei_variance: what improvement expects to vary: the `latent` function, or what would be observed, `predictive`, noise
@@ -115,14 +115,12 @@ class Optimizer:
             engine=engine,
         )
         self._encoding, self._space, self._clock = encoding_of(space), space, clock
-        queue = self._distinct(initial, "initial")
+        self._queue = self._distinct(initial, "initial")
         self._candidates = (
             None if candidates is None else self._encoding.encode(self._distinct(candidates, "candidates"))
         )
         if self._candidates is not None and not len(self._candidates):
-            msg = (
-                "Optimizer: expected at least one candidate, got none. Leave candidates out to search the whole space."
-            )
+            msg = "Optimizer: expected at least one candidate, got none. Leave candidates out to search the space."
             raise UsageError(msg)
         if related and not surrogate.startswith("mt-"):
             msg = f"Optimizer: expected a surrogate for related tasks, mt-..., got {surrogate!r}. Name one, or leave related out."
@@ -139,8 +137,8 @@ class Optimizer:
             meta=meta,
             seed=self._settings["seed"],
         )
-        wanted = (0 if related else STARTUP) if startup is None else startup
-        self._queue = [*queue, *self._designed(wanted - len(queue), "design", self._keys(queue))]
+        self._startup = (0 if related else STARTUP) if startup is None else startup
+        self._design = self._designed(self._startup - len(self._queue), "design", self._keys(self._queue))
         self._pending: dict[str, _Pending] = {}
         self._history: list[Observation] = []
         self._points: list[Floats] = []
@@ -250,6 +248,7 @@ class Optimizer:
             "related": [task.to_dict() for task in self._related],
             "meta_feature": None if self._meta is None else self._meta.tolist(),
             "queue": [dict(config) for config in self._queue],
+            "design": [dict(config) for config in self._design],
             "pending": [{"config": dict(p.config), "since": p.since} for p in self._pending.values()],
             "history": [observation.to_dict() for observation in self._history],
             "asked": self._asked,
@@ -269,10 +268,9 @@ class Optimizer:
             msg = f"Optimizer.from_dict: expected a record of version {SCHEMA}, got {got!r}. Give what to_dict gave, and upgrade warmstart where it is newer."
             raise DataError(msg)
         try:
-            settings = dict(record["settings"]) | {"startup": 0}
             run = cls(
                 load_space(json.dumps(record["space"])),
-                **settings,
+                **record["settings"],
                 candidates=record["candidates"],
                 related=[RelatedTask.from_dict(task) for task in record["related"]],
                 meta_feature=record["meta_feature"],
@@ -281,6 +279,7 @@ class Optimizer:
             known = {"ei_variance": "latent", **record["settings"]}  # runs of before had no other
             run._settings = {name: known[name] for name in run._settings}
             run._queue = run._distinct(record["queue"], "queue")
+            run._design = run._distinct(record.get("design", ()), "design")  # part of the queue before
             for told in record["history"]:
                 observation = Observation.from_dict(told)
                 run._record(observation, *run._located(observation.config))
@@ -335,8 +334,10 @@ class Optimizer:
     def _next(self) -> dict[str, Value] | None:
         """Choose one configuration, or None where none is left."""
         self._promised = None
-        while self._queue:
-            config = self._queue.pop(0)
+        if len(self._taken) >= self._startup:  # what was told unasked is as good
+            self._design.clear()
+        while self._queue or self._design:
+            config = (self._queue or self._design).pop(0)
             if self._keys([config])[0] not in self._taken:
                 return dict(config)
         self._asked += 1

@@ -463,6 +463,20 @@ def test_calls_that_cannot_be_carried_out_change_nothing(call, error, message):
     assert optimizer.to_dict() == before
 
 
+def test_what_was_told_unasked_counts_for_the_design():
+    fresh, run = Optimizer(plane(), startup=4), Optimizer(plane(), startup=4, initial=[{"x": 2.0, "y": 3.0}])
+    designed = fresh.ask(4)
+    for x in (1.0, 3.0):
+        run.tell({"x": x, "y": 3.0}, x)
+    restored = Optimizer.from_dict(run.to_dict())
+    first, second, third = run.ask(3)
+    assert first == {"x": 2.0, "y": 3.0}
+    assert second == designed[0]
+    assert third not in designed
+    assert run.log_gain is not None
+    assert restored.ask(3) == [first, second, third]
+
+
 def test_a_failure_needs_no_error():
     optimizer = Optimizer(plane())
     optimizer.tell({"x": 1.0, "y": 3.0}, status="failed")
