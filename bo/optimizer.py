@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from bo.beliefs import PROCESSES, Beliefs, Evidence, Incumbent, Variance
 from bo.gpyopt_engine import propose
@@ -89,8 +90,7 @@ class Optimizer:
             related: what is known of related tasks, for the surrogates `mt-...`.
             meta_feature: of the task at hand, where the related ones have one.
             design: `uniform`, `latin`, `halton` or `sobol`: how to go on after the initial configurations.
-            startup: configurations, initial and told ones included, before the surrogate is asked; None = 3, or, with related
-                tasks, 0.
+            startup: configurations, initial and told ones included, before the surrogate is asked; None = 3, with related tasks 0.
             incumbent: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.
             ei_variance: what improvement expects to vary: the `latent` function, or what would be observed, `predictive`, noise
                 included, which asks again beside what was seen.
@@ -191,12 +191,13 @@ class Optimizer:
             raise UsageError(msg)
         self._expire()
         configs: list[dict[str, Value]] = []
-        while len(configs) < count and (config := self._next()) is not None:
-            point = self._encoding.encode([config])
-            key = self._encoding.keys(point)[0]
-            self._pending[key] = _Pending(config, point[0], self._clock())
-            self._taken[key] = None
-            configs.append(dict(config))
+        with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+            while len(configs) < count and (config := self._next()) is not None:
+                point = self._encoding.encode([config])
+                key = self._encoding.keys(point)[0]
+                self._pending[key] = _Pending(config, point[0], self._clock())
+                self._taken[key] = None
+                configs.append(dict(config))
         if not configs:
             where = "the space" if self._candidates is None else "the candidates"
             msg = f"ask: expected {where} to hold a configuration that is new, got none: {len(self._history)} evaluations are known and {len(self._pending)} pending. Take the best one, or widen {where}."
