@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from bo.beliefs import PROCESSES, Beliefs, Evidence, Incumbent, Variance
 from bo.gpyopt_engine import propose

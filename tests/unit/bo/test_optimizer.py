@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from ConfigSpace import Categorical, ConfigurationSpace, Float, Integer
 from problems import bowl, mixed, plane
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from bo import Optimizer, RelatedTask
 from bo.beliefs import ACQUISITIONS, Evidence
@@ -475,6 +476,21 @@ def test_what_was_told_unasked_counts_for_the_design():
     assert third not in designed
     assert run.log_gain is not None
     assert restored.ask(3) == [first, second, third]
+
+
+def test_suggestions_are_made_on_one_thread(monkeypatch):
+    run, threads = Optimizer(plane()), []
+    choose = run._next
+
+    def watched():
+        threads.extend(pool["num_threads"] for pool in threadpool_info())
+        return choose()
+
+    monkeypatch.setattr(run, "_next", watched)
+    with threadpool_limits(2):
+        run.ask()
+    assert threads
+    assert set(threads) == {1}
 
 
 def test_a_failure_needs_no_error():
