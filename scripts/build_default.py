@@ -19,13 +19,13 @@ import torch
 
 from bo.strategies import STRATEGIES
 from history_store.manifest import load_manifests
+from metafeat.embed import embed_history
+from metafeat.model_file import read_header
 from training.enrol import rebuild
 from training.evaluation.rivals import PLAIN_STRATEGIES
 from training.siamese import Progress, train_from_history
 from training.siamese_settings import preset
-from warmstart.embedding import embed_history
 from warmstart.evaluation_run import Plan, evaluate_history, store_calibration
-from warmstart.model_file import read_header
 
 RIVALS = (
     "random",

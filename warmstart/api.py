@@ -19,7 +19,7 @@ from history_store.errors import UsageError
 from history_store.images import ImageSource
 from history_store.response import fill_failed
 from history_store.space import natural
-from warmstart.embedding import embed_source
+from metafeat.embed import embed_source
 from warmstart.explanation import explain_answer
 from warmstart.locations import history_path, model_path
 from warmstart.query import open_query

@@ -47,10 +47,10 @@ def collect_into(
     """
     from history_store.history import History
     from history_store.manifest import load_manifests
+    from metafeat.device import resolve_device
     from training.budget import BUDGETS
     from training.collect import collect
     from training.measure import limit_of
-    from warmstart.device import resolve_device
 
     if target_budget not in BUDGETS:
         msg = (

@@ -16,7 +16,7 @@ from history_store.picture import DECODING
 from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.splits import split_codes
 from history_store.subsample import TEST, TRAIN, VAL
-from warmstart.embedding import check_contrast
+from metafeat.labels import check_contrast
 
 if TYPE_CHECKING:
     from history_store.history import History

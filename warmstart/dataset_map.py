@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError
+from metafeat.embed import embed_source
 from warmstart.api import distances_to, judge_query, own_name
-from warmstart.embedding import embed_source
 from warmstart.locations import history_path, model_path
 from warmstart.plots.map import DatasetMap, QueryPoint
 from warmstart.plots.plane import fit_plane

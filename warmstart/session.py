@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bo.calibration import Calibration
 from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, StorageError, UsageError
 from history_store.records import Config, DatasetInfo
-from warmstart.model_file import ModelHeader, check_fits, read_header
+from metafeat.model_file import ModelHeader, check_fits, read_header
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -190,7 +190,7 @@ def _embed_lacking(
 ) -> dict[str, NDArray[np.float32]]:
     """Compute the embeddings that a history lacks, and store them where that is possible."""
     from history_store.history import History
-    from warmstart.embedding import embed_history
+    from metafeat.embed import embed_history
 
     with History.open(path) as history:
         try:

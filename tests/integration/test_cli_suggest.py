@@ -151,7 +151,7 @@ def test_reasons_agree_with_the_history(cli, photos, tiny):
 
 def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
     from bo.calibration import Calibration
-    from warmstart.model_file import read_header
+    from metafeat.model_file import read_header
     from warmstart.session import calibration_key
 
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")

@@ -97,8 +97,9 @@ def evaluate(
 
     from history_store.errors import UsageError
     from history_store.history import History
+    from metafeat.device import cpu_threads
+    from metafeat.model_file import read_header
     from training.evaluation.report import distance_rows, full_rows, summary_rows
-    from warmstart.device import cpu_threads
     from warmstart.evaluation_run import (
         Plan,
         as_document,
@@ -109,7 +110,6 @@ def evaluate(
         store_calibration,
     )
     from warmstart.locations import history_path, model_path
-    from warmstart.model_file import read_header
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     plan = Plan(

@@ -16,11 +16,11 @@ from safetensors.torch import save
 
 from history_store.errors import DataError, MissingPathError, ModelError
 from history_store.records import Value
+from metafeat.device import cpu_threads
 from metafeat.files import replace_file
 from training.target import TargetData, train_target
 from training.target_config import TargetConfig
 from training.target_network import build_network
-from warmstart.device import cpu_threads
 from warmstart.studies.objective import TrialStatus
 from warmstart.studies.target_objective import read_target_data, run_length
 from warmstart.studies.trial import Trial

@@ -68,9 +68,9 @@ def ask_related(
 
 def _place(plan: Plan, path: Path, model: str | os.PathLike[str] | None, *, cache: bool, download: bool) -> _Place:
     """Embed the dataset of a study, and measure its distances."""
+    from metafeat.device import resolve_device
+    from metafeat.embed import embed_source
     from warmstart.api import distances_to, own_name
-    from warmstart.device import resolve_device
-    from warmstart.embedding import embed_source
     from warmstart.locations import model_path
     from warmstart.query import open_query
     from warmstart.session import load_memory

@@ -90,10 +90,10 @@ def read_target_data(
     import torch
 
     from history_store.splits import split_codes
+    from metafeat.device import resolve_device
+    from metafeat.labels import check_contrast
     from training.target import TargetData
     from warmstart.contribution import read_all
-    from warmstart.device import resolve_device
-    from warmstart.embedding import check_contrast
     from warmstart.query import open_path
 
     where = torch.device(resolve_device(device))

@@ -42,8 +42,8 @@ def ask_history(
     if plan.warm == "none":
         return asked
     from bo.space import Encoding
+    from metafeat.device import resolve_device
     from warmstart.api import answer
-    from warmstart.device import resolve_device
 
     found = answer(
         plan.dataset,

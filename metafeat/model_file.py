@@ -2,14 +2,13 @@
 
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import MissingPathError, ModelError, ModelMismatchError, StorageError, UsageError
+from history_store.errors import ModelError, ModelMismatchError, UsageError
 from metafeat.spec import FORMAT, METADATA_KEY, ModelSpec, check_version, space_digest
-from warmstart.locations import model_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +79,3 @@ def check_fits(model: ModelHeader, *, history_id: str, space_json: str, where: s
                 "Name its own with --model, or train one with `warmstart train`."
             )
             raise ModelMismatchError(msg)
-
-
-def stored_hash(known: Sequence[str], given: str | None) -> str | None:
-    """Choose whose stored embeddings of a history to show.
-
-    Args:
-        known: hashes of the models whose embeddings the history holds.
-        given: a model file named by the caller; else the only one that is known, or among several that of the usual model.
-
-    Returns: the hash; None where that model's embeddings are not stored.
-
-    Raises:
-        MissingPathError: the named file is not there.
-        ModelError: it is no model.
-    """
-    if given is None and len(known) <= 1:
-        return known[0] if known else None
-    try:
-        usual = read_header(model_path(given)).hash
-    except (StorageError, MissingPathError):
-        if given is not None:
-            raise
-        return None
-    return usual if usual in known else None
