@@ -1,9 +1,15 @@
 """Where networks run, and on how many threads."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from history_store.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
 
 
 def resolve_device(device: str) -> str:
@@ -20,6 +26,28 @@ def resolve_device(device: str) -> str:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         msg = f"--device: expected cpu, cuda or auto, got {device!r} ({str(error).splitlines()[0]}). Use cpu."
+        raise UsageError(msg) from error
+    return device
+
+
+def open_device(name: str | None) -> torch.device:
+    """Find a device and touch it.
+
+    Args:
+        name: of torch; None = the first GPU if there is one, else the CPU.
+
+    Raises:
+        UsageError: when there is none of that name.
+    """
+    import torch
+
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, AssertionError, ValueError) as error:
+        msg = f"device: expected one that torch can use here, got {name!r} ({str(error).splitlines()[0]}). Use cpu, cuda or cuda:0."
         raise UsageError(msg) from error
     return device
 

@@ -8,7 +8,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -17,12 +17,11 @@ from history_store.manifest import Manifest
 from history_store.records import Config, Evaluation, Status
 from history_store.shards import create_shards, merge_shards, read_shards, write_shards
 from history_store.space import load_space, sobol_configs
-from training.budget import COMPACT, Budget
 from training.enrol import enrol
 from training.executor import Done, Executor, LocalExecutor, Lost
 from training.measure import Measure, Measured, limit_of, lost_evaluation
 from training.plan import Cell, blocks, evaluation_key, parse_time, plan_block, seconds_left
-from training.target_config import TargetConfig
+from training.workloads import Budget, Workload, get_workload
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -82,7 +81,8 @@ def collect(
     configs: int = 64,
     replicates: int = 1,
     seed: int = 0,
-    budget: Budget = COMPACT,
+    workload: Workload | None = None,
+    budget: Budget | None = None,
     workers: int = 2,
     device: str | None = None,
     executor: Executor | None = None,
@@ -100,7 +100,7 @@ def collect(
     shards are written.
 
     Args:
-        history: open for writing, over the space of the target network.
+        history: open for writing, over a space of the workload.
         manifests: sources to add where the history lacks them, and to measure; none: all datasets that have images.
         root: folder below which the manifests' files and folders lie.
         download: fetch what is missing where a manifest says how.
@@ -108,7 +108,8 @@ def collect(
         configs: how many configurations.
         replicates: seeds a configuration.
         seed: of the configurations and of all cells.
-        budget: length of one training run.
+        workload: what is trained; None = the target network of the paper.
+        budget: length of one training run; None = the workload's usual one.
         workers: processes; on a GPU they share it.
         device: of torch; None = the first GPU if there is one, else the CPU.
         executor: where cells run; None = processes of this machine.
@@ -122,19 +123,21 @@ def collect(
 
     Raises:
         UsageError: when an option is out of range, or the history was collected under another budget.
-        DataError: when a source does not fit its manifest, or the space is not the target network's.
+        DataError: when a source does not fit its manifest, or the space is not the workload's.
         MissingPathError: when a source is not there.
         StorageError: when the history cannot be written.
         AllTrialsFailedError: when no worker starts.
     """
     started = time.monotonic()
     limit_s = parse_time(time_budget)
-    origin = ORIGIN + budget.name
+    workload = workload or get_workload()
+    budget = budget or workload.budget()
+    origin = workload.origin(budget)
     if replicates < 1:
         msg = f"collect: expected at least one replicate, got replicates={replicates}. Use replicates=1."
         raise UsageError(msg)
     block_ranges = blocks(configs)
-    shared = shared_configs(history.space_json, configs, seed=seed)
+    shared = shared_configs(history.space_json, configs, seed=seed, workload=workload)
     _check_budget(history, origin)
     if executor is None:
         executor = LocalExecutor(workers, limit_s=limit_of(cell_timeout))
@@ -142,8 +145,9 @@ def collect(
         _take_shards(history, Path(shards), budget, seed)
     names = enrol(history, manifests, root=root, download=download, fractions=fractions)
     plan = [plan_block(names, shared, block, seed=seed, replicates=replicates) for block in block_ranges]
-    ledger = _Ledger(history, plan, workers=workers, progress=progress)
-    measure = Measure(history.path.absolute(), budget, device, cell_timeout, origin)
+    costs = _costs(history, names, shared, workload, budget)
+    ledger = _Ledger(history, plan, workers=workers, costs=costs, progress=progress)
+    measure = Measure(history.path.absolute(), budget, device, cell_timeout, origin, workload)
 
     def tasks() -> Iterator[Cell]:
         for block, cells in zip(block_ranges, ledger.missing(), strict=True):
@@ -156,23 +160,32 @@ def collect(
 
     def save() -> None:
         if shards is not None:
-            write_shards(history, shards, budget=asdict(budget), seed=seed)
+            write_shards(history, shards, budget=budget.to_dict(), seed=seed)
 
     with contextlib.closing(executor.run(measure, tasks())) as results:
         _work_off(results, ledger, origin, save)
     return ledger.report(names, time.monotonic() - started)
 
 
-def shared_configs(space_json: str, n: int, *, seed: int = 0) -> list[Config]:
+def shared_configs(space_json: str, n: int, *, seed: int = 0, workload: Workload | None = None) -> list[Config]:
     """Draw the configurations that all datasets of a collection share.
 
     Raises:
-        DataError: when the space is not the target network's.
+        DataError: when the space is not the workload's.
     """
+    workload = workload or get_workload()
     drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed))
     for config in drawn:
-        TargetConfig.of(config)
+        workload.check(config)
     return drawn
+
+
+def _costs(
+    history: History, names: Sequence[str], configs: Sequence[Config], workload: Workload, budget: Budget
+) -> dict[int, float]:
+    """Estimate what configurations cost on a dataset of the usual size, by their number."""
+    n_train = sorted(history.dataset(name).n_train for name in names)[len(names) // 2]
+    return {index: workload.cost(config, budget, n_train=n_train) for index, config in enumerate(configs)}
 
 
 class _Ledger:
@@ -184,9 +197,11 @@ class _Ledger:
         plan: Sequence[Sequence[Cell]],
         *,
         workers: int,
+        costs: Mapping[int, float],
         progress: Callable[[Progress], None] | None,
     ) -> None:
         self.history, self.plan, self.workers, self.progress = history, plan, workers, progress
+        self.costs = costs
         index_of = {cell.key: cell.index for block in plan for cell in block}
         self.durations: dict[int, list[float]] = {}
         known = set()
@@ -248,7 +263,7 @@ class _Ledger:
 
     def _tell(self, latest: Evaluation | None) -> None:
         if self.progress is not None:
-            left_s = seconds_left(self.durations, self.todo.values(), workers=self.workers)
+            left_s = seconds_left(self.durations, self.todo.values(), workers=self.workers, costs=self.costs)
             self.progress(Progress(self.total - len(self.todo), self.total, left_s, latest))
 
 
@@ -267,7 +282,7 @@ def _work_off(results: Iterator[Done[Cell, Measured]], ledger: _Ledger, origin: 
 def _take_shards(history: History, folder: Path, budget: Budget, seed: int) -> None:
     """Start a folder of shards, or take what an earlier sitting left in it; another collection's is refused."""
     create_shards(
-        folder, history.space_json, configs=(), budget=asdict(budget), seed=seed, stored_size=history.stored_size
+        folder, history.space_json, configs=(), budget=budget.to_dict(), seed=seed, stored_size=history.stored_size
     )
     history.add_configs(read_shards(folder).configs)
     merge_shards(history, folder)

@@ -6,17 +6,11 @@ import math
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from history_store.errors import UsageError, WarmstartError
+from history_store.errors import WarmstartError
 from history_store.records import Evaluation, Status
-from training.budget import Budget
 from training.plan import Cell
-
-if TYPE_CHECKING:
-    import torch
-
-    from training.target import TargetData
+from training.workloads import Budget, Prepared, StoredDataset, Workload, get_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +42,7 @@ def lost_evaluation(cell: Cell, status: Status, origin: str, *, duration: float 
 
 
 def limit_of(timeout_s: float) -> float:
-    """Give the wall seconds after which an executor ends a cell whose network should have given up by itself."""
+    """Give the wall seconds after which an executor ends a cell whose run should have given up by itself."""
     return 60 + 10 * timeout_s  # for a process that hangs, on a machine that is busy
 
 
@@ -62,6 +56,7 @@ class Measure:
         device: of torch, e.g. ``cpu``, ``cuda:0``; None = the first GPU if there is one, else the CPU.
         timeout_s: seconds of duration after which a run is given up.
         origin: of the evaluations.
+        workload: what is trained.
     """
 
     history: Path
@@ -69,10 +64,11 @@ class Measure:
     device: str | None = None
     timeout_s: float = math.inf
     origin: str = ""
-    _kept: dict[str, TargetData] = field(default_factory=dict, repr=False, compare=False)
+    workload: Workload = field(default_factory=get_workload)
+    _kept: dict[str, Prepared] = field(default_factory=dict, repr=False, compare=False)
 
-    def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str | None, float, str]]:
-        return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin)
+    def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str | None, float, str, Workload]]:
+        return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin, self.workload)
 
     def __call__(self, cell: Cell) -> Measured:
         """Measure one cell; whatever happens to the run is an evaluation."""
@@ -91,11 +87,9 @@ class Measure:
     def _train(self, cell: Cell) -> Evaluation:
         import torch
 
-        from training.target import train_target
-
         torch.set_num_threads(1)
-        result = train_target(
-            self._data(cell.dataset), cell.config, self.budget, seed=cell.seed, timeout=self.timeout_s
+        result = self._prepared(cell.dataset).train(
+            cell.config, seed=cell.seed, budget=self.budget, timeout_s=self.timeout_s
         )
         return Evaluation(
             dataset=cell.dataset,
@@ -108,44 +102,15 @@ class Measure:
             origin=self.origin,
         )
 
-    def _data(self, name: str) -> TargetData:
+    def _prepared(self, name: str) -> Prepared:
         if name not in self._kept:
             from history_store.history import History
-            from training.target import TargetData
 
             self._kept.clear()
             with History.open(self.history) as history:
-                stored = history.images(name)
-                self._kept[name] = TargetData.of(
-                    stored.array,
-                    stored.labels,
-                    stored.split,
-                    n_classes=len(stored.class_names),
-                    device=open_device(self.device),
-                )
+                dataset = StoredDataset(history.images(name))
+                self._kept[name] = self.workload.prepare(dataset, device=self.device)
         return self._kept[name]
-
-
-def open_device(name: str | None) -> torch.device:
-    """Find a device and touch it.
-
-    Args:
-        name: of torch; None = the first GPU if there is one, else the CPU.
-
-    Raises:
-        UsageError: when there is none of that name.
-    """
-    import torch
-
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device)
-    except torch.OutOfMemoryError:
-        raise
-    except (RuntimeError, AssertionError, ValueError) as error:
-        msg = f"device: expected one that torch can use here, got {name!r} ({str(error).splitlines()[0]}). Use cpu, cuda or cuda:0."
-        raise UsageError(msg) from error
-    return device
 
 
 def out_of_memory(error: BaseException) -> bool:

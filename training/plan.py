@@ -73,19 +73,29 @@ def plan_block(
     ]
 
 
-def seconds_left(durations: Mapping[int, Sequence[float]], todo: Iterable[int], *, workers: int) -> float:
+def seconds_left(
+    durations: Mapping[int, Sequence[float]],
+    todo: Iterable[int],
+    *,
+    workers: int,
+    costs: Mapping[int, float] | None = None,
+) -> float:
     """Estimate how long cells will take from how long their configurations took elsewhere.
 
     Args:
         durations: measured seconds by configuration index.
-        todo: configuration index of each cell to come; one that was never measured takes the mean of those that were.
+        todo: configuration index of each cell to come; one that was never measured takes as long as those that
+            were, in proportion to its cost.
         workers: cells at a time.
+        costs: by configuration index, see `Workload.cost`; None = all alike.
 
     Returns: seconds; NaN while nothing was measured.
     """
     means = {index: sum(taken) / len(taken) for index, taken in durations.items() if taken}
-    typical = sum(means.values()) / len(means) if means else math.nan
-    return sum((means.get(index, typical) for index in todo), 0.0) / workers
+    costs = costs or {}
+    total = sum(costs.get(index, 1.0) for index in means)
+    rate = sum(means.values()) / total if means else math.nan
+    return sum((means.get(index, rate * costs.get(index, 1.0)) for index in todo), 0.0) / workers
 
 
 def parse_time(text: str | float | None) -> float:

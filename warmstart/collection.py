@@ -19,14 +19,15 @@ def collect_into(
     path: Path,
     manifests: Sequence[Path] = (),
     *,
-    space: str = "compact",
+    space: str | None = None,
     root: str | None = None,
     download: bool = False,
     fractions: Sequence[float] = (1.0,),
     configs: int = 64,
     replicates: int = 1,
     seed: int = 0,
-    target_budget: str = "compact-400",
+    workload: str = "cnn",
+    target_budget: str | None = None,
     workers: int | None = None,
     cluster: "Cluster | None" = None,
     device: str = "auto",
@@ -37,8 +38,9 @@ def collect_into(
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 
-    `path` is the history, made over `space` (see `space_text`) where it is not there; `manifests` are TOML files or folders
-    of them; `target_budget` is a name in `training.budget.BUDGETS`; `cluster` is where cells are measured, None = on this
+    `path` is the history, made over `space` (see `space_text`; None = the workload's usual one) where it is not there; `manifests` are TOML files or folders
+    of them; `workload` is a name in `training.workloads.WORKLOADS`, `target_budget` the name of one of its budgets, None = the usual
+    one; `cluster` is where cells are measured, None = on this
     machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
     `progress` is called with (cells done, cells, text).
     The other arguments, and what is refused, are those of `training.collect.collect`.
@@ -47,19 +49,18 @@ def collect_into(
     """
     from history_store.history import History
     from history_store.manifest import load_manifests
+    from history_store.space import dump_space
     from metafeat.device import resolve_device
-    from training.budget import BUDGETS
     from training.collect import collect
     from training.measure import limit_of
+    from training.workloads import get_workload
 
-    if target_budget not in BUDGETS:
-        msg = (
-            f"--target-budget: expected one of {', '.join(BUDGETS)}, got {target_budget!r}. Leave it out for the first."
-        )
-        raise UsageError(msg)
+    trained = get_workload(workload)
+    length = trained.budget(target_budget)
     sources = load_manifests(manifests)
     if not path.exists():
-        History.create(path, space_text(space)).close()
+        made_over = dump_space(trained.space()) if space is None else space_text(space)
+        History.create(path, made_over).close()
     with contextlib.ExitStack() as stack:
         executor, where = None, None
         if cluster is None:
@@ -81,7 +82,8 @@ def collect_into(
             configs=configs,
             replicates=replicates,
             seed=seed,
-            budget=BUDGETS[target_budget],
+            workload=trained,
+            budget=length,
             workers=workers or WORKERS,
             executor=executor,
             device=where,
@@ -97,19 +99,21 @@ def collect_into(
 
 
 def space_text(space: str) -> str:
-    """Give ConfigSpace JSON: of the target network's space ``compact`` or ``paper``, or read from a file.
+    """Give ConfigSpace JSON: of a workload's space (``compact``, ``paper``, ``WORKLOAD``, ``WORKLOAD:SPACE``), or read from a file.
 
     Raises:
-        UsageError: neither of the two names nor a file.
+        UsageError: neither such a name nor a file.
         DataError: a file that holds no ConfigSpace JSON.
     """
-    from history_store.space import dump_space, load_space, target_space
+    from history_store.space import dump_space, load_space
+    from training.workloads import named_space, space_names
 
-    if space in ("compact", "paper"):
-        return dump_space(target_space(space))  # type: ignore[arg-type]  # checked in the line above
+    named = named_space(space)
+    if named is not None:
+        return dump_space(named)
     file = Path(space)
     if not file.is_file():
-        msg = f"--space: expected compact, paper or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
+        msg = f"--space: expected {', '.join(space_names())} or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
         raise UsageError(msg)
     return dump_space(load_space(file.read_text(encoding="utf-8", errors="replace"), str(file)))
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError
 from history_store.space import load_space
-from training.budget import COMPACT
+from training.workloads import DEFAULT
 from warmstart.locations import history_path
 from warmstart.studies.call import Call, Options, PathLike, default_name
 from warmstart.studies.comparison import Comparison, compare_with_uniform
@@ -68,7 +68,8 @@ def tune(
     acquisition: str = "ei",
     pruner: Pruner = "none",
     budget: float | None = None,
-    target_budget: str = COMPACT.name,
+    workload: str = DEFAULT,
+    target_budget: str | None = None,
     trial_timeout: str | float | None = None,
     trial_memory: str | int | None = None,
     workers: int | None = None,
@@ -94,7 +95,7 @@ def tune(
         dataset: images as `warmstart.suggest` takes a path; handed to the objective. An objective of one's own without a
             warm start may have any other path.
         objective: a function, ``module:function`` or ``file.py:function``; see docs/tuning.md for what it is called with.
-            Left out with `command`: the target network on the dataset.
+            Left out with `command`: the workload on the dataset.
         command: a program with placeholders, ``python train.py --lr {learning_rate}``, which prints its error.
         space: to search, or a file of ConfigSpace JSON, ``compact`` or ``paper``; left out, that of the history.
         trials: that the study shall have in the end, earlier calls included; 50 where there is no time-out either.
@@ -115,7 +116,8 @@ def tune(
         acquisition: a name in `bo.beliefs.ACQUISITIONS`.
         pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha`` or ``hyperband``.
         budget: of each trial, in the objective's own unit.
-        target_budget: of the target network.
+        workload: what is trained where there is no objective of your own: a name in `training.workloads.WORKLOADS`.
+        target_budget: name of a budget of the workload; None = its usual one.
         trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
         trial_memory: bytes, or ``4G``, above which likewise.
         workers: processes on this machine, 1 when left out; with a cluster, on its nodes, as many as it has places for.
@@ -125,7 +127,7 @@ def tune(
         log: file to which all that the trials print is appended.
         record: name under which the dataset and the trials are added to the history in the end.
         report: Markdown file to write in the end, JSON beside it; True = beside the storage, named after the study.
-        save_model: file for the best network, trained again in the end; see `warmstart.studies.network`.
+        save_model: file for the best network, trained again in the end; see `training.workloads.load_classifier`.
         ensemble: how many of the best networks that file gets.
         cache: use the cache of meta-features.
         download: let torchvision fetch what is missing.
@@ -159,6 +161,7 @@ def tune(
         acquisition=acquisition,
         pruner=pruner,
         budget=budget,
+        workload=workload,
         target_budget=target_budget,
         trial_timeout=trial_timeout,
         trial_memory=trial_memory,
@@ -345,7 +348,7 @@ def _save_networks(path: Path, plan: Plan, found: TuneResult, k: int, tell: Call
     if not any(trial.status is TrialStatus.OK and trial.feasible for trial in found.trials):
         tell(f"{path}: not written: no trial ended well and met its constraints.")
         return
-    from warmstart.studies.network import train_best
+    from warmstart.studies.saved_networks import train_best
 
     networks = train_best(plan, found.trials, k=k)
     networks.save(path)

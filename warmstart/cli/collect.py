@@ -37,12 +37,17 @@ def collect(
     cpus_per_trial: CpusOption = None,
     gpus_per_trial: GpusOption = None,
     budget: Annotated[str | None, typer.Option("--budget", help="Begin no run after so long, e.g. 3h, 90m.")] = None,
+    workload: Annotated[
+        str, typer.Option("--workload", help="What is trained: cnn, or one that an installed package adds.")
+    ] = "cnn",
     target_budget: Annotated[
-        str, typer.Option("--target-budget", help="Length of one training run, by name: compact-400 or paper.")
-    ] = "compact-400",
+        str | None,
+        typer.Option("--target-budget", help="Length of one training run, by name; of cnn: compact-400 or paper."),
+    ] = None,
     space: Annotated[
-        str, typer.Option("--space", help="For a new history: compact, paper or a ConfigSpace JSON file.")
-    ] = "compact",
+        str | None,
+        typer.Option("--space", help="For a new history: compact, paper or a ConfigSpace JSON file."),
+    ] = None,
     root: Annotated[str | None, typer.Option("--root", help="Folder below which the manifests' images lie.")] = None,
     download: Annotated[
         bool, typer.Option("--download", help="Fetch what is missing, where a manifest says how.")
@@ -83,6 +88,7 @@ def collect(
             configs=configs,
             replicates=replicates,
             seed=seed,
+            workload=workload,
             target_budget=target_budget,
             workers=workers,
             cluster=chosen_cluster(

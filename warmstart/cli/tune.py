@@ -125,9 +125,12 @@ def tune(
     budget: Annotated[
         float | None, typer.Option("--budget", help="Of each trial, in the objective's own unit.")
     ] = None,
+    workload: Annotated[
+        str, typer.Option("--workload", help="What is trained when no objective is given: cnn, or one of a package.")
+    ] = "cnn",
     target_budget: Annotated[
-        str, typer.Option("--target-budget", help="Of the target network: compact-400 or paper.")
-    ] = "compact-400",
+        str | None, typer.Option("--target-budget", help="Of the workload, by name; of cnn: compact-400 or paper.")
+    ] = None,
     trial_timeout: Annotated[
         str | None, typer.Option("--trial-timeout", help="Stop a trial after so long, e.g. 30m; it counts as failed.")
     ] = None,
@@ -210,6 +213,7 @@ def tune(
                 "acquisition": acquisition,
                 "pruner": pruner.value,
                 "budget": budget,
+                "workload": workload,
                 "target_budget": target_budget,
                 "trial_timeout": trial_timeout,
                 "trial_memory": trial_memory,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 from history_store.errors import UsageError
 from history_store.space import load_space
 from training.plan import parse_time
+from training.workloads import get_workload
 from warmstart.locations import history_path
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.objective import Objective
@@ -57,7 +58,8 @@ class Call:
     acquisition: str
     pruner: Pruner
     budget: float | None
-    target_budget: str
+    workload: str
+    target_budget: str | None
     trial_timeout: str | float | None
     trial_memory: str | int | None
     workers: int | None
@@ -108,7 +110,7 @@ class Call:
         is_image = counts != "none" or not is_own or AUTO in tasks
         plan = Plan(
             space=_space_text(self.space, known, self.history),
-            objective=_objective_text(self.objective, self.command, self.target_budget),
+            objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
             dataset=dataset,
             fingerprint=None if dataset is None else _fingerprint(dataset, is_image=is_image, download=self.download),
             seed=self.seed,
@@ -142,6 +144,7 @@ class Call:
             names=list(load_space(plan.space)),
             command=self.command,
             dataset=plan.dataset,
+            workload=self.workload,
             target_budget=self.target_budget,
             device=self.device,
             folder=Path.cwd(),
@@ -191,7 +194,8 @@ class Options(TypedDict, total=False):
     acquisition: str
     pruner: Pruner
     budget: float | None
-    target_budget: str
+    workload: str
+    target_budget: str | None
     trial_timeout: str | float | None
     trial_memory: str | int | None
     workers: int | None
@@ -243,20 +247,22 @@ def default_name(dataset: str | None, objective: str | Callable[..., object] | N
     parts = [Path(part).name for part in (dataset, what) if part]
     name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
     if not name:
-        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the target network on it."
+        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the built-in network on it."
         raise UsageError(msg)
     return name
 
 
 def _objective_text(
-    objective: str | Callable[..., object] | None, command: str | None, target_budget: str
+    objective: str | Callable[..., object] | None, command: str | None, workload: str, target_budget: str | None
 ) -> dict[str, str | None]:
     """Say what is evaluated, as the study keeps it."""
     if objective is not None and not isinstance(objective, str):
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         objective = f"{getattr(objective, '__module__', '')}:{name}"
-    own = objective is not None or command is not None
-    return {"function": objective, "command": command, "target_budget": None if own else target_budget}
+    if objective is not None or command is not None:
+        return {"function": objective, "command": command, "workload": None, "target_budget": None}
+    budget = target_budget or get_workload(workload).budgets[0]
+    return {"function": None, "command": None, "workload": workload, "target_budget": budget}
 
 
 def _space_text(space: ConfigurationSpace | PathLike | None, known: Plan | None, history: PathLike | None) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Self, get_args
 
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
+from training.workloads import DEFAULT
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS, RelatedDataset, optional_tuple
 from warmstart.studies.split import Split
 
@@ -45,7 +46,7 @@ class Plan:
 
     Attributes:
         space: ConfigSpace JSON.
-        objective: what is evaluated: `function`, `command` or `target_budget` of the target network.
+        objective: what is evaluated: `function`, `command`, or `workload` (the first one, where a study of 0.1 names none) and its `target_budget`.
         dataset: path, as given; other machines may have it elsewhere.
         fingerprint: of the dataset, where it holds images.
         seed: of everything random.
@@ -59,7 +60,7 @@ class Plan:
         configs: the warm configurations, best first.
         history: `path`, `id` and `revision` of the history they are from; empty where none was asked.
         folder: first on the path of a function's import.
-        device: of the target network.
+        device: of the workload.
         related: names of datasets of the history to learn from, or `auto` alone.
         neighbours: how many `auto` stands for.
         tasks: what the history knows of the related datasets.
@@ -101,6 +102,13 @@ class Plan:
             what = "--related" if self.related else "--dataset, several"
             msg = f"{what}: expected --surrogate {', '.join(MULTI_TASK)}, got {self.surrogate}. Leave --surrogate out."
             raise UsageError(msg)
+
+    @property
+    def workload(self) -> str | None:
+        """Name the workload that is tuned; None where the objective is a person's own."""
+        if self.objective.get("target_budget") is None:
+            return None
+        return self.objective.get("workload") or DEFAULT
 
     @property
     def has_images(self) -> bool:
@@ -161,7 +169,12 @@ class Plan:
 
     def _identity(self) -> tuple[object, ...]:
         """Give what makes two calls mean one study, in the order of `_OPTIONS`; the space apart."""
-        named = [self.objective.get(key) for key in ("function", "command", "target_budget")]
+        named = [
+            self.objective.get("function"),
+            self.objective.get("command"),
+            self.workload,
+            self.objective.get("target_budget"),
+        ]
         warm = (self.k, self.strategy) if self.warm != "none" else (0, None)
         groups = self.exclude_group if self.warm != "none" or self.related else ()
         startup = 0 if self.warm == "design" else self.startup
@@ -218,6 +231,7 @@ class Plan:
 _OPTIONS = (
     "--objective",
     "--command",
+    "--workload",
     "--target-budget",
     "--dataset, of fingerprint",
     "--seed",

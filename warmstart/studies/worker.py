@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.budget import COMPACT
+from training.workloads import DEFAULT
 from warmstart.studies.fleet import Fleet
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.objective import Objective
@@ -78,7 +78,8 @@ def objective_of(plan: Plan) -> Objective:
         names=list(load_space(plan.space)),
         command=plan.objective.get("command"),
         dataset=plan.dataset,
-        target_budget=plan.objective.get("target_budget") or COMPACT.name,
+        workload=plan.workload or DEFAULT,
+        target_budget=plan.objective.get("target_budget"),
         device=plan.device,
         folder=Path(plan.folder),
     )

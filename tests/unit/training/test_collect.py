@@ -15,14 +15,15 @@ from history_store.history import History
 from history_store.manifest import Manifest, Obtain
 from history_store.records import Evaluation, Status
 from history_store.response import target_distance
-from history_store.space import dump_space, sobol_configs, target_space
-from training.budget import Budget
+from history_store.space import dump_space, sobol_configs
 from training.cells import cell_seed
 from training.collect import Progress, collect
 from training.enrol import rebuild
 from training.executor import Done, Lost
 from training.measure import Measure, Measured, lost_evaluation
 from training.plan import Cell, blocks, parse_time, plan_block, seconds_left
+from training.workloads.cnn import CNN, Budget
+from training.workloads.cnn.space import target_space
 
 # The first import of torch or torchvision, and new processes, take seconds on a busy machine.
 pytestmark = pytest.mark.timeout(90)
@@ -50,6 +51,8 @@ def test_seconds_left_by_hand() -> None:
     assert seconds_left(durations, [0, 1, 2], workers=2) == (2 + 10 + 6) / 2
     assert seconds_left(durations, [], workers=2) == 0
     assert math.isnan(seconds_left({}, [0], workers=1))
+    # Three units of cost took 12 s: a unit takes 4 s, and the third configuration costs 5.
+    assert seconds_left(durations, [0, 1, 2], workers=1, costs={0: 1.0, 1: 2.0, 2: 5.0}) == 2 + 10 + 20
 
 
 @pytest.mark.parametrize(
@@ -127,8 +130,11 @@ def test_progress_counts_and_estimates(tmp_path: Path) -> None:
     assert [(p.done, p.total) for p in seen] == [(i, 4) for i in range(5)]
     assert seen[0].latest is None
     assert math.isnan(seen[0].left_s)
-    # Configuration 0 takes 1 s, configuration 1 takes 2 s; two workers.
-    assert [p.left_s for p in seen[1:]] == [1.5, 1.5, 1.0, 0.0]
+    # Configuration 0 takes 1 s, configuration 1 takes 2 s; two workers. Until it was measured, its cost tells.
+    cnn, configs = CNN(), sobol_configs(target_space(), 2)
+    first, second = (cnn.cost(config, TINY, n_train=14) for config in configs)
+    assert seen[1].left_s == pytest.approx((1 + 2 * second / first) / 2)
+    assert [p.left_s for p in seen[2:]] == [1.5, 1.0, 0.0]
     assert seen[1].latest is not None
     assert seen[1].latest.dataset == "alpha"
 
@@ -224,7 +230,7 @@ def test_measure_records_what_breaks(
     def broken(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr("training.target.train_target", broken)
+    monkeypatch.setattr("training.workloads.cnn.train.train_target", broken)
     with tiny_history(tmp_path / "h.h5") as history:
         cell = plan_block(["alpha"], sobol_configs(target_space(), 1), range(1))[0]
         measured = Measure(history.path, TINY)(cell)

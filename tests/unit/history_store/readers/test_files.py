@@ -19,7 +19,8 @@ from history_store.history import History
 from history_store.images import DatasetWarning, ImageSet
 from history_store.readers import open_arrays, open_images, register_scheme
 from history_store.records import DatasetInfo
-from history_store.space import dump_space, target_space
+from history_store.space import dump_space
+from training.workloads.cnn.space import target_space
 
 GREY, COLOUR, LABELS = pixels(channels=1), pixels(), classes()
 

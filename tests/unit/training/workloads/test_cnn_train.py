@@ -10,8 +10,8 @@ import torch
 from history_store.errors import LabelError
 from history_store.records import Status
 from history_store.subsample import TRAIN, VAL
-from training.budget import Budget
-from training.target import TargetData, train_target
+from training.workloads.cnn.budget import Budget
+from training.workloads.cnn.train import TargetData, train_target
 
 # The first import of torch or torchvision, and new processes, take seconds on a busy machine.
 pytestmark = pytest.mark.timeout(90)
@@ -90,7 +90,7 @@ def test_curve_ends_with_the_run_whatever_its_length() -> None:
 
 def test_learning_rate_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """lr_t = 10^l0 exp(-10^η t), with t on the budget's clock."""
-    from training.target import _Run
+    from training.workloads.cnn.train import _Run
 
     rates = []
     update = _Run.update
@@ -103,7 +103,7 @@ def test_learning_rate_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_epoch_is_every_image_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from training.target import _Run
+    from training.workloads.cnn.train import _Run
 
     rows = []
     update = _Run.update
@@ -154,7 +154,7 @@ def test_seed_decides() -> None:
 def test_same_seed_same_result_in_another_process() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from test_target import *\n"
+        "from test_cnn_train import *\n"
         "torch.set_num_threads(1)\n"
         "print(train_target(tiny_data(60, 16, 5), CONFIG, TINY, seed=3).curve)"
     )

@@ -16,9 +16,9 @@ from torch import nn
 from history_store.errors import LabelError
 from history_store.records import Config, Status
 from history_store.subsample import TRAIN, VAL
-from training.budget import Budget
-from training.target_config import TargetConfig
-from training.target_network import bf16_pays, build_network
+from training.workloads.cnn.budget import Budget
+from training.workloads.cnn.config import TargetConfig
+from training.workloads.cnn.network import bf16_pays, build_network
 
 Route = Literal["fast", "eager"]
 EVALUATION_BATCH = 256

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from history_store.errors import DataError
-from training.target_config import TargetConfig
-from training.target_network import build_network, filters
+from training.workloads.cnn.config import TargetConfig
+from training.workloads.cnn.network import build_network, filters
 
 CONFIG = {
     "log10_learning_rate": -3.0,

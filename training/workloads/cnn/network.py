@@ -7,15 +7,7 @@ connected layers, and the dropout rate.
 import torch
 from torch import nn
 
-from training.target_config import TargetConfig
-
-FC_WIDTH = 256
-BASE_FILTERS = 32
-
-
-def filters(n_conv: int) -> list[int]:
-    """List the filters of each layer: doubling to the middle and back, 5 layers are 32, 64, 128, 64, 32."""
-    return [BASE_FILTERS * 2 ** min(i, n_conv - 1 - i) for i in range(n_conv)]
+from training.workloads.cnn.config import FC_WIDTH, TargetConfig, filters
 
 
 def build_network(config: TargetConfig, channels: int, size: int, n_classes: int) -> nn.Sequential:

@@ -5,10 +5,10 @@ import pytest
 from PIL import Image
 
 from history_store.errors import LabelError, MissingPathError, UsageError
-from history_store.space import target_space
-from training.budget import Budget
 from training.measure import Measure
 from training.plan import Cell
+from training.workloads.cnn.budget import Budget
+from training.workloads.cnn.space import target_space
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.runner import TrialRunner
 
@@ -64,12 +64,12 @@ def one_class(folder: Path) -> str:
         (lambda folder: str(folder / "nowhere"), {}, MissingPathError, r"nowhere"),
         (one_class, {}, LabelError, r"photos: expected .*classes"),
         (one_class, {"device": "abacus"}, UsageError, r"^--device: expected cpu, cuda or auto, got 'abacus'"),
-        (one_class, {"target_budget": "endless"}, UsageError, r"^--target-budget: expected one of compact-400, paper"),
+        (one_class, {"target_budget": "endless"}, UsageError, r"^target budget: expected one of compact-400, paper"),
         (
             one_class,
             {"names": ("x",)},
             UsageError,
-            r"^--space: expected the target network's hyperparameters, got none",
+            r"^space: expected the hyperparameters of the workload 'cnn', got none named batch_size",
         ),
     ],
 )

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from history_store.errors import DataError
 from history_store.records import Config
+from training.workloads.cnn.space import HYPERPARAMETERS
+
+FC_WIDTH = 256
+BASE_FILTERS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +39,33 @@ class TargetConfig:
         Raises:
             DataError: when a hyperparameter is missing or not a number in its range.
         """
-        names = (
-            "log10_learning_rate",
-            "log10_decay_rate",
-            "batch_size",
-            "num_layers_conv",
-            "num_layers_fc",
-            "dropout_rate",
-        )
         try:
-            rate, decay, batch, n_conv, n_fc, dropout = (float(config[name]) for name in names)
+            rate, decay, batch, n_conv, n_fc, dropout = (float(config[name]) for name in HYPERPARAMETERS)
         except (KeyError, TypeError, ValueError) as error:
-            msg = f"target network: expected numbers for {', '.join(names)}, got {dict(config)}. The space must be the target network's."
+            msg = f"target network: expected numbers for {', '.join(HYPERPARAMETERS)}, got {dict(config)}. The space must be the target network's."
             raise DataError(msg) from error
         cast = cls(10.0**rate, 10.0**decay, int(batch), int(n_conv), int(n_fc), dropout)
         if not (cast.batch_size >= 1 and 1 <= cast.n_conv <= 16 and 1 <= cast.n_fc <= 16 and 0 <= dropout < 1):
             msg = f"target network: expected batch_size ≥ 1, 1 to 16 layers and 0 ≤ dropout_rate < 1, got {dict(config)}. Correct the configuration."
             raise DataError(msg)
         return cast
+
+
+def filters(n_conv: int) -> list[int]:
+    """List the filters of each layer: doubling to the middle and back, 5 layers are 32, 64, 128, 64, 32."""
+    return [BASE_FILTERS * 2 ** min(i, n_conv - 1 - i) for i in range(n_conv)]
+
+
+def multiply_adds(config: TargetConfig, *, channels: int, size: int) -> int:
+    """Count the multiply-adds of one image's way through the network, the classifier apart."""
+    width, side, total = channels, size, 0
+    for n_filters in filters(config.n_conv):
+        total += 9 * width * n_filters * side * side
+        width = n_filters
+        if side >= 2:
+            side //= 2
+    width *= side * side
+    for _ in range(config.n_fc):
+        total += width * FC_WIDTH
+        width = FC_WIDTH
+    return total

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from history_store.errors import UsageError
-from training.budget import BUDGETS, COMPACT, PAPER, Budget
+from training.workloads.cnn.budget import BUDGETS, COMPACT, PAPER, Budget
 
 
 def test_length_by_updates_ignores_the_data() -> None:
