@@ -15,7 +15,7 @@ from bo.criterion import Criterion, Improvement, Product, Validity
 from bo.kept import Kept
 from bo.observation import Observation
 from bo.pending import Fantasies, Observed, fantasise
-from bo.surrogates import SURROGATES, Prediction, Surrogate, Task
+from bo.surrogates import Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
 from bo.surrogates.base import SMALLEST_SD, Standardised
 
 Floats = NDArray[np.float64]
@@ -24,10 +24,8 @@ Variance = Literal["latent", "predictive"]
 
 ACQUISITIONS = (*SCORES, "ei-per-second")
 """What a suggestion may maximise."""
-PROCESSES = ("gp", "gp-map", "mt-gp")
-"""Surrogates whose cost grows with the cube of the evaluations; the others are networks."""
-NETWORKS_NEED, PROCESSES_NEED = 3, 2
-"""Valid evaluations before the first fit."""
+DURATIONS_NEED = 2
+"""Valid durations before their first fit."""
 PI_MARGIN = 0.03
 """Improvement, in standard deviations of the errors, whose probability `pi` is: any at all is the likeliest beside the best point."""
 BEYOND_MEASURE = 1e100
@@ -58,7 +56,7 @@ class Beliefs:
     def __init__(
         self,
         *,
-        surrogate: str,
+        surrogate: str | SurrogateInfo,
         acquisition: str,
         incumbent: Incumbent,
         conditional: tuple[int, ...],
@@ -68,12 +66,13 @@ class Beliefs:
         ei_variance: Variance = "latent",
     ) -> None:
         self._ei_variance = ei_variance
-        self._surrogate, self._incumbent, self._conditional, self._seed = surrogate, incumbent, conditional, seed
+        self._surrogate, self._incumbent = find_surrogate(surrogate), incumbent
+        self._conditional, self._seed = conditional, seed
         self._per_second = acquisition == "ei-per-second"
         self._acquisition = "ei" if self._per_second else acquisition
         self._units = _units(related) if related else None
         keywords: dict[str, Any] = {"conditional": conditional}
-        if surrogate.startswith("mt-"):
+        if self._surrogate.multitask:
             tasks = [Task(task.X, self._scaled(task.y), task.meta) for task in related]
             keywords |= {"related": tasks, "meta": meta}
         self._keywords = keywords
@@ -91,7 +90,7 @@ class Beliefs:
         """Count the valid evaluations that the surrogate needs."""
         if self._units is not None:
             return 0
-        return PROCESSES_NEED if self._surrogate in PROCESSES else NETWORKS_NEED
+        return self._surrogate.min_points
 
     def criterion(
         self, evidence: Evidence, *, rng: np.random.Generator, acquisition: str | None = None
@@ -178,16 +177,16 @@ class Beliefs:
 
     def _errors(self) -> Surrogate:
         """Make the model of errors."""
-        return SURROGATES[self._surrogate](**self._keywords)
+        return self._surrogate(**self._keywords)
 
     def _durations(self) -> Surrogate:
         """Make the model of the logarithms of durations: a network beside networks, a process beside processes."""
-        kind = "gp" if self._surrogate in PROCESSES else "dngo"
-        return SURROGATES[kind](conditional=self._conditional)
+        kind = "gp" if self._surrogate.growth == "cubic" else "dngo"
+        return find_surrogate(kind)(conditional=self._conditional)
 
     def _constraint(self, labels: str = "noiseless") -> Classifier:
         """Make the model of one constraint: networks beside networks, a process beside processes."""
-        kind = "gp" if self._surrogate in PROCESSES else "network"
+        kind = "gp" if self._surrogate.growth == "cubic" else "network"
         return CLASSIFIERS[kind](conditional=self._conditional, labels=labels)
 
     def _noisy_constraint(self) -> Classifier:
@@ -211,7 +210,7 @@ class Beliefs:
         seconds = np.array([observation.duration for observation in evidence.told])
         known = np.isfinite(seconds)
         logs = log_durations(seconds[known])
-        if not self._per_second or len(logs) < PROCESSES_NEED or np.ptp(logs) < SMALLEST_SD:
+        if not self._per_second or len(logs) < DURATIONS_NEED or np.ptp(logs) < SMALLEST_SD:
             return []
         return [InverseCost(self._fitted("durations", evidence.X[known], logs, evidence.revision))]
 

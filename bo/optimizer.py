@@ -20,12 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
-from bo.beliefs import PROCESSES, Beliefs, Evidence, Incumbent, Variance
+from bo.beliefs import Beliefs, Evidence, Incumbent, Variance
 from bo.gpyopt_engine import propose
 from bo.maximise import best_free, maximise
 from bo.observation import Observation
 from bo.related import RelatedTask, tasks_of
 from bo.settings import Engine, checked_settings, encoding_of
+from bo.surrogates import Surrogate, SurrogateInfo, find_surrogate
 from bo.unit_designs import Design
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 from history_store.records import Config, Value
@@ -64,7 +65,7 @@ class Optimizer:
         self,
         space: ConfigurationSpace,
         *,
-        surrogate: str = "gp",
+        surrogate: str | SurrogateInfo | Surrogate = "gp",
         acquisition: str = "ei",
         initial: Sequence[Config] = (),
         candidates: Sequence[Config] | None = None,
@@ -83,7 +84,7 @@ class Optimizer:
 
         Args:
             space: what to search, conditions and forbidden clauses included.
-            surrogate: a name in `bo.surrogates.SURROGATES`.
+            surrogate: a name in `bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate, of which the run fits copies.
             acquisition: a name in `bo.beliefs.ACQUISITIONS`.
             initial: configurations to evaluate first and in order; repeated ones are left out.
             candidates: the only configurations to choose from; None = all of the space.
@@ -103,8 +104,9 @@ class Optimizer:
             UsageError: when a name, a number or a space does not fit, or GPyOpt is wanted and not installed.
             DataError: when a configuration does not fit the space.
         """
+        self._surrogate = find_surrogate(surrogate, "Optimizer")
         self._settings = checked_settings(
-            surrogate=surrogate,
+            surrogate=self._surrogate.name,
             acquisition=acquisition,
             design=design,
             incumbent=incumbent,
@@ -122,13 +124,13 @@ class Optimizer:
         if self._candidates is not None and not len(self._candidates):
             msg = "Optimizer: expected at least one candidate, got none. Leave candidates out to search the space."
             raise UsageError(msg)
-        if related and not surrogate.startswith("mt-"):
-            msg = f"Optimizer: expected a surrogate for related tasks, mt-..., got {surrogate!r}. Name one, or leave related out."
+        if related and not self._surrogate.multitask:
+            msg = f"Optimizer: expected a surrogate for related tasks, mt-..., got {self._surrogate.name!r}. Name one, or leave related out."
             raise UsageError(msg)
         tasks, meta = tasks_of(related, meta_feature, self._encoding)
         self._related, self._meta = related, meta
         self._beliefs = Beliefs(
-            surrogate=surrogate,
+            surrogate=self._surrogate,
             acquisition=acquisition,
             incumbent=incumbent,
             ei_variance=ei_variance,
@@ -258,8 +260,19 @@ class Optimizer:
         }
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any], *, clock: Callable[[], float] = time.time) -> Self:
+    def from_dict(
+        cls,
+        record: Mapping[str, Any],
+        *,
+        surrogate: SurrogateInfo | Surrogate | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Self:
         """Set up the run that `to_dict` gave.
+
+        Args:
+            record: of the run.
+            surrogate: that of the run, where it was no name in `bo.surrogates.SURROGATES`.
+            clock: gives the time in seconds.
 
         Raises:
             DataError: when the record is of another version or damaged.
@@ -271,7 +284,7 @@ class Optimizer:
         try:
             run = cls(
                 load_space(json.dumps(record["space"])),
-                **record["settings"],
+                **{**record["settings"], **({} if surrogate is None else {"surrogate": surrogate})},
                 candidates=record["candidates"],
                 related=[RelatedTask.from_dict(task) for task in record["related"]],
                 meta_feature=record["meta_feature"],
@@ -414,7 +427,7 @@ class Optimizer:
     def _warn_of_size(self) -> None:
         """Say once that a Gaussian process has become slow."""
         n = len(self._history) + len(self._pending)
-        if n > PROCESS_LIMIT and self._settings["surrogate"] in PROCESSES and not self._is_warned:
+        if n > PROCESS_LIMIT and self._surrogate.growth == "cubic" and not self._is_warned:
             self._is_warned = True
             msg = f"Optimizer: {n} evaluations are many for {self._settings['surrogate']!r}, whose cost grows with their cube. Use surrogate='dngo'."
             warnings.warn(msg, RuntimeWarning, stacklevel=4)

@@ -92,7 +92,7 @@ class Registry(Mapping[str, T], Generic[T]):
             UsageError: when there is none of that name; the message lists those that there are.
         """
         if name not in self:
-            msg = f"{where or self.noun}: expected one of {', '.join(self)}, got {name!r}. Check the name, or install the package that adds it."
+            msg = f"{where or self.noun}: expected {self.noun} among {', '.join(self)}, got {name!r}. Check the name, or install the package that adds it."
             raise UsageError(msg)
         return self[name]
 

@@ -168,7 +168,7 @@ def test_the_papers_figures_and_the_plots(cli, tiny, table, tmp_path):
         (["--only", "nobody"], 2, "--only: expected datasets"),
         (["--protocol", "none"], 2, "'--protocol'"),
         (["--folds", 1], 2, "'--folds'"),
-        (["--surrogate", "magic", "--rivals", "cold-gp"], 2, "expected a surrogate among"),
+        (["--surrogate", "magic", "--rivals", "cold-gp"], 2, "expected surrogate among"),
         (["--out", "no/such/report.json"], 2, "--out: expected a place in a folder that exists"),
         (["--plots", "no/such"], 2, "--plots: expected a place in a folder that exists"),
         (["--table", "none.npz"], 2, "expected an npz file with a table of errors, got nothing there"),

@@ -26,9 +26,6 @@ Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""
 Pruner = Literal["none", "median", "asha", "hyperband"]
 
-MULTI_TASK = ("gp", "dngo", "bohamiann")
-"""Surrogates that learn from related datasets."""
-
 
 @dataclass(frozen=True, slots=True)
 class WarmConfig:
@@ -98,10 +95,12 @@ class Plan:
         check_warm(self.warm)
         _check_known("--pruner", self.pruner, Pruner)
         _check_known("--split", self.split, Split)
-        if (self.related or self.members) and self.surrogate not in MULTI_TASK:
-            what = "--related" if self.related else "--dataset, several"
-            msg = f"{what}: expected --surrogate {', '.join(MULTI_TASK)}, got {self.surrogate}. Leave --surrogate out."
-            raise UsageError(msg)
+        if self.related or self.members:
+            known = multitask_surrogates()
+            if self.surrogate not in known:
+                what = "--related" if self.related else "--dataset, several"
+                msg = f"{what}: expected --surrogate {', '.join(known)}, got {self.surrogate}. Leave --surrogate out."
+                raise UsageError(msg)
 
     @property
     def workload(self) -> str | None:
@@ -255,6 +254,13 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
     return "none" if value in (None, "") else str(value)
+
+
+def multitask_surrogates() -> list[str]:
+    """List the surrogates that learn from related datasets: those with a relative `mt-NAME`."""
+    from bo.surrogates import SURROGATES
+
+    return [name for name in SURROGATES if f"mt-{name}" in SURROGATES]
 
 
 def check_warm(warm: str) -> None:
