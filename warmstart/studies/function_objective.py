@@ -12,6 +12,7 @@ from pathlib import Path
 
 from history_store.errors import UsageError
 from history_store.records import Config
+from warmstart.collisions import make_way
 from warmstart.studies.objective import Report
 
 ROLES = {
@@ -78,6 +79,7 @@ class FunctionObjective:
         if module.endswith(".py"):
             folder, module = self.folder / Path(module).parent, Path(module).stem
         sys.path.insert(0, str(folder.absolute()))
+        make_way(str(folder.absolute()), module)
         try:
             found = importlib.import_module(module)
         except ModuleNotFoundError as error:
