@@ -1,6 +1,7 @@
 """Networks and studies that 0.1 wrote are opened, asked and tuned on."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 import warmstart
 from history_store.errors import UsageError
 from training.workloads import load_classifier
+from warmstart.studies.plan import PLAN, Plan
 
 V1 = Path(__file__).parent / "v1"
 
@@ -49,6 +51,22 @@ def test_a_study_of_0_1_goes_on_by_the_same_call(tmp_path):
         warmstart.tune(
             "sklearn:digits", **settings, study="s", storage=f"sqlite:///{path}", trials=3, target_budget="paper"
         )
+
+
+def test_a_plan_of_0_1_names_the_first_workload(tmp_path):
+    import optuna
+
+    path = unpacked("study.db", tmp_path)
+    text = optuna.load_study(study_name="s", storage=f"sqlite:///{path}").user_attrs[PLAN]
+    plan = Plan.from_json(text, "study")
+    assert (plan.workload, plan.evaluated) == ("cnn", "compact-400")
+    assert replace(plan, objective={**plan.objective, "workload": "cnn"}).evaluated == "compact-400"
+    other = replace(plan, objective={**plan.objective, "workload": "softmax", "target_budget": "short"})
+    assert (other.workload, other.evaluated) == ("softmax", "softmax/short")
+    with pytest.raises(UsageError, match=r"--workload softmax \(the study has cnn\)"):
+        plan.check_same(other, "study")
+    own = replace(plan, objective={"function": "m:f", "command": None, "target_budget": None})
+    assert (own.workload, own.evaluated) == (None, "m:f")
 
 
 @pytest.mark.parametrize(

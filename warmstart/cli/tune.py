@@ -69,7 +69,7 @@ def tune(
     ] = SplitName.EQUAL,
     objective: Annotated[
         str | None,
-        typer.Option("--objective", help="module:function or file.py:function; the target network when left out."),
+        typer.Option("--objective", help="module:function or file.py:function; the workload when left out."),
     ] = None,
     command: Annotated[
         str | None,

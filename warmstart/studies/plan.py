@@ -110,6 +110,13 @@ class Plan:
         return self.objective.get("workload") or DEFAULT
 
     @property
+    def evaluated(self) -> str:
+        """Name what is evaluated, as reports and origins of evaluations do; the first workload by its budget alone, as in 0.1."""
+        own = self.objective.get("function") or self.objective.get("command")
+        budget = str(self.objective.get("target_budget"))
+        return own or (budget if self.workload == DEFAULT else f"{self.workload}/{budget}")
+
+    @property
     def has_images(self) -> bool:
         """Tell whether the dataset is known by its images, not by its path alone."""
         return self.dataset is not None and self.fingerprint != self.dataset

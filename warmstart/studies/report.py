@@ -84,7 +84,7 @@ def settings_of(plan: Plan) -> dict[str, Any]:
 def _markdown(found: TuneResult, plan: Plan) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
     known = [trial.duration for trial in found.trials if trial.duration is not None]
-    what = next(value for value in plan.objective.values() if value)
+    what = plan.evaluated
     lines = [
         f"# Study {found.study}",
         "",
