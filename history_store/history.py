@@ -95,7 +95,7 @@ class History(Snapshot):
         lock = WriterLock(real, timeout=10.0)
         try:
             check_free(real)
-            with install(real, backup=beside(real, ".bak")) as temporary:
+            with install(real, backup=beside(real, ".bak"), lock=lock) as temporary:
                 write_base(temporary, content, embeddings={}, writer=_version())
             return cls(path, lock)
         except BaseException:
@@ -304,7 +304,7 @@ class History(Snapshot):
         if self._lock is not None:
             if self._files is not None:
                 self._files.close()
-            self._files = Files(self._real, (self._content.id, serial), text)
+            self._files = Files(self._real, (self._content.id, serial), text, self._lock)
         self._stale = False
         return serial, text
 

@@ -127,7 +127,7 @@ def restore(path: str | Path, *, lock_timeout: float = 10.0) -> Report:
     try:
         with durable.storage_errors(real):
             if not _sound(real):
-                _bring_back(real)
+                _bring_back(real, lock)
                 done.append(f"brought back from {beside(real, '.bak').name}; the damaged file is {real.name}.damaged")
             salvaged = _salvage(real, journal.load(beside(real, ".journal")))
             if salvaged is not None:
@@ -285,7 +285,7 @@ def _sound(path: Path) -> bool:
     return True
 
 
-def _bring_back(path: Path) -> None:
+def _bring_back(path: Path, lock: WriterLock) -> None:
     kept, temporary = beside(path, ".bak"), beside(path, ".tmp")
     if not kept.exists() or not _sound(kept):
         msg = f"{path}: expected a sound backup {kept.name} to restore from, got {'a damaged one' if kept.exists() else 'none'}. Rebuild the history from its shards with `warmstart history import`."
@@ -293,8 +293,10 @@ def _bring_back(path: Path) -> None:
     durable.copy(kept, temporary)
     if path.exists():
         _set_aside(path, beside(path, ".damaged"))
+    lock.cover(temporary)
     durable.replace(temporary, path)
     durable.sync_folder(path.parent)
+    lock.replaced()
 
 
 def _salvage(path: Path, text: journal.JournalText) -> str | None:
@@ -316,7 +318,7 @@ def _salvage(path: Path, text: journal.JournalText) -> str | None:
             content.apply(planned)
             lines.append(journal.line(line))
     _set_aside(log, beside(log, ".damaged"))
-    durable.write_file(log, b"".join(lines))
+    durable.write_file(log, b"".join(lines), path)
     lost = f"and {len(text.damaged)} altered lines are lost" if mine else "for it is the journal of another history"
     return (
         f"{len(lines) - 1} of {n} whole operations of the journal were kept, {lost}; the old one is {log.name}.damaged"

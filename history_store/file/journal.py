@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import HistoryDamagedError, HistoryVersionError
+from history_store.errors import HistoryDamagedError, HistoryVersionError, StorageError
 from history_store.file import durable
+from history_store.file.lock import is_at
 
 VERSION = 1
 
@@ -103,14 +104,18 @@ class JournalWriter:
         history_id: of its history.
         size: bytes of the whole lines; what follows is cut off.
         lines: number of operations in it.
+        history: whose mode and group the journal gets.
+
+    Raises:
+        StorageError: it was written or replaced since it was read.
     """
 
-    def __init__(self, path: Path, history_id: str, *, size: int, lines: int) -> None:
+    def __init__(self, path: Path, history_id: str, *, size: int, lines: int, history: Path | None = None) -> None:
         self.path = path
         self.lines = lines
         self.size = size
         self.uncut = False
-        self._fd = durable.open_append(path)
+        self._fd = durable.open_append(path, history)
         try:
             if os.fstat(self._fd).st_size != size:
                 durable.truncate(self._fd, size, path)
@@ -128,7 +133,9 @@ class JournalWriter:
         Raises:
             StorageError: it could not be written; the journal is as before.
         """
+        self._check()
         self._write(line(text))
+        self._check()
         self.lines += 1
 
     def close(self) -> None:
@@ -147,6 +154,14 @@ class JournalWriter:
             durable.truncate(self._fd, self.size, self.path)
             durable.sync(self._fd, self.path)
             self.uncut = False
+
+    def _check(self) -> None:
+        """Check that the journal is the file that was opened, and that nobody else wrote to it."""
+        size = os.fstat(self._fd).st_size
+        if not is_at(self._fd, self.path) or (size != self.size and not self.uncut):
+            got = f"{size:,} bytes" if is_at(self._fd, self.path) else "another file" if self.path.exists() else "none"
+            msg = f"{self.path}: expected the journal that this writer opened, {self.size:,} bytes long, got {got}. Nothing more is written; open the history again."
+            raise StorageError(msg)
 
     def _write(self, data: bytes) -> None:
         self.recover()
