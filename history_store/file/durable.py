@@ -40,20 +40,25 @@ def open_companion(path: Path, flags: int, history: Path | None = None) -> int:
     like = None if history is None else next((p for p in (history, beside(history, ".bak")) if p.is_file()), None)
     try:
         fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666 if like is None else 0o600)
-        found = os.fstat(fd)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR):
             raise StorageError(_not_ordinary(path)) from error
         raise
     try:
-        if not stat.S_ISREG(found.st_mode):
-            raise StorageError(_not_ordinary(path))
-        if like is not None and flags & os.O_CREAT:
-            _share(fd, found, like.stat())
+        _settle(fd, path, like if flags & os.O_CREAT else None)
     except BaseException:
         os.close(fd)
         raise
     return fd
+
+
+def _settle(fd: int, path: Path, like: Path | None) -> None:
+    """Check that an open companion is an ordinary file, and share it as its history is shared."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        raise StorageError(_not_ordinary(path))
+    if like is not None:
+        _share(fd, found, like.stat())
 
 
 def _share(fd: int, found: os.stat_result, like: os.stat_result) -> None:

@@ -47,17 +47,9 @@ class WriterLock:
         self._fd: int | None = None
         self._file: int | None = None
         self._next: int | None = None
-        give_up = time.monotonic() + timeout
         try:
             with storage_errors(path):
-                while not self._try():
-                    if time.monotonic() >= give_up:
-                        raise HistoryLockedError(self._told(timeout))
-                    time.sleep(_POLL_S)
-            assert self._fd is not None  # noqa: S101 - locked
-            with contextlib.suppress(OSError):  # the number only serves a message; a full disk may refuse it
-                os.ftruncate(self._fd, 0)
-                os.pwrite(self._fd, f"{self.pid}\n".encode(), 0)
+                self._wait(timeout)
         except BaseException:
             self.close_descriptor()
             raise
@@ -115,6 +107,18 @@ class WriterLock:
             os.close(self._next)
             self._next = None
 
+    def _wait(self, timeout: float) -> None:
+        give_up = time.monotonic() + timeout
+        while not self._try():
+            if time.monotonic() >= give_up:
+                msg = f"{self.history}: expected to be the only writer, got a lock held by process {self._holder()} after {timeout:g} s. Wait for it to end, or raise lock_timeout."
+                raise HistoryLockedError(msg)
+            time.sleep(_POLL_S)
+        if self._fd is not None:
+            with contextlib.suppress(OSError):  # the number only serves a message; a full disk may refuse it
+                os.ftruncate(self._fd, 0)
+                os.pwrite(self._fd, f"{self.pid}\n".encode(), 0)
+
     def _try(self) -> bool:
         """Try to take both locks; tells whether that worked."""
         if self._fd is None:
@@ -145,11 +149,9 @@ class WriterLock:
             return True
         return _lock_file(self._file) and is_at(self._file, self.history)
 
-    def _told(self, timeout: float) -> str:
-        holder = ""
-        if self._fd is not None:
-            holder = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip()
-        return f"{self.history}: expected to be the only writer, got a lock held by process {holder or 'unknown'} after {timeout:g} s. Wait for it to end, or raise lock_timeout."
+    def _holder(self) -> str:
+        text = b"" if self._fd is None else os.pread(self._fd, 32, 0)
+        return text.decode("ascii", "replace").strip() or "unknown"
 
 
 def is_at(fd: int, path: Path) -> bool:
