@@ -13,7 +13,7 @@ from pathlib import Path
 
 from history_store.errors import HistoryReadOnlyError, MissingPathError, StorageError, UsageError
 from history_store.file import durable
-from history_store.file.base import check_base, read_identity
+from history_store.file.base import Identity, check_base, read_identity
 from history_store.file.durable import beside
 from history_store.file.journal import JournalText, JournalWriter
 from history_store.file.lock import WriterLock
@@ -26,12 +26,15 @@ class Files:
 
     Args:
         path: of the history, links resolved.
-        identity: id and serial number of the file.
+        identity: of the file.
         text: what its journal holds.
         lock: of the writer.
+
+    Attributes:
+        is_copy: the file was copied since it was written: a journal of it would fit the other copies too.
     """
 
-    def __init__(self, path: Path, identity: tuple[str, int], text: JournalText, lock: WriterLock) -> None:
+    def __init__(self, path: Path, identity: Identity, text: JournalText, lock: WriterLock) -> None:
         self.path = path
         self.backup = beside(path, ".bak")
         self.journal = beside(path, ".journal")
@@ -41,6 +44,7 @@ class Files:
         self._text = text
         self._writer: JournalWriter | None = None
         self._ready = False
+        self.is_copy = identity.inode not in (0, path.stat().st_ino)
 
     def append(self, line: str) -> None:
         """Write one operation to the journal, durably.
@@ -54,7 +58,12 @@ class Files:
             if self._writer is None:
                 size = self._text.end if self.journal.exists() else 0
                 self._writer = JournalWriter(
-                    self.journal, self._identity[0], size=size, lines=self.journal_lines, history=self.path
+                    self.journal,
+                    self._identity.id,
+                    size=size,
+                    lines=self.journal_lines,
+                    salt=self._identity.salt,
+                    history=self.path,
                 )
             self._writer.append(line)
             self._lock.check()  # what was replaced meanwhile is not acknowledged
@@ -105,11 +114,17 @@ class Files:
             durable.copy(self.path, beside(self.path, ".bak.tmp"))
             durable.replace(beside(self.path, ".bak.tmp"), self.backup)
             durable.sync_folder(folder)
-            if self._text.operations and not self._text.after(self._identity[1]):
-                durable.remove(self.journal)
-                durable.sync_folder(folder)
-                self.journal_lines = 0
+        if self._is_old_journal():
+            durable.remove(self.journal)
+            durable.sync_folder(folder)
+            self.journal_lines = 0
         self._ready = True
+
+    def _is_old_journal(self) -> bool:
+        """Tell whether the journal goes on from an earlier file and holds nothing that this one lacks."""
+        text = self._text
+        is_other = text.header is not None and text.salt != self._identity.salt
+        return (is_other or bool(text.operations)) and not text.after(self._identity.serial)
 
     def _backup_is_current(self) -> bool:
         try:
