@@ -19,12 +19,12 @@ from optuna.distributions import (
     IntDistribution,
     json_to_distribution,
 )
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from history_store.foreign import Curve, ForeignParameter, ForeignRuns, as_columns
 from history_store.records import Status
+from warmstart.studies.journal_file import JournalFile
 from warmstart.studies.sqlite_file import engine_options
 
 BUSY_S = 30.0
@@ -133,7 +133,7 @@ def _open(source: str) -> optuna.storages.BaseStorage:
     if is_sqlite(path):
         url, options = engine_options(path.resolve(), timeout=BUSY_S, write=False)
         return optuna.storages.RDBStorage(url, engine_kwargs=options)
-    return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+    return optuna.storages.JournalStorage(JournalFile(path, None))
 
 
 def is_sqlite(path: Path) -> bool:

@@ -181,12 +181,11 @@ def _sqlite(path: Path) -> BaseStorage:
 
 def _journal(path: Path) -> BaseStorage:
     from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
+
+    from warmstart.studies.journal_file import JournalFile
 
     path.touch()
-    lock = _JournalLock(path)
-    backend = JournalFileBackend(str(path), lock_obj=lock)  # type: ignore[arg-type]  # it asks for these two methods
-    return JournalStorage(backend)
+    return JournalStorage(JournalFile(path, _JournalLock(path)))
 
 
 class _WriterLock:
