@@ -32,6 +32,10 @@ class WarmstartError(Exception):
     """Base of every error raised on purpose."""
 
 
+class HistoryWarning(UserWarning):
+    """Something about a history that is worth knowing and stops nothing."""
+
+
 class UsageError(WarmstartError, ValueError):
     """A call that cannot be carried out as given."""
 

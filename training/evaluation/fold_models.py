@@ -219,7 +219,7 @@ def query_images(history: "History", name: str) -> tuple[NDArray[np.uint8], NDAr
     stored = history.images(name)
     labels = np.asarray(stored.labels)
     chosen = sample_rows(labels, stored.rows("train"), seed=0)
-    return np.asarray(stored.array[chosen]), labels[chosen]
+    return stored.take(chosen), labels[chosen]
 
 
 def make_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import os
 import sqlite3
 import traceback
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
 from warmstart.studies.claims import ASKING, NO_STUDY, Claims, DatabaseClaims, FileClaims
+from warmstart.studies.sqlite_file import check_not_elsewhere, engine_options
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -102,7 +104,7 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
     named = DEFAULT if text is None else os.fspath(text)
     kind, separator, rest = named.partition("://")
     if not separator or kind.split("+")[0] == "sqlite":
-        path = Path(rest.removeprefix("/") if separator else named).absolute()
+        path = (_path_of_url(named, rest) if separator else _typed(named)).absolute()
         _check_place(path)
         is_journal = not separator and path.suffix in JOURNALS
         with _told(str(path)), _alone(path):
@@ -113,6 +115,20 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
         raise UsageError(msg)
     with _told(named):
         return Store(named, _server(named), None)
+
+
+def _typed(text: str) -> Path:
+    """Take a path as it is, but for a leading `~/`, which no shell expands in `--storage=~/x.db`."""
+    return Path(text).expanduser() if text.startswith("~/") and not Path("~").is_dir() else Path(text)
+
+
+def _path_of_url(url: str, rest: str) -> Path:
+    """Read the path of a URL of SQLite, percent signs decoded."""
+    place, query, _ = rest.partition("?")
+    if query or not place.startswith("/"):
+        msg = f"--storage: expected sqlite:///PATH, got {url!r}. Give the path alone: every character may stand in it."
+        raise UsageError(msg)
+    return Path(urllib.parse.unquote(place[1:]))
 
 
 def _check_place(path: Path) -> None:
@@ -144,9 +160,11 @@ def _sqlite(path: Path) -> BaseStorage:
     from optuna.storages import RDBStorage, get_storage
     from sqlalchemy import event
 
+    check_not_elsewhere(path)
     with contextlib.closing(sqlite3.connect(path, timeout=BUSY_S)) as file:
         file.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer; kept in the file
-    storage = RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": BUSY_S}})
+    url, options = engine_options(path, timeout=BUSY_S)
+    storage = RDBStorage(url, engine_kwargs=options)
 
     # A transaction that begins by reading cannot wait for its turn to write: SQLite calls it locked at once.
     @event.listens_for(storage.engine, "connect")
@@ -163,12 +181,11 @@ def _sqlite(path: Path) -> BaseStorage:
 
 def _journal(path: Path) -> BaseStorage:
     from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
+
+    from warmstart.studies.journal_file import JournalFile
 
     path.touch()
-    lock = _JournalLock(path)
-    backend = JournalFileBackend(str(path), lock_obj=lock)  # type: ignore[arg-type]  # it asks for these two methods
-    return JournalStorage(backend)
+    return JournalStorage(JournalFile(path, _JournalLock(path)))
 
 
 class _WriterLock:
@@ -277,4 +294,6 @@ def _inode(path: Path) -> int:
 
 
 def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
+    """Name a companion of a storage; all the names that links give it share one."""
+    real = path.resolve()
+    return real.with_name(real.name + suffix)
