@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from warmstart.cli.bar import Show
+
 Row = Mapping[str, Any]
 
 
@@ -58,26 +60,22 @@ class Shell:
             )
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Callable[[int, int | None, str], None]]:
-        """Show a bar on stderr where that is a terminal, else nothing.
+    def progress(self, what: str) -> Iterator["Show"]:
+        """Show on stderr how far a command is, unless quiet; see `warmstart.cli.bar`.
 
-        Yields: a function of (done, total, text).
+        Yields: `Bar.show`.
         """
-        if self.quiet or not sys.stderr.isatty():
-            yield lambda done, total, text: None  # noqa: ARG005
+        if self.quiet:
+            yield _ignore
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from warmstart.cli.bar import progress_on_stderr
 
-        columns = (
-            TextColumn(what),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, TextColumn("{task.fields[said]}"), console=Console(stderr=True)) as bar:
-            task = bar.add_task(what, total=None, said="")
-            yield lambda done, total, text: bar.update(task, completed=done, total=total, said=text)
+        with progress_on_stderr(what) as show:
+            yield show
+
+
+def _ignore(*_position: object, **_named: object) -> None:
+    """Show nothing."""
 
 
 def write(text: str) -> None:

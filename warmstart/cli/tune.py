@@ -24,6 +24,7 @@ from warmstart.cli.options import (
 from warmstart.cli.shell import Shell, write
 
 if TYPE_CHECKING:
+    from warmstart.cli.bar import Show
     from warmstart.studies.call import Options
     from warmstart.studies.progress import Progress
     from warmstart.studies.summary import JointResult, TuneResult
@@ -184,7 +185,7 @@ def tune(
         def told(now: "Progress") -> None:
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
-            show(now.done, None if now.total == float("inf") else int(now.total), _said(now, where))
+            _show(show, now, where)
             for trial in now.latest:
                 shell.detail(where + _line(trial))
 
@@ -271,9 +272,21 @@ def _print(shell: Shell, found: "TuneResult") -> None:
             write(f"Report: {found.report}")
 
 
-def _said(now: "Progress", where: str) -> str:
-    """Write what is best so far."""
-    return "" if now.best is None else f"{where}best {now.best.error:.4g} (trial {now.best.number})"
+def _show(show: "Show", now: "Progress", where: str) -> None:
+    """Show what runs, what it reported last, and what is best so far."""
+    said = [] if now.best is None else [f"best {now.best.error:.4g} (trial {now.best.number})"]
+    text, since = "", None
+    if len(now.running) == 1:
+        (trial,) = now.running
+        text, since = f"{where}trial {trial.number}", trial.since
+        if trial.step is not None:
+            said.insert(0, f"error {trial.error:.4g} at step {trial.step}")
+    elif now.running:
+        shown = ", ".join(str(trial.number) for trial in now.running[:8])
+        text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")
+    parts = sum(trial.share or 0.0 for trial in now.running)
+    total = None if now.total == float("inf") else now.total
+    show(now.done + parts, total, text, left_s=now.left_s, since=since, more=", ".join(said))
 
 
 def _line(trial: "Trial") -> str:
