@@ -15,8 +15,11 @@ from warmstart.cli.options import (
     ThreadsOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, print_table, write
+from warmstart.cli.shell import Shell, write
 from warmstart.cli.train import ExtractorName, Preset, TargetName
+
+OPTIONAL = ("kind", "evaluations_to_0.05", "regret@5", "regret@20", "ours-regret@10")
+"""Columns of the summary that a narrow terminal has no room for, the least important first."""
 
 
 class ProtocolName(StrEnum):
@@ -153,18 +156,19 @@ def evaluate(
         return
     for report in reports:
         title = f"{report['table']}, {report['protocol']}: {report['n_datasets']} datasets in {report['n_groups']} groups, {report['n_configs']} configurations"
-        print_table(summary_rows(report), title=title)
+        shell.table(summary_rows(report), title=title, optional=OPTIONAL)
         if report["distances"]:
             write("")
-            print_table(
+            shell.table(
                 distance_rows(report), title="Distances against the true ones, of errors as they are and normalised"
             )
         if "portfolio" in report["rivals"] and report["ours"] != "portfolio":
             worse = [
                 f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in report["hurt"]
             ]
-            write(f"\n'{report['ours']}' is worse than the portfolio on: {', '.join(worse) or 'no dataset'}")
+            write("")
+            shell.say(f"'{report['ours']}' is worse than the portfolio on: {', '.join(worse) or 'no dataset'}")
         for name, promised in report["promises"].items():
             said = ", ".join(f"{one['promised']:.3f} / {one['seen']:.3f} at {t}" for t, one in promised.items())
-            write(f"'{name}' promised / left a regret of {said}")
+            shell.say(f"'{name}' promised / left a regret of {said}")
         write("* a difference beyond two standard errors; below 0, ours is better")

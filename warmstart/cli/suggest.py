@@ -22,7 +22,7 @@ from warmstart.cli.options import (
     ThreadsOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, print_table, write
+from warmstart.cli.shell import Shell, write
 
 
 def suggest(
@@ -87,7 +87,7 @@ def suggest(
         shell.note(note)
     shell.detail(f"history {found.history}\nmodel {found.model}")
     if format is SuggestFormat.TABLE:
-        print_answer(found)
+        print_answer(shell, found)
     else:
         from warmstart import formats
 
@@ -158,16 +158,17 @@ def neighbours(
         shell.note(f"The history has {len(rows)} datasets to compare with.")
     shell.result(document, rows, title=_head(found))
     if format is Format.TABLE:
-        write(f"\n{found.confidence.note}")
+        write("")
+        shell.say(found.confidence.note)
 
 
 def _head(found: Any) -> str:
     return f"{found.dataset.path}: {found.dataset.n_images} images, {found.dataset.n_classes} classes\n"
 
 
-def print_answer(found: Any) -> None:
+def print_answer(shell: Shell, found: Any) -> None:
     """Write an answer for people: neighbours, configurations, confidence, reasons where there are any."""
-    print_table([neighbour.to_dict() for neighbour in found.neighbours], title=_head(found) + "\nIt resembles")
+    shell.table([neighbour.to_dict() for neighbour in found.neighbours], title=_head(found) + "\nIt resembles")
     rows: list[dict[str, Any]] = []
     for rank, design in enumerate(found.suggestions, start=1):
         shown: dict[str, Any] = {}
@@ -177,18 +178,19 @@ def print_answer(found: Any) -> None:
         row = {"": rank, **shown, "from": design.source, "error there": design.source_error}
         rows.append(row if design.expected_regret is None else {**row, "regret left": design.expected_regret})
     write("")
-    print_table(rows, title=f"Try these first (strategy {found.strategy})")
+    shell.table(rows, title=f"Try these first (strategy {found.strategy})")
     if found.explanation is not None:
-        _print_reasons(found)
-    write(f"\n{found.confidence.note}")
+        _print_reasons(shell, found)
+    write("")
+    shell.say(found.confidence.note)
 
 
-def _print_reasons(found: Any) -> None:
+def _print_reasons(shell: Shell, found: Any) -> None:
     """Write why the neighbours are near and why the configurations are there."""
     write("\nWhy these datasets")
     for near in found.explanation.neighbours:
         place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
-        write(f"  {near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else ""))
+        shell.say(f"  {near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else ""))
     write("\nWhy these configurations")
     for number, (design, why) in enumerate(zip(found.suggestions, found.explanation.suggestions, strict=True), start=1):
         text = f"  {number}. {design.why}"
@@ -199,15 +201,15 @@ def _print_reasons(found: Any) -> None:
         place = (
             "not in the portfolio" if why.portfolio_place is None else f"number {why.portfolio_place} of the portfolio"
         )
-        write(f"{text}; {place}.")
+        shell.say(f"{text}; {place}.")
         if design.expected_regret is not None:
-            write(
+            shell.say(
                 f"     After it, the best so far is expected at {100 * design.expected_regret:.1f} % of the way from the "
                 "best to the worst known configuration."
             )
     write("\nA portfolio that ignores your images would have said")
     for number, config in enumerate(found.explanation.portfolio, start=1):
-        write(
+        shell.say(
             f"  {number}. "
             + ", ".join(
                 f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"

@@ -255,7 +255,9 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
     shell.result(found.to_dict(), rows, title=title)
     if shell.format == Format.TABLE:
         lines = [f"{study.dataset}: {study.comparison.line}" for study in found.studies if study.comparison is not None]
-        write("\n" + "\n".join(lines))
+        write("")
+        for line in lines:
+            shell.say(line)
         if found.report is not None:
             write(f"Report: {found.report}")
 
@@ -267,7 +269,9 @@ def _print(shell: Shell, found: "TuneResult") -> None:
     title = f"{found.study} in {found.storage}: {counts or 'no trial yet'}\n"
     shell.result(found.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
-        write("" if found.comparison is None else f"\n{found.comparison.line}")
+        write("")
+        if found.comparison is not None:
+            shell.say(found.comparison.line)
         if found.report is not None:
             write(f"Report: {found.report}")
 
