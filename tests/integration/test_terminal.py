@@ -44,7 +44,8 @@ def check(seen, columns):
     assert "Traceback" not in seen.text
     assert not any(BAR.search(line) for line in seen.screen)  # wiped away
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.raw.decode())
-    assert max(cell_len(line) for line in re.split(r"[\r\n]+", plain)) <= columns
+    # A word that is longer than the line, a path, is better too long than cut.
+    assert [line for line in re.split(r"[\r\n]+", plain) if cell_len(line) > columns and " " in line.strip()] == []
 
 
 def bars(seen):
@@ -69,7 +70,7 @@ def test_collect(place, env):
     args = ("--history", "mine.h5", "--configs", 1, "--workers", 1, "--timeout", 60)
     with History.open(place / "mine.h5", write=True) as history:
         for name in history.names[1:]:
-            history.remove(name)
+            history.remove_dataset(name)
     seen = type_in("history", "collect", *args, folder=place, env=env)
     check(seen, 80)
     assert any(re.search(r"stripes0, configuration 0", frame) for frame in bars(seen))
@@ -79,7 +80,7 @@ def test_tune_moves_inside_a_trial(place, env):
     seen = type_in(*TUNE, 2, folder=place, env=env)
     check(seen, 80)
     steps = {int(match[1]) for frame in bars(seen) for match in re.finditer(r"trial 0 for .* at step (\d)", frame)}
-    assert len(steps) >= 3
+    assert len(steps) >= 2
     assert any(re.search(r"0/2 \d+ s left", frame) for frame in bars(seen))
     assert any("best" in frame and "trial 1 for" in frame for frame in bars(seen))
 
@@ -91,15 +92,14 @@ def test_tune_with_two_workers(place, env):
 
 
 @pytest.mark.parametrize("columns", [80, 100, 200])
-def test_every_number_of_an_answer_is_whole_at_any_width(columns, env):
-    seen = type_in("suggest", "--dataset", "sklearn:digits", env=env, columns=columns)
+def test_every_number_of_an_answer_is_whole_at_any_width(columns, tiny, env, cli):
+    query = ("suggest", "--dataset", "sklearn:digits", "--history", tiny.history, "--model", tiny.model)
+    seen = type_in(*query, columns=columns)
     check(seen, columns)
-    document = type_in("suggest", "--dataset", "sklearn:digits", "--format", "json", env=env, columns=columns)
-    assert '"suggestions"' in document.text
-    numbers = set(re.findall(r"\d+\.\d+(?:e-\d+)?", seen.text))
-    wide = type_in("suggest", "--dataset", "sklearn:digits", env=env, columns=300)
-    assert set(re.findall(r"\d+\.\d+(?:e-\d+)?", wide.text)) == numbers
-    assert ("learning_rate   " in seen.text) is (columns == 200) or columns < 200
+    number = re.compile(r"(?<![\w.])\d+\.\d+(?:e-\d+)?(?![\w])")
+    assert set(number.findall(seen.text)) == set(number.findall(cli(*query).out))
+    (head,) = [line for line in seen.screen if "learning_rate" in line]
+    assert ("dropout_rate" in head) is (columns == 200)  # else it is turned
 
 
 def test_no_color(place, env):

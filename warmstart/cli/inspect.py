@@ -36,7 +36,7 @@ def list_(
         rows = dataset_rows(opened)
         where = str(opened.path)
     title = f"{where}: {len(rows)} datasets\n"
-    optional = ("group", "n_test", "n_val", "n_train")
+    optional = ("group", "n_test", "n_val", "n_train", "n_classes")
     shell.result({"schema_version": 1, "history": where, "datasets": rows}, rows, title=title, optional=optional)
 
 

@@ -55,8 +55,11 @@ class Shell:
             title: a line above.
             optional: heads that may be left out where there is no room, the first one first; all are there under ``-v``.
         """
-        drawn = table(rows, columns(sys.stdout) or WIDTH, optional=() if self.verbose else optional)
-        write("\n".join([title] * bool(title) + list(drawn.lines)))
+        width = columns(sys.stdout) or WIDTH
+        drawn = table(rows, width, optional=() if self.verbose else optional)
+        if title:
+            write(wrapped(title, width) if "\n" not in title.strip() else title)
+        write("\n".join(drawn.lines))
         if drawn.left_out:
             sys.stdout.flush()
             self.note(f"Left out for want of room: {', '.join(drawn.left_out)} (-v shows them).")
@@ -123,11 +126,11 @@ def wrapped(text: str, width: int | None) -> str:
     """Wrap a line at its spaces; what follows is indented as the line is."""
     if width is None or len(text) <= width:
         return text
+    tail = text[len(text.rstrip()) :]
     space = text[: len(text) - len(text.lstrip())]
     indent = space if len(space) != 2 else " " * 5  # below an item of a list
-    return textwrap.fill(
-        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False, replace_whitespace=False
-    )
+    lines = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) + tail
 
 
 def sentences(text: str) -> list[str]:

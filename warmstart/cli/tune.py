@@ -259,7 +259,7 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
         for line in lines:
             shell.say(line)
         if found.report is not None:
-            write(f"Report: {found.report}")
+            shell.say(f"Report: {found.report}")
 
 
 def _print(shell: Shell, found: "TuneResult") -> None:
@@ -273,7 +273,7 @@ def _print(shell: Shell, found: "TuneResult") -> None:
         if found.comparison is not None:
             shell.say(found.comparison.line)
         if found.report is not None:
-            write(f"Report: {found.report}")
+            shell.say(f"Report: {found.report}")
 
 
 def _show(show: "Show", now: "Progress", where: str) -> None:
