@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from warmstart.cli.table import Row, table
@@ -137,3 +138,8 @@ def sentences(text: str) -> list[str]:
     """Split a text where a sentence ends and another begins; indented lines, which are items of a list, stay."""
     lines = text.splitlines()
     return [part for line in lines for part in ([line] if line.startswith(" ") else _ENDS.split(line)) if part]
+
+
+def shown_path(path: str) -> str:
+    """Return a path as it is seen from the working folder where it lies in that, else as it is."""
+    return str(Path(path).relative_to(Path.cwd())) if Path(path).is_relative_to(Path.cwd()) else path

@@ -21,7 +21,7 @@ from warmstart.cli.options import (
     SeedOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, write
+from warmstart.cli.shell import Shell, shown_path, write
 
 if TYPE_CHECKING:
     from warmstart.cli.bar import Show
@@ -249,7 +249,7 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
     from warmstart.studies.report import joint_rows
 
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
-    title = f"{len(found.studies)} datasets in {found.storage}: {counts or 'no trial yet'}\n"
+    title = f"{len(found.studies)} datasets in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
     best = [{} if study.best is None else study.best.config for study in found.studies]
     rows = [{**row, **config} for row, config in zip(joint_rows(found), best, strict=True)]
     shell.result(found.to_dict(), rows, title=title)
@@ -259,21 +259,21 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
         for line in lines:
             shell.say(line)
         if found.report is not None:
-            shell.say(f"Report: {found.report}")
+            shell.say(f"Report: {shown_path(found.report)}")
 
 
 def _print(shell: Shell, found: "TuneResult") -> None:
     best = found.best
     row: dict[str, Any] = {} if best is None else {"trial": best.number, "error": best.error, **best.config}
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
-    title = f"{found.study} in {found.storage}: {counts or 'no trial yet'}\n"
+    title = f"{found.study} in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
     shell.result(found.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
         write("")
         if found.comparison is not None:
             shell.say(found.comparison.line)
         if found.report is not None:
-            shell.say(f"Report: {found.report}")
+            shell.say(f"Report: {shown_path(found.report)}")
 
 
 def _show(show: "Show", now: "Progress", where: str) -> None:
