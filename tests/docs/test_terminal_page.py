@@ -33,7 +33,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("command", "shown"), sessions("session"), ids=lambda value: value[0])
+@pytest.mark.parametrize(("command", "shown"), list(sessions("session")), ids=lambda value: value[0])
 def test_a_session(command, shown, folder):
     seen = type_in(*command, columns=COLUMNS, folder=folder)
     assert seen.code == 0

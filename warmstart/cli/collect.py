@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def collect(
     manifests: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MANIFEST]...", help="TOML files, or folders of them; none: all datasets with images."),
+        typer.Argument(metavar="MANIFEST...", help="TOML files, or folders of them; none: all datasets with images."),
     ] = None,
     *,
     history: Annotated[

@@ -43,7 +43,7 @@ def list_(
 def show(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="A dataset, or FILE.h5::NAME; the history as a whole when left out."),
+        typer.Argument(metavar="NAME", help="A dataset, or FILE.h5::NAME; the history as a whole when left out."),
     ] = None,
     *,
     history: HistoryOption = None,

@@ -5,13 +5,14 @@ from typing import Annotated, Any
 import typer
 
 from warmstart.cli.options import (
-    DatasetOption,
+    DatasetArgument,
     DeviceOption,
     DownloadOption,
     ExcludeGroupOption,
     Format,
     FormatOption,
     HistoryOption,
+    MaybeDatasetOption,
     ModelOption,
     NoCacheOption,
     QuietOption,
@@ -26,8 +27,9 @@ from warmstart.cli.shell import Shell, write
 
 
 def suggest(
+    path: DatasetArgument = None,
     *,
-    dataset: DatasetOption,
+    dataset: MaybeDatasetOption = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many configurations.")] = 3,
     strategy: Annotated[
         str | None,
@@ -67,7 +69,7 @@ def suggest(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     found = answer(
-        dataset,
+        _one_dataset(path, dataset),
         k=k,
         strategy=strategy,
         space=space,
@@ -103,6 +105,23 @@ def suggest(
         write(texts[format]())
 
 
+def _one_dataset(path: str | None, dataset: str | None) -> str:
+    """Take the dataset from where it was named.
+
+    Raises:
+        UsageError: when it was not, or twice with a difference.
+    """
+    if path is not None and dataset in (None, path):
+        return path
+    if path is None and dataset is not None:
+        return dataset
+    from history_store.errors import UsageError
+
+    got = "none" if path is None else f"{path!r} and {dataset!r}"
+    msg = f"--dataset: expected your images, once, got {got}. Name them, as in `warmstart suggest photos/`."
+    raise UsageError(msg)
+
+
 def _renamed(rename: list[str] | None, space: str | None) -> dict[str, str]:
     """Read --rename, which means something with --space only."""
     if not rename:
@@ -117,8 +136,9 @@ def _renamed(rename: list[str] | None, space: str | None) -> dict[str, str]:
 
 
 def neighbours(
+    path: DatasetArgument = None,
     *,
-    dataset: DatasetOption,
+    dataset: MaybeDatasetOption = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many datasets.")] = 10,
     history: HistoryOption = None,
     model: ModelOption = None,
@@ -138,7 +158,7 @@ def neighbours(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     found = nearest(
-        dataset,
+        _one_dataset(path, dataset),
         k=k,
         history=history,
         model=model,

@@ -183,6 +183,8 @@ def tune(
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
         def told(now: "Progress") -> None:
+            if not latest and now.done >= now.total:
+                shell.note(f"All {now.done} trials are there already: none was run. A larger --trials goes on.")
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
             _show(show, now, where)
