@@ -69,7 +69,7 @@ app.command(
     "evaluate",
     epilog=example(
         "warmstart evaluate --history mine.h5 --model mine.safetensors --protocol leave-source-out --out report.json",
-        "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank --format json",
+        "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank,joint --ours joint",
     ),
 )(evaluate.evaluate)
 history.command("create", epilog=example("warmstart history create mine.h5 --space compact --configs 64"))(
