@@ -114,7 +114,8 @@ class Bar:
     def left(self) -> str:
         """Return the wall time left in words; empty while it is unknown."""
         left_s = self._now.left_s - (self._clock() - self._now.at)
-        if math.isnan(left_s) or math.isinf(left_s):
+        is_over = self._now.total is not None and self._now.done >= self._now.total
+        if is_over or math.isnan(left_s) or math.isinf(left_s):
             return ""
         return f"{duration(max(left_s, 0.0))} left"
 

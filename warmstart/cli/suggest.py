@@ -85,8 +85,7 @@ def suggest(
         download=download,
         explain=explain,
     )
-    for note in found.notes:
-        shell.note(note)
+    _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
     if format is SuggestFormat.TABLE:
         print_answer(shell, found)
@@ -103,6 +102,13 @@ def suggest(
             SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(found),
         }
         write(texts[format]())
+
+
+def _tell_notes(shell: Shell, found: Any) -> None:
+    """Say the notes; what the table says in its last line is not said twice."""
+    for note in found.notes:
+        if shell.format != Format.TABLE or note != found.confidence.note:
+            shell.note(note)
 
 
 def _one_dataset(path: str | None, dataset: str | None) -> str:
@@ -170,8 +176,7 @@ def neighbours(
         cache=not no_cache,
         download=download,
     )
-    for note in found.notes:
-        shell.note(note)
+    _tell_notes(shell, found)
     document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
     rows = [neighbour.to_dict() for neighbour in found.neighbours]
     if len(rows) < k:
