@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -33,6 +33,25 @@ ORIGIN = "collect/"
 
 
 @dataclass(frozen=True, slots=True)
+class RunningCell:
+    """A cell that is under way on this machine.
+
+    Attributes:
+        dataset: its name.
+        index: of its configuration.
+        since: `time.monotonic` when it began.
+        share: part of the run that is done.
+        error: validation error that was told last; NaN before the first.
+    """
+
+    dataset: str
+    index: int
+    since: float
+    share: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """Where a collection stands.
 
@@ -40,13 +59,15 @@ class Progress:
         done: cells that are in the history.
         total: cells of the whole collection.
         left_s: estimated seconds to its end; NaN while unknown.
-        latest: the evaluation just written; None at the start.
+        latest: the evaluation just written; None at the start, and while cells run.
+        running: the cells that are under way.
     """
 
     done: int
     total: int
     left_s: float
     latest: Evaluation | None = None
+    running: tuple[RunningCell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +137,7 @@ def collect(
         cell_timeout: seconds after which a run is given up.
         shards: folder of text shards: what it holds is taken into the history first, and what was measured is written
             there after each finished block and at the end.
-        progress: called at the start and after every cell.
+        progress: called at the start and after every cell; on this machine also when one begins and along its run.
 
     Returns: what was done.
 
@@ -136,13 +157,14 @@ def collect(
     block_ranges = blocks(configs)
     shared = shared_configs(history.space_json, configs, seed=seed)
     _check_budget(history, origin)
-    if executor is None:
-        executor = LocalExecutor(workers, limit_s=limit_of(cell_timeout))
     if shards is not None:
         _take_shards(history, Path(shards), budget, seed)
     names = enrol(history, manifests, root=root, download=download, fractions=fractions)
     plan = [plan_block(names, shared, block, seed=seed, replicates=replicates) for block in block_ranges]
     ledger = _Ledger(history, plan, workers=workers, progress=progress)
+    if executor is None:
+        news = None if progress is None else ledger.hear
+        executor = LocalExecutor(workers, limit_s=limit_of(cell_timeout), news=news)
     measure = Measure(history.path.absolute(), budget, device, cell_timeout, origin)
 
     def tasks() -> Iterator[Cell]:
@@ -198,11 +220,19 @@ class _Ledger:
         self.todo = {key: index for key, index in index_of.items() if key not in known}
         self.total, self.known = len(index_of), len(known)
         self.measured: Counter[Status] = Counter()
+        self.running: dict[Hashable, RunningCell] = {}
         self._tell(None)
 
     def missing(self) -> list[list[Cell]]:
         """List the cells to measure, block by block, in order."""
         return [[cell for cell in block if cell.key in self.todo] for block in self.plan]
+
+    def hear(self, cell: Cell, news: tuple[float, float]) -> None:
+        """Take what a cell under way tells: the share of its run that is done, and its error."""
+        share, error = news
+        began = self.running[cell.key].since if share and cell.key in self.running else time.monotonic()
+        self.running[cell.key] = RunningCell(cell.dataset, cell.index, began, share, error)
+        self._tell(None)
 
     def write(self, done: Done[Cell, Measured], origin: str) -> bool:
         """Put a result into the history, durably; tell whether it finished a block.
@@ -222,6 +252,7 @@ class _Ledger:
         if not evaluation.status.has_error:
             log.warning("%s, configuration %d: %s. %s", cell.dataset, cell.index, evaluation.status.value, note)
         self.history.append(evaluation)
+        self.running.pop(cell.key, None)
         del self.todo[cell.key]
         self.measured[evaluation.status] += 1
         self._learn(cell.index, evaluation)
@@ -249,7 +280,9 @@ class _Ledger:
     def _tell(self, latest: Evaluation | None) -> None:
         if self.progress is not None:
             left_s = seconds_left(self.durations, self.todo.values(), workers=self.workers)
-            self.progress(Progress(self.total - len(self.todo), self.total, left_s, latest))
+            self.progress(
+                Progress(self.total - len(self.todo), self.total, left_s, latest, tuple(self.running.values()))
+            )
 
 
 def _work_off(results: Iterator[Done[Cell, Measured]], ledger: _Ledger, origin: str, save: Callable[[], None]) -> None:

@@ -33,14 +33,14 @@ def collect_into(
     time_budget: str | None = None,
     cell_timeout: float = float("inf"),
     shards: str | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: "Callable[[Progress], None] | None" = None,
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 
     `path` is the history, made over `space` (see `space_text`) where it is not there; `manifests` are TOML files or folders
     of them; `target_budget` is a name in `training.budget.BUDGETS`; `cluster` is where cells are measured, None = on this
     machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
-    `progress` is called with (cells done, cells, text).
+    `progress` is that of `training.collect.collect`.
     The other arguments, and what is refused, are those of `training.collect.collect`.
 
     Returns: the report as native types.
@@ -88,7 +88,7 @@ def collect_into(
             time_budget=time_budget,
             cell_timeout=cell_timeout,
             shards=shards,
-            progress=None if progress is None else lambda now: progress(now.done, now.total, _said(now)),
+            progress=progress,
         )
     fields = dataclasses.asdict(report)
     fields["datasets"] = list(report.datasets)
@@ -112,11 +112,3 @@ def space_text(space: str) -> str:
         msg = f"--space: expected compact, paper or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
         raise UsageError(msg)
     return dump_space(load_space(file.read_text(encoding="utf-8", errors="replace"), str(file)))
-
-
-def _said(now: "Progress") -> str:
-    """Write what was measured last and how long the rest will take."""
-    if now.latest is None:
-        return ""
-    left = "" if now.left_s != now.left_s else f", {now.left_s / 60:.0f} min left"
-    return f"{now.latest.dataset} {now.latest.error:.3f} {now.latest.status.value}{left}"

@@ -129,7 +129,7 @@ def tune(
         ensemble: how many of the best networks that file gets.
         cache: use the cache of meta-features.
         download: let torchvision fetch what is missing.
-        progress: called when trials ended.
+        progress: called when a trial began, reports or ended.
         tell: called with each line that a person should hear; logged by the logger ``warmstart`` when left out.
 
     Raises:
@@ -283,7 +283,7 @@ def _tuned(
 
                 run_on_cluster(job, cluster, store, workers=call.workers, look=watch.look)
             elif call.workers in (None, 1):
-                work(fleet, targets, limits, log=file, ended=watch.look)
+                work(fleet, targets, limits, log=file, ended=watch.look, begun=watch.look, reported=watch.glance)
             else:
                 run_crew(job, call.workers, watch.look)
         done = [(summarise(ledger), ledger.plan) for ledger in fleet.ledgers]

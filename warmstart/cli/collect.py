@@ -1,6 +1,6 @@
 """`history collect`: measure configurations on datasets."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,11 +17,15 @@ from warmstart.cli.options import (
 )
 from warmstart.cli.shell import Shell
 
+if TYPE_CHECKING:
+    from training.collect import Progress
+    from warmstart.cli.bar import Show
+
 
 def collect(
     manifests: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MANIFEST]...", help="TOML files, or folders of them; none: all datasets with images."),
+        typer.Argument(metavar="MANIFEST...", help="TOML files, or folders of them; none: all datasets with images."),
     ] = None,
     *,
     history: Annotated[
@@ -92,7 +96,24 @@ def collect(
             time_budget=budget,
             cell_timeout=math.inf if timeout is None else timeout,
             shards=shards,
-            progress=show,
+            progress=lambda now: _show(show, now),
         )
     row = {name: value for name, value in report.items() if name != "datasets"}
     shell.result({"schema_version": 1, **report}, [{"history": history, "datasets": len(report["datasets"]), **row}])
+
+
+def _show(show: "Show", now: "Progress") -> None:
+    """Show the cells that run and what was measured last."""
+    last = now.latest
+    more = "" if last is None else f"last {last.dataset} {last.error:.3f} {last.status.value}"
+    text, since = "", None
+    if len(now.running) == 1:
+        (cell,) = now.running
+        text, since = f"{cell.dataset}, configuration {cell.index}", cell.since
+        more = f"error {cell.error:.3f}" if cell.error == cell.error else more
+    elif now.running:
+        text = "; ".join(
+            f"{cell.dataset}, configuration {cell.index}, {100 * cell.share:.0f} %" for cell in now.running[:3]
+        ) + (f" and {len(now.running) - 3} more" if len(now.running) > 3 else "")
+    parts = sum(cell.share for cell in now.running)
+    show(now.done + min(parts, 0.99 * len(now.running)), now.total, text, left_s=now.left_s, since=since, more=more)

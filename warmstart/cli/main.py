@@ -6,7 +6,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 
+from warmstart.cli.spelling import with_hint
 from warmstart.exit_codes import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
+
+COMPLETING = "_WARMSTART_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,7 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.showwarning = _drop_warning if _wants_quiet(args) else _show_warning
             code = app(args=args, prog_name="warmstart", standalone_mode=False)
             sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and COMPLETING in os.environ:  # the words are written, the shell reads them
+            sys.stdout.flush()
+            return DONE
         # The reader of our output left (`| head`), which Typer turns into an exit: nothing is wrong, and the
         # interpreter must not flush into the void.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -44,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = getattr(error, "format_message", error.__str__)()
         context = getattr(error, "ctx", None)
         usage = "" if context is None else context.get_usage()
-        if not message:  # called without a command: the help has been asked for
+        if type(error).__name__ == "NoArgsIsHelpError" or not message:  # without a command: the help is the answer
             sys.stderr.write(context.get_help() + "\n" if context else "")
             return USAGE
         _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
@@ -69,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(kind: str, message: str, code: int, *, as_json: bool, prelude: str = "") -> None:
     """Write one error to stderr, on one line."""
-    message = " ".join(message.split())
+    message = with_hint(" ".join(message.split()))
     if as_json:
         sys.stderr.write(json.dumps({"error": {"type": kind, "message": message, "exit_code": code}}) + "\n")
     else:

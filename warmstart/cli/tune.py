@@ -21,9 +21,10 @@ from warmstart.cli.options import (
     SeedOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, write
+from warmstart.cli.shell import Shell, shown_path, write
 
 if TYPE_CHECKING:
+    from warmstart.cli.bar import Show
     from warmstart.studies.call import Options
     from warmstart.studies.progress import Progress
     from warmstart.studies.summary import JointResult, TuneResult
@@ -182,9 +183,11 @@ def tune(
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
         def told(now: "Progress") -> None:
+            if not latest and now.done >= now.total:
+                shell.note(f"All {now.done} trials are there already: none was run. A larger --trials goes on.")
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
-            show(now.done, None if now.total == float("inf") else int(now.total), _said(now, where))
+            _show(show, now, where)
             for trial in now.latest:
                 shell.detail(where + _line(trial))
 
@@ -248,32 +251,48 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
     from warmstart.studies.report import joint_rows
 
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
-    title = f"{len(found.studies)} datasets in {found.storage}: {counts or 'no trial yet'}\n"
+    title = f"{len(found.studies)} datasets in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
     best = [{} if study.best is None else study.best.config for study in found.studies]
     rows = [{**row, **config} for row, config in zip(joint_rows(found), best, strict=True)]
     shell.result(found.to_dict(), rows, title=title)
     if shell.format == Format.TABLE:
         lines = [f"{study.dataset}: {study.comparison.line}" for study in found.studies if study.comparison is not None]
-        write("\n" + "\n".join(lines))
+        write("")
+        for line in lines:
+            shell.say(line)
         if found.report is not None:
-            write(f"Report: {found.report}")
+            shell.say(f"Report: {shown_path(found.report)}")
 
 
 def _print(shell: Shell, found: "TuneResult") -> None:
     best = found.best
     row: dict[str, Any] = {} if best is None else {"trial": best.number, "error": best.error, **best.config}
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
-    title = f"{found.study} in {found.storage}: {counts or 'no trial yet'}\n"
+    title = f"{found.study} in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
     shell.result(found.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
-        write("" if found.comparison is None else f"\n{found.comparison.line}")
+        write("")
+        if found.comparison is not None:
+            shell.say(found.comparison.line)
         if found.report is not None:
-            write(f"Report: {found.report}")
+            shell.say(f"Report: {shown_path(found.report)}")
 
 
-def _said(now: "Progress", where: str) -> str:
-    """Write what is best so far."""
-    return "" if now.best is None else f"{where}best {now.best.error:.4g} (trial {now.best.number})"
+def _show(show: "Show", now: "Progress", where: str) -> None:
+    """Show what runs, what it reported last, and what is best so far."""
+    said = [] if now.best is None else [f"best {now.best.error:.4g} (trial {now.best.number})"]
+    text, since = "", None
+    if len(now.running) == 1:
+        (trial,) = now.running
+        text, since = f"{where}trial {trial.number}", trial.since
+        if trial.step is not None:
+            said.insert(0, f"error {trial.error:.4g} at step {trial.step}")
+    elif now.running:
+        shown = ", ".join(str(trial.number) for trial in now.running[:8])
+        text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")
+    parts = sum(trial.share or 0.0 for trial in now.running)
+    total = None if now.total == float("inf") else now.total
+    show(now.done + parts, total, text, left_s=now.left_s, since=since, more=", ".join(said))
 
 
 def _line(trial: "Trial") -> str:
