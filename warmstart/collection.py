@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ def collect_into(
     fractions: Sequence[float] = (1.0,),
     configs: int = 64,
     replicates: int = 1,
+    race: float | None = None,
     seed: int = 0,
     target_budget: str = "compact-400",
     workers: int | None = None,
@@ -80,6 +82,7 @@ def collect_into(
             fractions=fractions,
             configs=configs,
             replicates=replicates,
+            race=race,
             seed=seed,
             budget=BUDGETS[target_budget],
             workers=workers or WORKERS,
@@ -93,7 +96,17 @@ def collect_into(
     fields = dataclasses.asdict(report)
     fields["datasets"] = list(report.datasets)
     fields["measured"] = {status.value: count for status, count in report.measured.items()}
+    if report.noise is None:
+        del fields["noise"], fields["settled"]
+    else:
+        fields["noise"] = {
+            name: {"median": _finite(median), "rms": _finite(rms)} for name, (median, rms) in report.noise.items()
+        }
     return fields
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def space_text(space: str) -> str:

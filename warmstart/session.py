@@ -72,6 +72,11 @@ class Memory:
             raise UsageError(msg)
         return rows
 
+    def with_runs(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave out datasets of which no run is known, which have nothing to say; where none has any, all stay."""
+        has_runs = (~np.isnan(self.errors[rows]) | self.failed[rows]).any(axis=1)
+        return rows[has_runs] if has_runs.any() else rows
+
 
 def load_memory(history: Path, model: Path, *, device: str = "cpu", threads: int | None = None) -> Memory:
     """Read a history and a model, or give what was read before while neither file has changed.

@@ -55,10 +55,20 @@ def collect(
         list[float] | None, typer.Option("--fraction", help="Part of the training split, in (0, 1]; may be repeated.")
     ] = None,
     replicates: Annotated[int, typer.Option("--replicates", min=1, help="Seeds a configuration.")] = 1,
+    race: Annotated[
+        float | None,
+        typer.Option(
+            "--race",
+            metavar="SE",
+            help="Then repeat the best quarter until the median standard error ÷ range of a dataset's errors is SE, e.g. 0.015.",
+        ),
+    ] = None,
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=1, help="Give one run up after so many seconds.")
     ] = None,
-    shards: Annotated[str | None, typer.Option("--shards", help="Folder for text shards of finished blocks.")] = None,
+    shards: Annotated[
+        str | None, typer.Option("--shards", help="Folder of text shards; every run is written there too.")
+    ] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
@@ -86,6 +96,7 @@ def collect(
             fractions=tuple(fraction or (1.0,)),
             configs=configs,
             replicates=replicates,
+            race=race,
             seed=seed,
             target_budget=target_budget,
             workers=workers,
@@ -98,7 +109,7 @@ def collect(
             shards=shards,
             progress=lambda now: _show(show, now),
         )
-    row = {name: value for name, value in report.items() if name != "datasets"}
+    row = {name: value for name, value in report.items() if name not in ("datasets", "noise")}
     shell.result({"schema_version": 1, **report}, [{"history": history, "datasets": len(report["datasets"]), **row}])
 
 
