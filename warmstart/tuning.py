@@ -333,11 +333,11 @@ def _stem(path: Path, label: str) -> Path:
 def _check_savable(path: Path, plan: Plan) -> None:
     """Check that there are networks to save in the end, and a place for them."""
     if plan.objective["target_budget"] is None:
-        msg = "--save-model: expected a study of the built-in network, got an objective of your own. Let that save its models."
-        raise UsageError(msg)
+        msg = "expected a study of the built-in network, got an objective of your own. Let that save its models."
+        raise UsageError(msg, param="save_model")
     if not path.absolute().parent.is_dir():
-        msg = f"--save-model: expected a file in a folder that is there, got {path}. Make the folder first."
-        raise MissingPathError(msg)
+        msg = f"expected a file in a folder that is there, got {path}. Make the folder first."
+        raise MissingPathError(msg, param="save_model")
 
 
 def _save_networks(path: Path, plan: Plan, found: TuneResult, k: int, tell: Callable[[str], object]) -> None:
@@ -389,5 +389,5 @@ def _check_any(name: str, trials: Sequence[Trial]) -> None:
     failed = [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
     if failed and len(failed) == len(trials):
         counts = ", ".join(f"{count} {status}" for status, count in count_statuses(trials).items())
-        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {failed[-1].note or 'no note'}). Correct the objective; begin another study with --study."
+        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {failed[-1].note or 'no note'}). Correct the objective; begin another study with `study`."
         raise AllTrialsFailedError(msg)

@@ -216,8 +216,8 @@ def check_count(name: str, number: int) -> None:
         UsageError: when it is no whole number above 0.
     """
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        msg = f"{name}: expected a whole number of at least 1, got {number!r}. Leave it out for the default."
-        raise UsageError(msg)
+        msg = f"expected a whole number of at least 1, got {number!r}. Leave it out for the default."
+        raise UsageError(msg, param=name)
 
 
 def memory_bytes(text: str | int | None) -> int | None:
@@ -227,10 +227,8 @@ def memory_bytes(text: str | int | None) -> int | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)i?B?", str(text).strip())
     found = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
     if found < 1:
-        msg = (
-            f"--trial-memory: expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
-        )
-        raise UsageError(msg)
+        msg = f"expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
+        raise UsageError(msg, param="trial_memory")
     return found
 
 
@@ -243,7 +241,7 @@ def default_name(dataset: str | None, objective: str | Callable[..., object] | N
     parts = [Path(part).name for part in (dataset, what) if part]
     name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
     if not name:
-        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the target network on it."
+        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the target network on it."
         raise UsageError(msg)
     return name
 

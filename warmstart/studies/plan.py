@@ -95,12 +95,12 @@ class Plan:
 
     def __post_init__(self) -> None:
         check_warm(self.warm)
-        _check_known("--pruner", self.pruner, Pruner)
-        _check_known("--split", self.split, Split)
+        _check_known("pruner", self.pruner, Pruner)
+        _check_known("split", self.split, Split)
         if (self.related or self.members) and self.surrogate not in MULTI_TASK:
-            what = "--related" if self.related else "--dataset, several"
-            msg = f"{what}: expected --surrogate {', '.join(MULTI_TASK)}, got {self.surrogate}. Leave --surrogate out."
-            raise UsageError(msg)
+            several = "" if self.related else " for several datasets"
+            msg = f"expected `surrogate` {', '.join(MULTI_TASK)}{several}, got {self.surrogate}. Leave `surrogate` out."
+            raise UsageError(msg, param="related" if self.related else "dataset")
 
     @property
     def has_images(self) -> bool:
@@ -139,7 +139,7 @@ class Plan:
                 members=members,
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            msg = f"{where}: expected a study that warmstart made, got a damaged plan ({type(error).__name__}: {error}). Restore the storage, or begin another study with --study."
+            msg = f"{where}: expected a study that warmstart made, got a damaged plan ({type(error).__name__}: {error}). Restore the storage, or begin another study with `study`."
             raise StorageError(msg) from error
 
     def check_same(self, other: Plan, where: str) -> None:
@@ -154,9 +154,9 @@ class Plan:
             if old != new
         ]
         if not same_space(self.space, other.space):
-            differences.insert(0, f"--space: {_space_difference(self.space, other.space)}")
+            differences.insert(0, f"`space`: {_space_difference(self.space, other.space)}")
         if differences:
-            msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with --study."
+            msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with `study`."
             raise UsageError(msg)
 
     def _identity(self) -> tuple[object, ...]:
@@ -216,24 +216,24 @@ class Plan:
 
 
 _OPTIONS = (
-    "--objective",
-    "--command",
-    "--target-budget",
-    "--dataset, of fingerprint",
-    "--seed",
-    "--surrogate",
-    "--acquisition",
-    "--pruner",
-    "--budget",
-    "--warm",
-    "-k",
-    "--strategy",
-    "--exclude-group",
-    "--startup",
-    "--related",
-    "--neighbours",
+    "`objective`",
+    "`command`",
+    "`target_budget`",
+    "`dataset`, of fingerprint",
+    "`seed`",
+    "`surrogate`",
+    "`acquisition`",
+    "`pruner`",
+    "`budget`",
+    "`warm`",
+    "`k`",
+    "`strategy`",
+    "`exclude_group`",
+    "`startup`",
+    "`related`",
+    "`neighbours`",
     "set of datasets tuned together,",
-    "--split",
+    "`split`",
 )
 
 
@@ -249,13 +249,13 @@ def check_warm(warm: str) -> None:
     Raises:
         UsageError: when there is none of that name.
     """
-    _check_known("--warm", warm, Warm)
+    _check_known("warm", warm, Warm)
 
 
-def _check_known(option: str, value: str, known: object) -> None:
+def _check_known(param: str, value: str, known: object) -> None:
     if value not in get_args(known):
-        msg = f"{option}: expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
-        raise UsageError(msg)
+        msg = f"expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
+        raise UsageError(msg, param=param)
 
 
 def same_space(one: str, other: str) -> bool:

@@ -126,7 +126,7 @@ def test_a_command_that_cannot_be_run(command, message):
 
 def test_one_kind_of_objective_is_named():
     assert isinstance(load_objective(command="echo {config}", names=NAMES), CommandObjective)
-    with pytest.raises(UsageError, match=r"^tune: expected either --objective or --command, got 'a:b' and 'c'"):
+    with pytest.raises(UsageError, match=r"^tune: expected either `objective` or `command`, got 'a:b' and 'c'"):
         load_objective("a:b", command="c", names=NAMES)
-    with pytest.raises(UsageError, match=r"^tune: expected --dataset, --objective or --command, got none"):
+    with pytest.raises(UsageError, match=r"^tune: expected `dataset`, `objective` or `command`, got none"):
         load_objective(names=NAMES)

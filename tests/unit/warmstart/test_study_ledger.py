@@ -221,8 +221,8 @@ def test_pruners_stop_what_lags_behind(tmp_path, pruner):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"space": dump_space(plane())}, r"--space: adds x, y, lacks kind, layers, rate, momentum"),
-        ({"space": dump_space(mixed(layers=9))}, r"--space: changes layers"),
+        ({"space": dump_space(plane())}, r"`space`: adds x, y, lacks kind, layers, rate, momentum"),
+        ({"space": dump_space(mixed(layers=9))}, r"`space`: changes layers"),
         ({"objective": {"command": "a {x}"}}, r"--objective none \(the study has m:f\); --command a {x} \(the study has none\)"),
         ({"seed": 4, "surrogate": "gp"}, r"--seed 4 \(the study has 3\); --surrogate gp \(the study has gp-map\)"),
         ({"warm": "none"}, r"--warm none \(the study has design\)"),
