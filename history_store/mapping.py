@@ -113,7 +113,7 @@ def map_configs(
     n: int,
     known: Mapping[str, ForeignParameter] | None = None,
     wishes: Wishes | None = None,
-    where: str = "",
+    where: str = "mapping",
 ) -> Mapped:
     """Put `n` configurations of another space into ours.
 

@@ -100,6 +100,7 @@ def translate(
         n=len(configs),
         known=describe_space(load_space(memory.space_json)),
         wishes=Wishes(rename=rename),
+        where="",
     )
     if not any(mapped.configs):
         msg = f"expected a space that can express configurations of {memory.path}, got one that cannot: {'; '.join(mapped.lost)}. Widen it."

@@ -128,7 +128,7 @@ def test_curves_take_the_same_scale(history: History) -> None:
             DataError,
             "runs of a test: expected hyperparameters in common",
         ),
-        ({}, {"dataset": "photos", "wishes": Wishes(fill={"no": 1})}, UsageError, "--fill"),
+        ({}, {"dataset": "photos", "wishes": Wishes(fill={"no": 1})}, UsageError, "^fill"),
         ({}, {"dataset": " "}, DataError, "expected a dataset name"),
     ],
 )

@@ -123,9 +123,9 @@ def test_named_datasets_for_an_objective_without_images(use_tiny, tiny, monkeypa
     # What was asked is read as it was written, and is part of what makes a study.
     assert Plan.from_json(plan.to_json(), "here") == plan
     for changes, told in (
-        ({"related": ("stripes2",)}, r"--related stripes2 \(the study has stripes1, stripes4\)"),
-        ({"related": ()}, r"--related none \("),
-        ({"exclude_group": ("group1",)}, r"--exclude-group group1 \(the study has none\)"),
+        ({"related": ("stripes2",)}, r"`related` stripes2 \(the study has stripes1, stripes4\)"),
+        ({"related": ()}, r"`related` none \("),
+        ({"exclude_group": ("group1",)}, r"`exclude_group` group1 \(the study has none\)"),
     ):
         with pytest.raises(UsageError, match=told):
             plan.check_same(replace(plan, **changes), "here")
@@ -139,12 +139,15 @@ def test_named_datasets_for_an_objective_without_images(use_tiny, tiny, monkeypa
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"related": "auto"}, "--related auto: expected a dataset of images to compare with the history, got none"),
+        ({"related": "auto"}, "related: expected a dataset of images to compare with the history for 'auto', got none"),
         ({"related": ["stripes1", "no"]}, r"related: expected datasets of .*tiny\.h5, or auto alone, got no\."),
         ({"related": ["auto", "stripes1"], "dataset": "{0}::stripes0"}, "or auto alone, got auto"),
-        ({"related": "stripes1", "exclude_group": "group0"}, "got stripes1, which --exclude-group leaves out"),
+        ({"related": "stripes1", "exclude_group": "group0"}, "got stripes1, which `exclude_group` leaves out"),
         ({"related": "stripes0", "dataset": "{0}::stripes0"}, "got stripes0, which .* is the one that is tuned"),
-        ({"related": "stripes0", "surrogate": "gp-map"}, "expected --surrogate gp, dngo, bohamiann, got gp-map"),
+        (
+            {"related": "stripes0", "surrogate": "gp-map"},
+            "related: expected `surrogate` gp, dngo, bohamiann, got gp-map",
+        ),
         (
             {"related": "stripes0", "space": ConfigurationSpace({"log10_learning_rate": (-5.0, 0.0)})},
             "related: expected a study over the space of .*, got one over another",

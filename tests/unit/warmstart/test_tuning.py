@@ -12,7 +12,7 @@ import warmstart
 from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
 from history_store.history import History
 from history_store.space import target_space
-from warmstart.studies.call import default_name, memory_bytes
+from warmstart.studies.tune_options import default_name, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)  # each starts processes
 SPACE = ConfigurationSpace({"x": (-1.0, 1.0), "y": (-1.0, 1.0)})
@@ -217,8 +217,8 @@ def test_every_trial_failed():
 @pytest.mark.parametrize(
     ("changes", "error", "told"),
     [
-        ({"objective": None}, UsageError, "expected --dataset, --objective or --command, got none"),
-        ({"command": "true {config}"}, UsageError, "expected either --objective or --command"),
+        ({"objective": None}, UsageError, "expected `dataset`, `objective` or `command`, got none"),
+        ({"command": "true {config}"}, UsageError, "expected either `objective` or `command`"),
         ({"trials": 0}, UsageError, "trials: expected a whole number of at least 1, got 0"),
         ({"workers": True}, UsageError, "workers: expected a whole number"),
         ({"surrogate": "gpp"}, UsageError, "expected surrogate among"),
