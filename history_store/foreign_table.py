@@ -52,7 +52,7 @@ def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignR
     _check_metric(path, columns, metric)
     error = metric or "error"
     if error not in columns and "status" not in columns:
-        msg = f"{path}: expected a column 'error' or 'status', got the columns {', '.join(columns)}. Add one of them, or name the column with --metric."
+        msg = f"{path}: expected a column 'error' or 'status', got the columns {', '.join(columns)}. Add one of them, or name the column with `metric`."
         raise DataError(msg)
     own = OWN_COLUMNS | {error}
     params = {_plain(name): _cells(cells) for name, cells in columns.items() if name not in own}
@@ -82,8 +82,8 @@ def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignR
 
 def _check_metric(path: Path, columns: Mapping[str, Sequence[Any]], metric: str | None) -> None:
     if metric is not None and metric not in columns:
-        msg = f"--metric: expected a column of {path} ({', '.join(columns)}), got {metric!r}. Correct it."
-        raise UsageError(msg)
+        msg = f"expected a column of {path} ({', '.join(columns)}), got {metric!r}. Correct it."
+        raise UsageError(msg, param="metric")
 
 
 def _plain(name: str) -> str:

@@ -176,13 +176,13 @@ def answer(
     """
     _check_number("k", k, 1)
     if strategy is not None and strategy not in STRATEGIES:
-        msg = f"--strategy: expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
-        raise UsageError(msg)
+        msg = f"expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
+        raise UsageError(msg, param="strategy")
     asked = _Question(history, model, exclude_group, skip_broken, seed, device, threads, cache, download)
     memory = asked.memory()
     if k > len(memory.configs):
-        msg = f"-k: expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
-        raise UsageError(msg)
+        msg = f"expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
+        raise UsageError(msg, param="k")
     place = _place(path, images, labels, asked, memory, runs_only=True)
     is_far = not place.confidence.typical and place.confidence.distance_percentile is not None
     chosen = strategy or (WITHOUT_DISTANCES if is_far else WITH_DISTANCES)
@@ -412,5 +412,5 @@ def _suggestions(
 
 def _check_number(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        msg = f"{name}: expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
-        raise UsageError(msg)
+        msg = f"expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
+        raise UsageError(msg, param=name)

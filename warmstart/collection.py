@@ -55,10 +55,8 @@ def collect_into(
     from warmstart.device import resolve_device
 
     if target_budget not in BUDGETS:
-        msg = (
-            f"--target-budget: expected one of {', '.join(BUDGETS)}, got {target_budget!r}. Leave it out for the first."
-        )
-        raise UsageError(msg)
+        msg = f"expected one of {', '.join(BUDGETS)}, got {target_budget!r}. Leave it out for the first."
+        raise UsageError(msg, param="target_budget")
     sources = load_manifests(manifests)
     if not path.exists():
         History.create(path, space_text(space)).close()
@@ -122,6 +120,6 @@ def space_text(space: str) -> str:
         return dump_space(target_space(space))  # type: ignore[arg-type]  # checked in the line above
     file = Path(space)
     if not file.is_file():
-        msg = f"--space: expected compact, paper or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
-        raise UsageError(msg)
+        msg = f"expected compact, paper or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
+        raise UsageError(msg, param="space")
     return dump_space(load_space(file.read_text(encoding="utf-8", errors="replace"), str(file)))

@@ -63,8 +63,8 @@ class Memory:
         """
         unknown = sorted(set(groups) - set(self.groups))
         if unknown:
-            msg = f"--exclude-group: expected groups of {self.path}, got {', '.join(unknown)}. `warmstart history list` shows them."
-            raise UsageError(msg)
+            msg = f"expected groups of {self.path}, got {', '.join(unknown)}. `warmstart history list` shows them."
+            raise UsageError(msg, param="exclude_group")
         pairs = zip(self.names, self.groups, strict=True)
         rows = np.flatnonzero([name != own and group not in groups for name, group in pairs])
         if not len(rows):

@@ -250,9 +250,9 @@ def test_python_takes_arrays_and_torch_datasets():
         ({"path": "x", "k": True}, "k: expected a whole number"),
         ({"path": "x", "k": 2.5}, "k: expected a whole number"),
         ({"path": "x", "seed": -1}, "seed: expected a whole number of at least 0"),
-        ({"path": "x", "k": 9}, "-k: expected at most 8, the number of configurations"),
-        ({"path": "x", "strategy": "best"}, "--strategy: expected one of"),
-        ({"path": "x", "exclude_group": "group9"}, "--exclude-group: expected groups"),
+        ({"path": "x", "k": 9}, "k: expected at most 8, the number of configurations"),
+        ({"path": "x", "strategy": "best"}, "strategy: expected one of"),
+        ({"path": "x", "exclude_group": "group9"}, "exclude_group: expected groups"),
     ],
 )
 def test_wrong_calls_from_python(arguments, match):

@@ -138,7 +138,7 @@ def _renamed(rename: list[str] | None, space: str | None) -> dict[str, str]:
     if space is None:
         msg = "--rename: expected --space beside it, got none. Name the space that the new names belong to."
         raise UsageError(msg)
-    return parse_pairs("--rename", rename)
+    return parse_pairs("rename", rename)
 
 
 def neighbours(

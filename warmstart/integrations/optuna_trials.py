@@ -56,8 +56,8 @@ def read_study(source: str, *, study: str | None = None, metric: str | None = No
             msg = f"{source}: expected a storage with a study, got an empty one. Check the path."
             raise DataError(msg)
         if study not in names and (study is not None or len(names) > 1):
-            msg = f"--study: expected one of {', '.join(names)}, got {study or 'none'}. Name the study to import."
-            raise UsageError(msg)
+            msg = f"expected one of {', '.join(names)}, got {study or 'none'}. Name the study to import."
+            raise UsageError(msg, param="study")
         opened = optuna.load_study(study_name=study or names[0], storage=storage)
         trials = _trials(opened, storage)
         objective = _objective(opened, metric)
@@ -165,8 +165,8 @@ def _objective(study: optuna.Study, metric: str | None) -> int:
         return 0
     if metric in names:
         return names.index(metric)
-    msg = f"--metric: expected one of {', '.join(names)}, the objectives of study {study.study_name!r}, got {metric or 'none'}. Name the one that is the error."
-    raise UsageError(msg)
+    msg = f"expected one of {', '.join(names)}, the objectives of study {study.study_name!r}, got {metric or 'none'}. Name the one that is the error."
+    raise UsageError(msg, param="metric")
 
 
 def _value(trial: FrozenTrial, objective: int) -> float:

@@ -32,9 +32,9 @@ _CAUSES = (
     ("disk is full", "room on the disk, got none left", "Free some space and run the same command again"),
     ("No space left", "room on the disk, got none left", "Free some space and run the same command again"),
     ("locked", "a storage that can be written, got one that is locked by another program", "End that one, and run the same command again"),
-    ("readonly", "a storage that can be written, got a read-only one", "Change its permissions, or name another with --storage"),
-    ("Permission denied", "a storage that can be written, got a read-only one", "Change its permissions, or name another with --storage"),
-    ("Read-only file system", "a storage that can be written, got a read-only one", "Name another with --storage"),
+    ("readonly", "a storage that can be written, got a read-only one", "Change its permissions, or name another with `storage`"),
+    ("Permission denied", "a storage that can be written, got a read-only one", "Change its permissions, or name another with `storage`"),
+    ("Read-only file system", "a storage that can be written, got a read-only one", "Name another with `storage`"),
     ("unable to open", "a storage that can be opened, got none", "Check that its folder is there and can be written"),
     ("disk I/O error", "a storage that answers, got an error of the disk", "Check that the file is still there, and run the same command again"),
 )  # fmt: skip
@@ -111,8 +111,8 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
             opened = _journal(path) if is_journal else _sqlite(path)
             return Store(str(path), opened, path, _inode(path))
     if kind.split("+")[0] not in SERVERS:
-        msg = f"--storage: expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
-        raise UsageError(msg)
+        msg = f"expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
+        raise UsageError(msg, param="storage")
     with _told(named):
         return Store(named, _server(named), None)
 
@@ -126,8 +126,8 @@ def _path_of_url(url: str, rest: str) -> Path:
     """Read the path of a URL of SQLite, percent signs decoded."""
     place, query, _ = rest.partition("?")
     if query or not place.startswith("/"):
-        msg = f"--storage: expected sqlite:///PATH, got {url!r}. Give the path alone: every character may stand in it."
-        raise UsageError(msg)
+        msg = f"expected sqlite:///PATH, got {url!r}. Give the path alone: every character may stand in it."
+        raise UsageError(msg, param="storage")
     return Path(urllib.parse.unquote(place[1:]))
 
 
@@ -137,11 +137,11 @@ def _check_place(path: Path) -> None:
         msg = f"{path}: expected a file for the studies, got a folder. Name a file in it."
         raise UsageError(msg)
     if not path.parent.is_dir():
-        msg = f"{path}: expected a folder for the studies, got none at {path.parent}. Make it, or name another place with --storage."
+        msg = f"{path}: expected a folder for the studies, got none at {path.parent}. Make it, or name another place with `storage`."
         raise MissingPathError(msg)
     for place in (path.parent, *([path] if path.exists() else [])):
         if not place.stat().st_mode & 0o222:
-            msg = f"{place}: expected a storage that can be written, got a read-only one. Change its permissions, or name another with --storage."
+            msg = f"{place}: expected a storage that can be written, got a read-only one. Change its permissions, or name another with `storage`."
             raise StorageError(msg)
 
 
@@ -238,8 +238,8 @@ def _server(url: str) -> BaseStorage:
         finally:
             alone.close()
     except ImportError as error:
-        msg = f"--storage: expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install the extra warmstart[postgres] or warmstart[mysql]."
-        raise UsageError(msg) from error
+        msg = f"expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install the extra warmstart[postgres] or warmstart[mysql]."
+        raise UsageError(msg, param="storage") from error
 
 
 @contextlib.contextmanager

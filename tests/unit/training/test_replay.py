@@ -194,11 +194,11 @@ def test_the_papers_runs():
 
 
 def test_unknown_names_and_numbers_are_told(world):
-    with pytest.raises(UsageError, match=r"--rivals: expected names among random, .*got magic"):
+    with pytest.raises(UsageError, match=r"rivals: expected names among random, .*got magic"):
         play(world, "magic")
-    with pytest.raises(UsageError, match="--only: expected datasets of t, got nobody"):
+    with pytest.raises(UsageError, match="only: expected datasets of t, got nobody"):
         play(world, "random", only=["nobody"])
-    with pytest.raises(UsageError, match="--repeats: expected at least 1, got 0"):
+    with pytest.raises(UsageError, match="repeats: expected at least 1, got 0"):
         play(world, "random", repeats=0)
     bad = make_table(world.errors, distances={"given": np.full((M, M), np.nan)})
     with pytest.raises(DataError, match="given: expected distances of 0 or more"):
