@@ -17,6 +17,7 @@ from history_store.file.layout import (
     FORMAT,
     LIBVER,
     check_file,
+    child,
     damage,
     hint,
     mark,
@@ -66,7 +67,7 @@ def read_content(file: h5py.File, where: str) -> Content:
     """
     with damage(Path(where)):
         header = read(file, "header", "json", where)
-        space = file["space"]
+        space = child(file, "space", f"{where}:/space")
         version(space, "json", f"{where}:/space")
         content = Content(
             id=str(header["id"]),
@@ -82,7 +83,13 @@ def read_content(file: h5py.File, where: str) -> Content:
             base_table=read(file, "evaluations", "evaluations", where),
             results=dict(read(file, "results", "json", where)),
         )
-        faults = table_faults(content.base_table, len(content.datasets), len(content.configs))
+        if content.serial < 0 or content.revision < 0 or content.stored_size < 1:
+            faults = [f"serial {content.serial}, revision {content.revision}, stored size {content.stored_size}"]
+        else:
+            faults = []
+        faults += table_faults(content.base_table, len(content.datasets), len(content.configs))
+        if not all(isinstance(value, dict) for value in content.results.values()):
+            faults.append("a result that is no object")
         if len(content.dataset_of) != len(content.datasets):
             faults.append("two datasets have one name")
         if len(content.config_of) != len(content.configs):
@@ -103,8 +110,10 @@ def read_identity(path: Path) -> Identity:
 
 def identity_of(file: h5py.File, where: str) -> Identity:
     """Read what identifies an open history file."""
-    header = read(file, "header", "json", where)
-    return Identity(str(header["id"]), int(header["serial"]), str(header.get("salt", "")), int(header.get("inode", 0)))
+    with damage(Path(where)):
+        header = read(file, "header", "json", where)
+        salt, inode = str(header.get("salt", "")), int(header.get("inode", 0))
+        return Identity(str(header["id"]), int(header["serial"]), salt, inode)
 
 
 @reader("embeddings", "1")

@@ -128,8 +128,8 @@ class Files:
 
     def _backup_is_current(self) -> bool:
         try:
-            return read_identity(self.backup) == self._identity
-        except (StorageError, MissingPathError):
+            return not self.backup.is_symlink() and read_identity(self.backup) == self._identity
+        except (StorageError, MissingPathError, UsageError):
             return False
 
 
