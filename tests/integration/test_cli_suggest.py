@@ -267,7 +267,7 @@ def test_python_says_aloud_that_a_query_is_far(caplog):
     assert "Far from everything" in caplog.text
 
 
-def test_an_added_dataset_is_embedded_and_stored(cli, photos, tiny, tmp_path):
+def test_an_added_dataset_is_embedded_once_and_stored_where_that_is_asked(cli, photos, tiny, tmp_path):
     grown = shutil.copy(tiny.history, tmp_path / "grown.h5")
     assert cli("history", "add", grown, "--dataset", photos, "--name", "mine", "--group", "mine").code == 0
     run = cli("neighbours", "--dataset", photos, "--history", grown, "--format", "json")
@@ -276,6 +276,10 @@ def test_an_added_dataset_is_embedded_and_stored(cli, photos, tiny, tmp_path):
     again = cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json")
     assert again.err == ""
     assert again.out == run.out
+    stored = cli("history", "embed", grown, "--format", "json").json()
+    assert stored == {"schema_version": 1, "history": str(grown), "embedded": 1, "datasets": ["mine"]}
+    assert cli("history", "embed", grown, "--format", "json").json()["embedded"] == 0
+    assert cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json").out == run.out
 
 
 def test_a_history_without_images_and_embeddings_is_told(cli, photos, tiny, tmp_path):

@@ -8,12 +8,12 @@ a keyword of `warmstart.tune` and a parameter of the command; whatever decides t
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from training.budget import COMPACT
+from warmstart.locations import PathLike
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from warmstart.integrations.ray import Cluster
     from warmstart.studies.progress import Progress
 
-PathLike = str | os.PathLike[str]
 Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""
 Pruner = Literal["none", "median", "asha", "hyperband"]
