@@ -126,7 +126,7 @@ def map_configs(
         n: number of configurations.
         known: what the other tool says of its hyperparameters.
         wishes: what a person says about it.
-        where: begins messages.
+        where: begins the message where nothing is in common; empty = it is about the argument ``space``.
 
     Raises:
         UsageError: a wish names what is not there.
@@ -145,8 +145,9 @@ def map_configs(
             found[here] = converted
     if not found:
         unread = "".join(f"; {name}: {match.reason}" for name, match in matches.items())
-        msg = f"{where}: expected hyperparameters in common with {', '.join(space)}, got {', '.join(params) or 'none'}{unread}. Say which is which with --rename theirs=ours."
-        raise DataError(msg)
+        head = f"{where}: " if where else ""
+        msg = f"{head}expected hyperparameters in common with {', '.join(space)}, got {', '.join(params) or 'none'}{unread}. Say which is which with `rename` theirs=ours."
+        raise DataError(msg, param=() if where else "space")
     for there in params:
         if there not in matches and all(found[here].match.there != there for here in found):
             matches[there] = _dropped(there, params[there], rivals.get(there))
@@ -172,12 +173,12 @@ def describe(hyperparameter: Any) -> ForeignParameter:
 def _check_wishes(wishes: Wishes, params: Mapping[str, Any], space: ConfigurationSpace) -> None:
     for name in wishes.rescale:
         if name not in params:
-            msg = f"--rescale: expected a name of the source ({', '.join(params)}), got {name!r}. Correct it."
-            raise UsageError(msg)
+            msg = f"expected a name of the source ({', '.join(params)}), got {name!r}. Correct it."
+            raise UsageError(msg, param="rescale")
     for name in wishes.fill:
         if name not in space:
-            msg = f"--fill: expected a hyperparameter of the space ({', '.join(space)}), got {name!r}. Correct it."
-            raise UsageError(msg)
+            msg = f"expected a hyperparameter of the space ({', '.join(space)}), got {name!r}. Correct it."
+            raise UsageError(msg, param="fill")
 
 
 def _convert(
@@ -342,8 +343,8 @@ def _filling(hyperparameter: Any, wanted: Value | None) -> Any:
     ours = describe(hyperparameter)
     value = _choice(ours.choices, wanted) if ours.choices else _number(hyperparameter, wanted)
     if value is None:
-        msg = f"--fill: expected a value of {hyperparameter.name} ({ours}), got {wanted!r}. Correct it."
-        raise UsageError(msg)
+        msg = f"expected a value of {hyperparameter.name} ({ours}), got {wanted!r}. Correct it."
+        raise UsageError(msg, param="fill")
     return value
 
 

@@ -81,18 +81,22 @@ class Registry(Mapping[str, T], Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._own or name in self._added()
 
-    def find(self, name: str, where: str = "") -> T:
+    def find(self, name: str, where: str = "", *, param: str = "") -> T:
         """Return a thing by name.
 
         Args:
             name: of the thing.
-            where: opens the message, e.g. the argument that named it.
+            where: opens the message; what a thing is when left out.
+            param: of the argument that named it, which opens the message instead.
 
         Raises:
             UsageError: when there is none of that name; the message lists those that there are.
         """
         if name not in self:
-            msg = f"{where or self.noun}: expected {self.noun} among {', '.join(self)}, got {name!r}. Check the name, or install the package that adds it."
+            msg = f"expected {self.noun} among {', '.join(self)}, got {name!r}. Check the name, or install the package that adds it."
+            if param:
+                raise UsageError(msg, param=param)
+            msg = f"{where or self.noun}: {msg}"
             raise UsageError(msg)
         return self[name]
 

@@ -15,6 +15,7 @@ from history_store.errors import (
     HistoryVersionError,
     MissingPathError,
     StorageError,
+    UsageError,
     WarmstartError,
 )
 from history_store.file import durable, journal
@@ -22,7 +23,7 @@ from history_store.file.base import check_base, read_content, read_embeddings, r
 from history_store.file.codec import decode_info
 from history_store.file.content import Content, Operation, check_info, decode_line, encode_operation, quoted, unit_rows
 from history_store.file.durable import beside
-from history_store.file.layout import CURRENT, check_file, damage, get_text, open_file
+from history_store.file.layout import BROKEN, CURRENT, check_file, damage, get_text, open_file
 from history_store.file.lock import WriterLock
 from history_store.file.stored_images import check_images, map_file, map_images
 from history_store.file.table import EvaluationTable
@@ -94,7 +95,9 @@ def verify(path: str | Path) -> Report:
             counts |= {"n_datasets": len(content.datasets), "n_configs": len(content.configs)}
             counts["n_evaluations"] = len(content.table)
             problems += _backup(path, content.id, remarks)
-    except (HistoryDamagedError, HistoryVersionError) as error:
+    except (StorageError, *BROKEN) as error:
+        if isinstance(error, MissingPathError | UsageError):
+            raise
         return Report(str(path), (Problem("file", str(error)),), tuple(remarks))
     left = (beside(path, suffix) for suffix in (".tmp", ".bak.tmp", ".journal.tmp"))
     remarks += [
@@ -126,8 +129,8 @@ def restore(path: str | Path, *, lock_timeout: float = 10.0) -> Report:
     lock = WriterLock(real, timeout=lock_timeout)
     try:
         with durable.storage_errors(real):
-            if not _sound(real):
-                _bring_back(real)
+            if not _sound(real) or _backup_fits_better(real):
+                _bring_back(real, lock)
                 done.append(f"brought back from {beside(real, '.bak').name}; the damaged file is {real.name}.damaged")
             salvaged = _salvage(real, journal.load(beside(real, ".journal")))
             if salvaged is not None:
@@ -216,7 +219,7 @@ def _journal(content: Content, log: Path, remarks: list[str]) -> Iterator[Proble
             f"{log.name} ends in a torn line, an append that was stopped before it was acknowledged; it is passed over"
         )
     try:
-        journal.check(text, content.id, log, "")
+        journal.check(text, (content.id, content.serial, content.salt), log, "")
     except (HistoryDamagedError, HistoryVersionError) as error:
         if not text.damaged:
             yield Problem(log.name, str(error))
@@ -230,7 +233,7 @@ def _journal(content: Content, log: Path, remarks: list[str]) -> Iterator[Proble
             return
         try:
             content.apply(operation)
-        except (DataError, KeyError, TypeError, ValueError) as error:
+        except BROKEN as error:
             yield Problem(f"{log.name} operation {operation['serial']}", f"cannot be applied: {error!r}")
             return
 
@@ -265,13 +268,15 @@ def _backup(path: Path, history_id: str, remarks: list[str]) -> Iterator[Problem
     if not kept.exists():
         remarks.append(f"there is no backup {kept.name}; the next write makes one")
         return
+    if kept.is_symlink():
+        yield Problem(kept.name, "a link, which is not followed; the next write puts a backup in its place")
+        return
     try:
-        found, _ = read_identity(kept)
-        if found != history_id:
+        if read_identity(kept).id != history_id:
             yield Problem(kept.name, "the backup of another history")
         else:
             check_base(kept)
-    except (StorageError, MissingPathError) as error:
+    except WarmstartError as error:
         yield Problem(kept.name, str(error))
 
 
@@ -285,16 +290,35 @@ def _sound(path: Path) -> bool:
     return True
 
 
-def _bring_back(path: Path) -> None:
+def _backup_fits_better(path: Path) -> bool:
+    """Tell whether the journal goes on from the backup and not from the file, which is another copy then."""
+    kept = beside(path, ".bak")
+    text = journal.load(beside(path, ".journal"))
+    try:
+        mine, saved = read_identity(path), read_identity(kept)
+    except (StorageError, MissingPathError):
+        return False
+    return (
+        text.header is not None
+        and text.header.get("history") == mine.id == saved.id
+        and not journal.belongs(text, mine.serial, mine.salt)
+        and journal.belongs(text, saved.serial, saved.salt)
+        and _sound(kept)
+    )
+
+
+def _bring_back(path: Path, lock: WriterLock) -> None:
     kept, temporary = beside(path, ".bak"), beside(path, ".tmp")
-    if not kept.exists() or not _sound(kept):
+    if not kept.exists() or kept.is_symlink() or not _sound(kept):
         msg = f"{path}: expected a sound backup {kept.name} to restore from, got {'a damaged one' if kept.exists() else 'none'}. Rebuild the history from its shards with `warmstart history import`."
         raise HistoryDamagedError(msg)
     durable.copy(kept, temporary)
     if path.exists():
         _set_aside(path, beside(path, ".damaged"))
+    lock.cover(temporary)
     durable.replace(temporary, path)
     durable.sync_folder(path.parent)
+    lock.replaced()
 
 
 def _salvage(path: Path, text: journal.JournalText) -> str | None:
@@ -305,10 +329,12 @@ def _salvage(path: Path, text: journal.JournalText) -> str | None:
     later = text.after(content.serial)
     first, n = content.serial + 1, len(later)
     gapless = [operation["serial"] for operation in later] == list(range(first, first + n))
-    mine = text.header is None or text.header.get("history") == content.id
+    mine = text.header is None or (
+        text.header.get("history") == content.id and journal.belongs(text, content.serial, content.salt)
+    )
     if not text.damaged and gapless and mine:
         return None
-    lines = [journal.header(content.id)]
+    lines = [journal.header(content.id, content.salt)]
     for operation in later if mine else ():
         with contextlib.suppress(WarmstartError, KeyError, TypeError, ValueError):
             planned = _plan(content, operation, str(path))
@@ -316,7 +342,7 @@ def _salvage(path: Path, text: journal.JournalText) -> str | None:
             content.apply(planned)
             lines.append(journal.line(line))
     _set_aside(log, beside(log, ".damaged"))
-    durable.write_file(log, b"".join(lines))
+    durable.write_file(log, b"".join(lines), path)
     lost = f"and {len(text.damaged)} altered lines are lost" if mine else "for it is the journal of another history"
     return (
         f"{len(lines) - 1} of {n} whole operations of the journal were kept, {lost}; the old one is {log.name}.damaged"

@@ -131,7 +131,7 @@ def stored_sample(history: History, name: str) -> tuple[NDArray[np.uint8], NDArr
     stored = history.images(name)
     labels = np.asarray(stored.labels)
     rows = sample_rows(labels, stored.rows("train"), seed=0)
-    return np.asarray(stored.array[rows]), labels[rows]
+    return stored.take(rows), labels[rows]
 
 
 def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,16 +66,22 @@ class Measure:
     timeout_s: float = math.inf
     origin: str = ""
     workload: Workload = field(default_factory=get_workload)
-    _kept: dict[str, Prepared] = field(default_factory=dict, repr=False, compare=False)
+    _kept: dict[str, tuple[Prepared, int]] = field(default_factory=dict, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str | None, float, str, Workload]]:
         return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin, self.workload)
 
-    def __call__(self, cell: Cell) -> Measured:
-        """Measure one cell; whatever happens to the run is an evaluation."""
+    def __call__(self, cell: Cell, tell: Callable[[tuple[float | None, float]], None] | None = None) -> Measured:
+        """Measure one cell; whatever happens to the run is an evaluation.
+
+        Args:
+            cell: what to measure.
+            tell: called with (share of the run that is done, error) along the run; the error is NaN at its begin, the share
+                None after it where the workload does not know.
+        """
         started = time.perf_counter()
         try:
-            return Measured(self._train(cell))
+            return Measured(self._train(cell, tell))
         except WarmstartError as error:
             return Measured(None, stop=error)
         except Exception as error:  # noqa: BLE001  a configuration that breaks is a result
@@ -84,13 +91,21 @@ class Measure:
             note = f"{type(error).__name__}: {error}"
             return Measured(lost_evaluation(cell, status, self.origin, duration=duration), note)
 
-    def _train(self, cell: Cell) -> Evaluation:
+    def _train(self, cell: Cell, tell: Callable[[tuple[float | None, float]], None] | None) -> Evaluation:
         import torch
 
         torch.set_num_threads(1)
-        result = self._prepared(cell.dataset).train(
-            cell.config, seed=cell.seed, budget=self.budget, timeout_s=self.timeout_s
-        )
+        workload, budget = self.workload, self.budget
+        if tell is not None:
+            tell((0.0, math.nan))
+        prepared, n_train = self._prepared(cell.dataset)
+        length = workload.steps(budget, config=cell.config, n_train=n_train)
+
+        def report(step: int, error: float) -> None:
+            if tell is not None:
+                tell((step / length if length else None, error))
+
+        result = prepared.train(cell.config, seed=cell.seed, budget=budget, report=report, timeout_s=self.timeout_s)
         return Evaluation(
             dataset=cell.dataset,
             config=cell.config,
@@ -102,14 +117,16 @@ class Measure:
             origin=self.origin,
         )
 
-    def _prepared(self, name: str) -> Prepared:
+    def _prepared(self, name: str) -> tuple[Prepared, int]:
+        """Return a dataset that is ready, and the number of its training images."""
         if name not in self._kept:
             from history_store.history import History
 
             self._kept.clear()
             with History.open(self.history) as history:
                 dataset = StoredDataset(history.images(name))
-                self._kept[name] = self.workload.prepare(dataset, device=self.device)
+                prepared = self.workload.prepare(dataset, device=self.device)
+                self._kept[name] = prepared, len(dataset.rows("train"))
         return self._kept[name]
 
 

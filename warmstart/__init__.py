@@ -10,6 +10,7 @@ from warmstart.collisions import check_imports
 check_imports()
 
 if TYPE_CHECKING:
+    from warmstart.advisor import Advisor, Location
     from warmstart.api import answer, neighbours, suggest
     from warmstart.studies.summary import JointResult, TuneResult
     from warmstart.suggestion import Answer, Confidence, InitialDesign, Neighbour
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "Advisor": "warmstart.advisor",
     "Answer": "warmstart.suggestion",
     "Confidence": "warmstart.suggestion",
     "InitialDesign": "warmstart.suggestion",
     "JointResult": "warmstart.studies.summary",
+    "Location": "warmstart.advisor",
     "Neighbour": "warmstart.suggestion",
     "TuneResult": "warmstart.studies.summary",
     "answer": "warmstart.api",
@@ -32,10 +35,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "Advisor",
     "Answer",
     "Confidence",
     "InitialDesign",
     "JointResult",
+    "Location",
     "Neighbour",
     "TuneResult",
     "__version__",

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ def collect_into(
     fractions: Sequence[float] = (1.0,),
     configs: int = 64,
     replicates: int = 1,
+    race: float | None = None,
     seed: int = 0,
     workload: str = "cnn",
     target_budget: str | None = None,
@@ -34,7 +36,7 @@ def collect_into(
     time_budget: str | None = None,
     cell_timeout: float = float("inf"),
     shards: str | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: "Callable[[Progress], None] | None" = None,
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 
@@ -42,7 +44,7 @@ def collect_into(
     of them; `workload` is a name in `training.workloads.WORKLOADS`, `target_budget` the name of one of its budgets, None = the usual
     one; `cluster` is where cells are measured, None = on this
     machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
-    `progress` is called with (cells done, cells, text).
+    `progress` is that of `training.collect.collect`.
     The other arguments, and what is refused, are those of `training.collect.collect`.
 
     Returns: the report as native types.
@@ -81,6 +83,7 @@ def collect_into(
             fractions=fractions,
             configs=configs,
             replicates=replicates,
+            race=race,
             seed=seed,
             workload=trained,
             budget=length,
@@ -90,12 +93,22 @@ def collect_into(
             time_budget=time_budget,
             cell_timeout=cell_timeout,
             shards=shards,
-            progress=None if progress is None else lambda now: progress(now.done, now.total, _said(now)),
+            progress=progress,
         )
     fields = dataclasses.asdict(report)
     fields["datasets"] = list(report.datasets)
     fields["measured"] = {status.value: count for status, count in report.measured.items()}
+    if report.noise is None:
+        del fields["noise"], fields["settled"]
+    else:
+        fields["noise"] = {
+            name: {"median": _finite(median), "rms": _finite(rms)} for name, (median, rms) in report.noise.items()
+        }
     return fields
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def space_text(space: str) -> str:
@@ -113,14 +126,6 @@ def space_text(space: str) -> str:
         return dump_space(named)
     file = Path(space)
     if not file.is_file():
-        msg = f"--space: expected {', '.join(space_names())} or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
-        raise UsageError(msg)
+        msg = f"expected {', '.join(space_names())} or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
+        raise UsageError(msg, param="space")
     return dump_space(load_space(file.read_text(encoding="utf-8", errors="replace"), str(file)))
-
-
-def _said(now: "Progress") -> str:
-    """Write what was measured last and how long the rest will take."""
-    if now.latest is None:
-        return ""
-    left = "" if now.left_s != now.left_s else f", {now.left_s / 60:.0f} min left"
-    return f"{now.latest.dataset} {now.latest.error:.3f} {now.latest.status.value}{left}"

@@ -77,8 +77,8 @@ def read_source(source: str, *, study: str | None = None, metric: str | None = N
     importer = find_importer(source)
     for option, value in (("study", study), ("metric", metric)):
         if value is not None and option not in importer.options:
-            msg = f"--{option}: expected none for {source}, got {value!r}. Leave it out."
-            raise UsageError(msg)
+            msg = f"expected none for {source}, got {value!r}. Leave it out."
+            raise UsageError(msg, param=option)
     return importer.read(source, study=study, metric=metric)
 
 

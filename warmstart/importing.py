@@ -83,7 +83,7 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
         msg = f"{source}: expected no options for a folder of shards, which goes in as it is, got some. Leave them out."
         raise UsageError(msg)
     if not path.exists():
-        msg = f"{path}: expected a history to import into, got nothing there. Make one first: warmstart history create {path} --space SPACE."
+        msg = f"{path}: expected a history to import into, got nothing there. Make one first: `warmstart history create {path} --space SPACE`."
         raise MissingPathError(msg)
     read = read_asked(source, asked)
     with History.open(path, write=not asked.dry_run) as history:
@@ -125,12 +125,12 @@ def parse_range(text: str | None) -> tuple[float, float] | None:
     try:
         best, worst = (float(part) for part in text.split(","))
     except ValueError as error:
-        msg = f"--error-range: expected BEST,WORST, two numbers, got {text!r}. Give 1,0 for an accuracy, 100,0 for per cent."
-        raise UsageError(msg) from error
+        msg = f"expected BEST,WORST, two numbers, got {text!r}. Give 1,0 for an accuracy, 100,0 for per cent."
+        raise UsageError(msg, param="error_range") from error
     return best, worst
 
 
-def parse_pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+def parse_pairs(param: str, texts: Sequence[str]) -> dict[str, str]:
     """Read `name=something`, once a name.
 
     Raises:
@@ -140,8 +140,8 @@ def parse_pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name.strip() or not value.strip() or name.strip() in pairs:
-            msg = f"{option}: expected name=value, once a name, got {text!r}. Write {option} learning_rate=..."
-            raise UsageError(msg)
+            msg = f"expected name=value, once a name, got {text!r}. Write `{param}` learning_rate=..."
+            raise UsageError(msg, param=param)
         pairs[name.strip()] = value.strip()
     return pairs
 
@@ -150,9 +150,9 @@ def _wishes(asked: Asked) -> "Wishes":
     from history_store.mapping import Wishes
 
     return Wishes(
-        rename=parse_pairs("--rename", asked.rename),
-        fill=dict(parse_pairs("--fill", asked.fill)),
-        rescale=parse_pairs("--rescale", asked.rescale),
+        rename=parse_pairs("rename", asked.rename),
+        fill=dict(parse_pairs("fill", asked.fill)),
+        rescale=parse_pairs("rescale", asked.rescale),
         outside="drop" if asked.outside == "drop" else "clip",
     )
 

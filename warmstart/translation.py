@@ -100,9 +100,9 @@ def translate(
         n=len(configs),
         known=describe_space(load_space(memory.space_json)),
         wishes=Wishes(rename=rename),
-        where="--space",
+        where="",
     )
     if not any(mapped.configs):
-        msg = f"--space: expected a space that can express configurations of {memory.path}, got one that cannot: {'; '.join(mapped.lost)}. Widen it."
-        raise UsageError(msg)
+        msg = f"expected a space that can express configurations of {memory.path}, got one that cannot: {'; '.join(mapped.lost)}. Widen it."
+        raise UsageError(msg, param="space")
     return Translation(text, mapped.configs, mapped.matches)

@@ -1,6 +1,9 @@
 """The HDF5 file of a history as a whole: content to file and back."""
 
+import secrets
+import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,13 +11,15 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError
+from history_store.errors import HistoryDamagedError, HistoryWarning, MissingPathError, StorageError, UsageError
 from history_store.file.codec import decode_info, encode_info
 from history_store.file.content import Content, quoted
+from history_store.file.durable import beside
 from history_store.file.layout import (
     FORMAT,
     LIBVER,
     check_file,
+    child,
     damage,
     hint,
     mark,
@@ -29,13 +34,32 @@ from history_store.file.layout import (
     write_text,
 )
 from history_store.file.sink import Sink
+from history_store.file.stored_images import add_checksums
 from history_store.file.table import table_faults, write_table
 
 Embeddings = dict[str, NDArray[np.float32]]
 WriteImages = Callable[[h5py.Group], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells the file of a history from others.
+
+    Attributes:
+        id: of the history, for life.
+        serial: of the last operation in it.
+        salt: of this generation: drawn anew whenever a file is written; empty in files of version 1.
+        inode: number under which it was written; a copy has another. 0 in files of version 1.
+    """
+
+    id: str
+    serial: int
+    salt: str
+    inode: int
+
+
 @reader("history", "1")
+@reader("history", "2")
 def read_content(file: h5py.File, where: str) -> Content:
     """Read everything but images and embeddings, checksums compared.
 
@@ -45,13 +69,14 @@ def read_content(file: h5py.File, where: str) -> Content:
     """
     with damage(Path(where)):
         header = read(file, "header", "json", where)
-        space = file["space"]
+        space = child(file, "space", f"{where}:/space")
         version(space, "json", f"{where}:/space")
         content = Content(
             id=str(header["id"]),
             space_json=read_text(space, f"{where}:/space"),
             stored_size=int(header["stored_size"]),
             notes=dict(read(file, "notes", "json", where)),
+            salt=str(header.get("salt", "")),
             serial=int(header["serial"]),
             revision=int(header["revision"]),
             datasets=[decode_info(info, where) for info in read(file, "datasets", "json", where)],
@@ -60,7 +85,13 @@ def read_content(file: h5py.File, where: str) -> Content:
             base_table=read(file, "evaluations", "evaluations", where),
             results=dict(read(file, "results", "json", where)),
         )
-        faults = table_faults(content.base_table, len(content.datasets), len(content.configs))
+        if content.serial < 0 or content.revision < 0 or content.stored_size < 1:
+            faults = [f"serial {content.serial}, revision {content.revision}, stored size {content.stored_size}"]
+        else:
+            faults = []
+        faults += table_faults(content.base_table, len(content.datasets), len(content.configs))
+        if not all(isinstance(value, dict) for value in content.results.values()):
+            faults.append("a result that is no object")
         if len(content.dataset_of) != len(content.datasets):
             faults.append("two datasets have one name")
         if len(content.config_of) != len(content.configs):
@@ -73,11 +104,18 @@ def read_content(file: h5py.File, where: str) -> Content:
         return content
 
 
-def read_identity(path: Path) -> tuple[str, int]:
-    """Read the id and the serial number of a history file; raises as `open_file` does."""
+def read_identity(path: Path) -> Identity:
+    """Read what identifies a history file; raises as `open_file` does."""
     with open_file(path) as file, damage(path):
-        header = read(file, "header", "json", str(path))
-        return str(header["id"]), int(header["serial"])
+        return identity_of(file, str(path))
+
+
+def identity_of(file: h5py.File, where: str) -> Identity:
+    """Read what identifies an open history file."""
+    with damage(Path(where)):
+        header = read(file, "header", "json", where)
+        salt, inode = str(header.get("salt", "")), int(header.get("inode", 0))
+        return Identity(str(header["id"]), int(header["serial"]), salt, inode)
 
 
 @reader("embeddings", "1")
@@ -127,12 +165,15 @@ def write_base(
             images = file.create_group("images")
             for group, name in keep:
                 group.file.copy(group, images, name=quoted(name))
+                add_checksums(images[quoted(name)])
                 sink.check()
             for write in add:
                 write(images)
                 sink.check()
             header = {
                 "id": content.id,
+                "salt": secrets.token_hex(8),
+                "inode": sink.inode,
                 "serial": content.serial,
                 "revision": content.revision,
                 "stored_size": content.stored_size,
@@ -158,16 +199,48 @@ def write_base(
         sink.close()
 
 
-def check_base(path: Path) -> None:
-    """Read a freshly written file back, every byte that has a checksum.
+def faults_of(path: Path) -> list[tuple[str, str]]:
+    """Read a history file whole, every byte that has a checksum; returns (place, fault) for each unsound element."""
+    with open_file(path) as file, damage(path):
+        return list(check_file(file, str(path)))
+
+
+def check_base(path: Path, *, of: Path | None = None) -> None:
+    """Read a freshly written file back.
+
+    Pixels that were altered in the history before do not stop it: they are carried over with their checksums, which
+    keep telling; unless the backup still has them whole.
+
+    Args:
+        path: of the new file.
+        of: the history that it was made from; None = nothing was altered before.
 
     Raises:
-        HistoryDamagedError: it cannot be read as written.
+        HistoryDamagedError: it cannot be read as written, or the backup has what the history has lost.
+
+    Warns:
+        HistoryWarning: altered pixels were carried over.
     """
-    with open_file(path) as file:
-        with damage(path):
-            faults = list(check_file(file, str(path)))
-        if faults:
-            place, fault = faults[0]
-            msg = f"{path}: expected to read back what was written, got {place}: {fault}. Check the disk; the history is as it was before."
-            raise HistoryDamagedError(msg)
+    faults = faults_of(path)
+    if not faults:
+        return
+    places = {place for place, _ in faults}
+    are_pixels = all(place.startswith("/images/") and place.endswith("/array") for place in places)
+    if of is None or not are_pixels or not places <= {place for place, _ in faults_of(of)}:
+        place, fault = faults[0]
+        msg = f"{path}: expected to read back what was written, got {place}: {fault}. Check the disk; the history is as it was before."
+        raise HistoryDamagedError(msg)
+    named = ", ".join(sorted(place.split("/")[2] for place in places))
+    kept = beside(of, ".bak")
+    try:
+        saved = None if kept.is_symlink() else {place for place, _ in faults_of(kept)}
+    except (StorageError, MissingPathError, UsageError):
+        saved = None
+    if saved is not None and not places <= saved:
+        msg = f"{of}: expected sound images, got altered pixels in {named}. {hint(str(of))}"
+        raise HistoryDamagedError(msg)
+    warnings.warn(
+        f"{of}: the pixels of {named} were altered, and no backup has them whole. They are kept as they are, and refused where they are read. `warmstart history remove` and `add` put them in anew.",
+        HistoryWarning,
+        stacklevel=2,
+    )

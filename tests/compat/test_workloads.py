@@ -63,7 +63,7 @@ def test_a_plan_of_0_1_names_the_first_workload(tmp_path):
     assert replace(plan, objective={**plan.objective, "workload": "cnn"}).evaluated == "compact-400"
     other = replace(plan, objective={**plan.objective, "workload": "softmax", "target_budget": "short"})
     assert (other.workload, other.evaluated) == ("softmax", "softmax/short")
-    with pytest.raises(UsageError, match=r"--workload softmax \(the study has cnn\)"):
+    with pytest.raises(UsageError, match=r"`workload` softmax \(the study has cnn\)"):
         plan.check_same(other, "study")
     own = replace(plan, objective={"function": "m:f", "command": None, "target_budget": None})
     assert (own.workload, own.evaluated) == (None, "m:f")

@@ -172,6 +172,20 @@ def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
     assert "Calibrate the history again" in run.err
 
 
+def test_a_dataset_without_runs_is_no_neighbour_and_makes_nothing_typical(cli, photos, tiny, tmp_path):
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    before = cli("suggest", "--dataset", photos, "--history", copy, "--format", "json").json()
+    assert cli("history", "add", copy, "--dataset", photos, "--name", "the-same", "--group", "home").code == 0
+    after = cli("suggest", "--dataset", photos, "--history", copy, "--format", "json").json()
+    for key in ("neighbours", "suggestions", "confidence", "strategy"):
+        assert after[key] == before[key], key
+    # What a dataset resembles can be asked all the same; it decides nothing there either.
+    near = cli("neighbours", "--dataset", photos, "--history", copy, "--format", "json").json()
+    assert near["neighbours"][0]["name"] == "the-same"
+    assert near["neighbours"][0]["best_error"] is None
+    assert near["confidence"] == before["confidence"]
+
+
 @pytest.mark.parametrize("form", ["yaml", "csv", "optuna", "ray", "configspace"])
 def test_other_formats_hold_the_same_configurations(cli, photos, form):
     first = cli("suggest", "--dataset", photos, "--format", "json").json()["suggestions"][0]["config"]
@@ -236,9 +250,9 @@ def test_python_takes_arrays_and_torch_datasets():
         ({"path": "x", "k": True}, "k: expected a whole number"),
         ({"path": "x", "k": 2.5}, "k: expected a whole number"),
         ({"path": "x", "seed": -1}, "seed: expected a whole number of at least 0"),
-        ({"path": "x", "k": 9}, "-k: expected at most 8, the number of configurations"),
-        ({"path": "x", "strategy": "best"}, "--strategy: expected one of"),
-        ({"path": "x", "exclude_group": "group9"}, "--exclude-group: expected groups"),
+        ({"path": "x", "k": 9}, "k: expected at most 8, the number of configurations"),
+        ({"path": "x", "strategy": "best"}, "strategy: expected one of"),
+        ({"path": "x", "exclude_group": "group9"}, "exclude_group: expected groups"),
     ],
 )
 def test_wrong_calls_from_python(arguments, match):
@@ -253,7 +267,7 @@ def test_python_says_aloud_that_a_query_is_far(caplog):
     assert "Far from everything" in caplog.text
 
 
-def test_an_added_dataset_is_embedded_and_stored(cli, photos, tiny, tmp_path):
+def test_an_added_dataset_is_embedded_once_and_stored_where_that_is_asked(cli, photos, tiny, tmp_path):
     grown = shutil.copy(tiny.history, tmp_path / "grown.h5")
     assert cli("history", "add", grown, "--dataset", photos, "--name", "mine", "--group", "mine").code == 0
     run = cli("neighbours", "--dataset", photos, "--history", grown, "--format", "json")
@@ -262,6 +276,10 @@ def test_an_added_dataset_is_embedded_and_stored(cli, photos, tiny, tmp_path):
     again = cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json")
     assert again.err == ""
     assert again.out == run.out
+    stored = cli("history", "embed", grown, "--format", "json").json()
+    assert stored == {"schema_version": 1, "history": str(grown), "embedded": 1, "datasets": ["mine"]}
+    assert cli("history", "embed", grown, "--format", "json").json()["embedded"] == 0
+    assert cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json").out == run.out
 
 
 def test_a_history_without_images_and_embeddings_is_told(cli, photos, tiny, tmp_path):

@@ -95,7 +95,7 @@ def test_suggestions_that_fall_together_count_once(cli, call, tmp_path):
 def test_from_python(use_tiny, photos, mine):
     designs = warmstart.suggest(photos, space=mine, rename={"num_layers_conv": "depth"}, cache=False)
     assert all(Configuration(mine, values=dict(design.config)) for design in designs)
-    with pytest.raises(UsageError, match="--rename: expected a name of the source"):
+    with pytest.raises(UsageError, match="rename: expected a name of the source"):
         warmstart.suggest(photos, space=mine, rename={"x": "depth"}, cache=False)
 
 

@@ -42,7 +42,7 @@ def get_workload(name: str = DEFAULT) -> Workload:
     Raises:
         UsageError: when there is none of that name, or its package cannot be imported.
     """
-    return WORKLOADS.find(name, "workload")()
+    return WORKLOADS.find(name, param="workload")()
 
 
 def named_space(text: str) -> "ConfigurationSpace | None":

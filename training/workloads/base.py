@@ -216,6 +216,18 @@ class Workload(ABC):
             n_train: training images.
         """
 
+    def steps(self, budget: Budget, *, config: Config | None = None, n_train: int | None = None) -> int | None:  # noqa: ARG002  the interface
+        """Tell the step of the curve at which a run ends, so that its progress can be shown.
+
+        Args:
+            budget: of this workload.
+            config: hyperparameter values by name, where they are known.
+            n_train: training images, where their number is known.
+
+        Returns: the last step; None where it is not known: by what was given, or before the end of a run.
+        """
+        return None
+
     @abstractmethod
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> Prepared:
         """Read a dataset and compute what all configurations share.
@@ -250,5 +262,5 @@ class Workload(ABC):
         """
         missing = [name for name in self.space() if name not in names]
         if missing:
-            msg = f"space: expected the hyperparameters of the workload {self.name!r}, got none named {', '.join(missing)}. Give an objective or a command with a space of your own."
-            raise UsageError(msg)
+            msg = f"expected the hyperparameters of the workload {self.name!r}, got none named {', '.join(missing)}. Give `objective` or `command` with a space of your own."
+            raise UsageError(msg, param="space")

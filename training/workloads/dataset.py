@@ -64,7 +64,7 @@ class StoredDataset(Dataset):
         self._stored = stored
         self.location = stored.name
         self.labels, self.split, self.class_names = stored.labels, stored.split, tuple(stored.class_names)
-        self.size = int(stored.array.shape[1])
+        self.size = stored.shape[1]
 
     def images(self, size: int) -> NDArray[np.uint8]:
         """Return the images as they are kept, or resized."""
@@ -76,7 +76,7 @@ class StoredDataset(Dataset):
 
     @cached_property
     def _fingerprint(self) -> str:
-        whole = hashlib.sha256(f"stored {self._stored.array.shape}\0".encode())
+        whole = hashlib.sha256(f"stored {self._stored.shape}\0".encode())
         for part in (self._stored.array, self.labels.astype("<i8"), self.split):
             whole.update(np.ascontiguousarray(part).data)
         return f"stored:{whole.hexdigest()}"

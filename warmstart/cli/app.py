@@ -10,7 +10,7 @@ app = typer.Typer(
     name="warmstart",
     help="Find the datasets that yours resembles, and start from what won there.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -69,7 +69,7 @@ app.command(
     "evaluate",
     epilog=example(
         "warmstart evaluate --history mine.h5 --model mine.safetensors --protocol leave-source-out --out report.json",
-        "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank --format json",
+        "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank,joint --ours joint",
     ),
 )(evaluate.evaluate)
 history.command("create", epilog=example("warmstart history create mine.h5 --space compact --configs 64"))(
@@ -95,6 +95,7 @@ history.command("list", epilog=example("warmstart history list", "warmstart hist
 )
 history.command("show", epilog=example("warmstart history show photos --history mine.h5"))(inspect.show)
 history.command("remove", epilog=example("warmstart history remove mine.h5 photos --yes"))(evaluations.remove)
+history.command("embed", epilog=example("warmstart history embed mine.h5"))(maintain.embed)
 history.command("verify", epilog=example("warmstart history verify mine.h5"))(maintain.verify)
 history.command("compact", epilog=example("warmstart history compact mine.h5 --drop-images --out small.h5"))(
     maintain.compact

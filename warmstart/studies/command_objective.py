@@ -61,26 +61,24 @@ class CommandObjective:
         try:
             self._words = shlex.split(self.command)
         except ValueError as error:
-            msg = (
-                f"--command: expected a command as typed in a shell, got {self.command!r} ({error}). Close its quotes."
-            )
-            raise UsageError(msg) from error
+            msg = f"expected a command as typed in a shell, got {self.command!r} ({error}). Close its quotes."
+            raise UsageError(msg, param="command") from error
         known = {*self.names, *(name.removeprefix(_LOG) for name in self.names), *_EXTRA}
         used = {name for word in self._words for name in _PLACE.findall(word)}
         unknown = sorted(name for name in used - known if name.isidentifier())
         if unknown:
-            msg = f"--command: expected placeholders among {', '.join(sorted(known))}, got {{{unknown[0]}}}. Correct its name."
-            raise UsageError(msg)
+            msg = f"expected placeholders among {', '.join(sorted(known))}, got {{{unknown[0]}}}. Correct its name."
+            raise UsageError(msg, param="command")
         unused = [name for name in self.names if not {name, name.removeprefix(_LOG), "config"} & used]
         if unused:
-            msg = f"--command: expected a placeholder for every hyperparameter, got none for {', '.join(unused)}. Add {{{unused[0].removeprefix(_LOG)}}}, or {{config}} for all as JSON."
-            raise UsageError(msg)
+            msg = f"expected a placeholder for every hyperparameter, got none for {', '.join(unused)}. Add {{{unused[0].removeprefix(_LOG)}}}, or {{config}} for all as JSON."
+            raise UsageError(msg, param="command")
         if "dataset" in used and self.dataset is None:
-            msg = "--command: expected a dataset for {dataset}, got none. Give --dataset."
-            raise UsageError(msg)
+            msg = "expected a dataset for {dataset}, got none. Give `dataset`."
+            raise UsageError(msg, param="command")
         if not self._words or (not _PLACE.search(self._words[0]) and shutil.which(self._words[0]) is None):
-            msg = f"--command: expected a program that can be run, got {''.join(self._words[:1])!r}. Check its name and path."
-            raise UsageError(msg)
+            msg = f"expected a program that can be run, got {''.join(self._words[:1])!r}. Check its name and path."
+            raise UsageError(msg, param="command")
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
         """Run the command; raises `Pruned` where a report is answered by it."""

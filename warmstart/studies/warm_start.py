@@ -4,59 +4,58 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from history_store.errors import DataError, WarmstartError
 from history_store.space import load_space
 from warmstart.studies.history_state import history_state
+from warmstart.studies.options import Sources
 from warmstart.studies.plan import Plan, WarmConfig
 from warmstart.studies.related import ask_related
 
+if TYPE_CHECKING:
+    from warmstart.advisor import Advisor, Location
+    from warmstart.query import Query
 
-def ask_history(
-    plan: Plan,
-    *,
-    history: str | os.PathLike[str] | None,
-    model: str | os.PathLike[str] | None,
-    cache: bool,
-    download: bool,
-    tell: Callable[[str], object],
-) -> Plan:
+
+def ask_history(plan: Plan, *, sources: Sources, tell: Callable[[str], object], query: Query | None = None) -> Plan:
     """Ask the history about the dataset of a plan, and for the related datasets that it wants.
 
     Args:
         plan: of a new study.
-        history: that is asked; the model, the cache and downloads are for the dataset's meta-feature.
-        model: of the meta-features.
-        cache: use the cache of meta-features.
-        download: let torchvision fetch what is missing.
+        sources: the history that is asked, and the model of the meta-features.
         tell: called with each line that a person should hear.
+        query: the dataset of the plan, where it is open already.
 
     Returns: the plan with the suggestions that its space allows, and with the evaluations of related datasets.
 
     Raises:
         UsageError: related datasets that do not fit; see `warmstart.studies.related.ask_related`.
-        WarmstartError: as in `warmstart.api.answer`.
+        WarmstartError: as in `warmstart.Advisor.suggest`.
     """
-    asked = ask_related(plan, history=history, model=model, cache=cache, download=download)
+
+    @cache
+    def advisor() -> Advisor:
+        from metafeat.device import resolve_device
+        from warmstart.advisor import Advisor
+
+        return Advisor(
+            **asdict(sources), exclude_group=plan.exclude_group, seed=plan.seed, device=resolve_device(plan.device)
+        )
+
+    @cache
+    def locate() -> Location:
+        return advisor().locate(query or plan.dataset)
+
+    asked = ask_related(plan, locate, history=sources.history)
     if plan.warm == "none":
         return asked
     from bo.space import Encoding
-    from metafeat.device import resolve_device
-    from warmstart.api import answer
 
-    found = answer(
-        plan.dataset,
-        k=plan.k,
-        history=history,
-        model=model,
-        strategy=plan.strategy,
-        exclude_group=plan.exclude_group,
-        seed=plan.seed,
-        device=resolve_device(plan.device),
-        cache=cache,
-        download=download,
-    )
+    found = advisor().suggest(locate(), plan.k, strategy=plan.strategy)
     encoding = Encoding(load_space(plan.space))
     fitting = []
     for design in found.suggestions:

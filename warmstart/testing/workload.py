@@ -166,8 +166,10 @@ print(sorted({{"torch", "torchvision", "timm"}} & set(sys.modules)))
 
     # Training.
 
-    def test_a_run_ends_with_an_error_and_its_curve(self, workload: Workload, prepared: Prepared) -> None:
-        """Errors are shares of the validation part; the curve rises in steps, ends with the error, and was reported."""
+    def test_a_run_ends_with_an_error_and_its_curve(
+        self, workload: Workload, prepared: Prepared, source: ImageSource
+    ) -> None:
+        """Errors are shares of the validation part; the curve rises to the last step, ends with the error, and was reported."""
         heard: list[tuple[int, float]] = []
         result = prepared.train(
             self.good(workload),
@@ -184,6 +186,9 @@ print(sorted({{"torch", "torchvision", "timm"}} & set(sys.modules)))
         assert len(steps) >= 1
         assert result.curve[-1][1] == result.error
         assert heard == list(result.curve)
+        n_train = len(SourceDataset(source).rows("train"))
+        last = workload.steps(self.short(workload), config=self.good(workload), n_train=n_train)
+        assert last in (None, steps[-1])
 
     def test_the_same_seed_gives_the_same_result(self, workload: Workload, source: ImageSource) -> None:
         """On a dataset prepared anew, and whatever was trained before."""

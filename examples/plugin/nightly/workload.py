@@ -41,8 +41,8 @@ class Softmax(Workload):
     def space(self, name=None):
         """Build the one space; the decay is conditional."""
         if name not in (None, *self.spaces):
-            msg = f"softmax: expected a space among usual, got {name!r}. Leave it out."
-            raise UsageError(msg)
+            msg = f"expected a space of softmax among usual, got {name!r}. Leave it out."
+            raise UsageError(msg, param="space")
         space = ConfigurationSpace(name="softmax")
         decays, decay = Categorical("decays", ["no", "yes"]), Float("decay", (1e-5, 1e-1), log=True)
         space.add(Float("rate", (1e-2, 1e1), log=True), decays, decay)
@@ -53,8 +53,8 @@ class Softmax(Workload):
         """Return 200 or 20 epochs, or so many."""
         name = name or "long"
         if name not in self.budgets:
-            msg = f"softmax: expected a budget among long, short, got {name!r}. Leave it out."
-            raise UsageError(msg)
+            msg = f"expected a budget of softmax among long, short, got {name!r}. Leave it out."
+            raise UsageError(msg, param="target_budget")
         return Epochs(name, {"long": 200, "short": 20}[name] if amount is None else max(int(amount), 1))
 
     def check(self, config):
@@ -67,11 +67,15 @@ class Softmax(Workload):
         """Count multiplications."""
         return float(budget.epochs * n_train * SIZE * SIZE)
 
+    def steps(self, budget, *, config=None, n_train=None):  # noqa: ARG002  the interface
+        """Count the epochs."""
+        return budget.epochs
+
     def prepare(self, dataset, *, device=None):
         """Flatten the pictures; there is no device but the CPU."""
         if device not in (None, "cpu"):
-            msg = f"softmax: expected the device cpu, got {device!r}. Leave it out."
-            raise UsageError(msg)
+            msg = f"expected the device cpu, got {device!r}. Leave it out."
+            raise UsageError(msg, param="device")
         images = dataset.images(SIZE)
         parts = [dataset.rows(part) for part in ("train", "val")]
         if len(parts[0]) < 2 or not len(parts[1]):

@@ -109,12 +109,12 @@ def test_limits_hold_for_the_command():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("python 'train.py", r"^--command: expected a command as typed in a shell, got .* \(No closing quotation\)"),
-        ("python {config} {lerning_rate}", r"^--command: expected placeholders among .*learning_rate.*, got {lerning_rate}"),
+        ("python 'train.py", r"^command: expected a command as typed in a shell, got .* \(No closing quotation\)"),
+        ("python {config} {lerning_rate}", r"^command: expected placeholders among .*learning_rate.*, got {lerning_rate}"),
         ("python {learning_rate}", r"none for momentum. Add {momentum}, or {config}"),
         ("python {momentum}", r"none for log10_learning_rate. Add {learning_rate}, or"),
-        ("python {config} {dataset}", r"^--command: expected a dataset for {dataset}, got none"),
-        ("surely-not-there {config}", r"^--command: expected a program that can be run, got 'surely-not-there'"),
+        ("python {config} {dataset}", r"^command: expected a dataset for {dataset}, got none"),
+        ("surely-not-there {config}", r"^command: expected a program that can be run, got 'surely-not-there'"),
     ],
 )  # fmt: skip
 def test_a_command_that_cannot_be_run(command, message):
@@ -126,7 +126,7 @@ def test_a_command_that_cannot_be_run(command, message):
 
 def test_one_kind_of_objective_is_named():
     assert isinstance(load_objective(command="echo {config}", names=NAMES), CommandObjective)
-    with pytest.raises(UsageError, match=r"^tune: expected either --objective or --command, got 'a:b' and 'c'"):
+    with pytest.raises(UsageError, match=r"^tune: expected either `objective` or `command`, got 'a:b' and 'c'"):
         load_objective("a:b", command="c", names=NAMES)
-    with pytest.raises(UsageError, match=r"^tune: expected --dataset, --objective or --command, got none"):
+    with pytest.raises(UsageError, match=r"^tune: expected `dataset`, `objective` or `command`, got none"):
         load_objective(names=NAMES)

@@ -42,8 +42,8 @@ class CNN(Workload):
         """Return a budget by name; an amount is updates, over which the learning rate decays as over the whole run."""
         name = name or self.budgets[0]
         if name not in BUDGETS:
-            msg = f"target budget: expected one of {', '.join(BUDGETS)}, got {name!r}. Leave it out for the first."
-            raise UsageError(msg)
+            msg = f"expected one of {', '.join(BUDGETS)}, got {name!r}. Leave it out for the first."
+            raise UsageError(msg, param="target_budget")
         budget = BUDGETS[name]
         return budget if amount is None else replace(budget, updates=max(int(amount), 1), epochs=None)
 
@@ -57,6 +57,15 @@ class CNN(Workload):
         batch = min(cast_config.batch_size, n_train)
         length = _own(budget).length(n_train, batch)
         return 3.0 * length * batch * multiply_adds(cast_config, channels=3, size=IMAGE_SIZE)
+
+    def steps(self, budget: AnyBudget, *, config: Config | None = None, n_train: int | None = None) -> int | None:
+        """Count the updates; epochs need the batch size and the number of images for it."""
+        own = _own(budget)
+        if own.updates is not None:
+            return own.updates
+        if config is None or n_train is None:
+            return None
+        return own.length(n_train, min(TargetConfig.of(config).batch_size, n_train))
 
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> PreparedCNN:
         """Standardise the images, at their stored size or `IMAGE_SIZE`, and put them onto the device."""

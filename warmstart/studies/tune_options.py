@@ -1,4 +1,4 @@
-"""What one call of `tune` or `tune_many` asks for, read and checked."""
+"""All options of one call of `tune` or `tune_many`, read and checked."""
 
 from __future__ import annotations
 
@@ -6,20 +6,30 @@ import math
 import os
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Self
 
 from history_store.errors import UsageError
 from history_store.space import load_space
 from training.plan import parse_time
 from training.workloads import get_workload
-from warmstart.locations import history_path
+from warmstart.locations import PathLike, history_path
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.objective import Objective
-from warmstart.studies.plan import Plan, Pruner, Warm, check_warm
+from warmstart.studies.options import (
+    Execution,
+    Outputs,
+    Problem,
+    Search,
+    Sources,
+    Warm,
+    WarmStart,
+    pick,
+    pick_from,
+)
+from warmstart.studies.plan import Plan, check_warm
 from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.split import Split
 from warmstart.studies.warm_start import ask_history
@@ -28,47 +38,20 @@ from warmstart.studies.worker import Limits
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
-    from warmstart.integrations.ray import Cluster
-    from warmstart.studies.progress import Progress
+    from warmstart.query import Query
 
-PathLike = str | os.PathLike[str]
 TRIALS = 50
 """Trials of a call for which neither their number nor a time is given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """What the datasets of a call have in common; see `warmstart.tune` for every attribute."""
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
+    """The options of a call, by group; the datasets apart."""
 
-    objective: str | Callable[..., object] | None
-    command: str | None
-    space: ConfigurationSpace | PathLike | None
-    trials: int | None
-    timeout: str | float | None
-    warm: Warm
-    k: int
-    startup: int
-    strategy: str | None
-    history: PathLike | None
-    model: PathLike | None
-    exclude_group: str | Collection[str] | None
-    related: str | Collection[str]
-    neighbours: int
-    surrogate: str
-    acquisition: str
-    pruner: Pruner
-    budget: float | None
-    workload: str
-    target_budget: str | None
-    trial_timeout: str | float | None
-    trial_memory: str | int | None
-    workers: int | None
-    seed: int
-    device: str
-    ensemble: int
-    cache: bool
-    download: bool
-    tell: Callable[[str], object]
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Read options from values by name; what is no option is left out."""
+        return cls(**pick(cls, values))
 
     def limits(self) -> Limits:
         """Read what may be spent, counted from now, and check all numbers.
@@ -88,13 +71,20 @@ class Call:
         )
 
     def plan(
-        self, dataset: str | None, known: Plan | None, *, members: tuple[str, ...] = (), split: Split = "equal"
+        self,
+        dataset: str | None,
+        known: Plan | None,
+        *,
+        query: Query | None = None,
+        members: tuple[str, ...] = (),
+        split: Split = "equal",
     ) -> Plan:
         """Plan the study of a dataset.
 
         Args:
             dataset: path.
             known: the plan that the study has already.
+            query: what `open` made of it.
             members: names of the studies that are tuned together.
             split: how these share their trials.
 
@@ -104,31 +94,17 @@ class Call:
         """
         check_warm(self.warm)
         counts: Warm = self.warm if dataset is not None else "none"
-        is_own = self.objective is not None or self.command is not None
-        tasks = (self.related,) if isinstance(self.related, str) else tuple(sorted(set(self.related)))
-        groups = self.exclude_group
-        is_image = counts != "none" or not is_own or AUTO in tasks
         plan = Plan(
             space=_space_text(self.space, known, self.history),
             objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
             dataset=dataset,
-            fingerprint=None if dataset is None else _fingerprint(dataset, is_image=is_image, download=self.download),
-            seed=self.seed,
-            surrogate=self.surrogate,
-            acquisition=self.acquisition,
-            pruner=self.pruner,
-            budget=self.budget,
-            warm=counts,
-            k=self.k,
-            strategy=self.strategy,
-            exclude_group=(groups,) if isinstance(groups, str) else tuple(groups or ()),
-            startup=self.startup,
+            fingerprint=dataset if query is None else query.fingerprint,
             folder=str(Path.cwd()),
             device=self.device,
-            related=tasks,
-            neighbours=self.neighbours,
             members=members,
             split=split,
+            **pick_from(Search, self),
+            **pick_from(WarmStart, self) | {"warm": counts},
         )
         plan.sampler()  # a wrong name is told before anything is written
         return plan
@@ -150,17 +126,23 @@ class Call:
             folder=Path.cwd(),
         )
 
-    @property
-    def complete(self) -> Callable[[Plan], Plan]:
-        """Give what asks the history for a new study."""
-        return partial(
-            ask_history,
-            history=self.history,
-            model=self.model,
-            cache=self.cache,
-            download=self.download,
-            tell=self.tell,
-        )
+    def complete(self, plan: Plan, query: Query | None = None) -> Plan:
+        """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""
+        sources = Sources(**pick_from(Sources, self))
+        return ask_history(plan, sources=sources, tell=self.tell, query=query)
+
+    def open(self, dataset: str | None) -> Query | None:
+        """Open the dataset of a study; None where its path alone stands for it, whatever it is.
+
+        Raises:
+            WarmstartError: a dataset that cannot be read.
+        """
+        is_own = self.objective is not None or self.command is not None
+        if dataset is None or (is_own and self.warm == "none" and AUTO not in self.related):
+            return None
+        from warmstart.query import open_query
+
+        return open_query(dataset, download=self.download)
 
     def name(self, dataset: str | None) -> str:
         """Name a study after what is tuned on what.
@@ -171,48 +153,6 @@ class Call:
         return default_name(dataset, self.objective, self.command)
 
 
-class Options(TypedDict, total=False):
-    """What `warmstart.tune_many` takes besides datasets: the arguments of `warmstart.tune` by the same names."""
-
-    objective: str | Callable[..., object] | None
-    command: str | None
-    space: ConfigurationSpace | PathLike | None
-    trials: int | None
-    timeout: str | float | None
-    storage: PathLike | None
-    study: str | None
-    warm: Warm
-    k: int
-    startup: int
-    strategy: str | None
-    history: PathLike | None
-    model: PathLike | None
-    exclude_group: str | Collection[str] | None
-    related: str | Collection[str]
-    neighbours: int
-    surrogate: str
-    acquisition: str
-    pruner: Pruner
-    budget: float | None
-    workload: str
-    target_budget: str | None
-    trial_timeout: str | float | None
-    trial_memory: str | int | None
-    workers: int | None
-    cluster: Cluster | None
-    seed: int
-    device: str
-    log: PathLike | None
-    record: str | None
-    report: PathLike | Literal[True] | None
-    save_model: PathLike | None
-    ensemble: int
-    cache: bool
-    download: bool
-    progress: Callable[[Progress], None] | None
-    tell: Callable[[str], object]
-
-
 def check_count(name: str, number: int) -> None:
     """Check a number of things.
 
@@ -220,8 +160,8 @@ def check_count(name: str, number: int) -> None:
         UsageError: when it is no whole number above 0.
     """
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        msg = f"{name}: expected a whole number of at least 1, got {number!r}. Leave it out for the default."
-        raise UsageError(msg)
+        msg = f"expected a whole number of at least 1, got {number!r}. Leave it out for the default."
+        raise UsageError(msg, param=name)
 
 
 def memory_bytes(text: str | int | None) -> int | None:
@@ -231,10 +171,8 @@ def memory_bytes(text: str | int | None) -> int | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)i?B?", str(text).strip())
     found = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
     if found < 1:
-        msg = (
-            f"--trial-memory: expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
-        )
-        raise UsageError(msg)
+        msg = f"expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
+        raise UsageError(msg, param="trial_memory")
     return found
 
 
@@ -247,7 +185,7 @@ def default_name(dataset: str | None, objective: str | Callable[..., object] | N
     parts = [Path(part).name for part in (dataset, what) if part]
     name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
     if not name:
-        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the built-in network on it."
+        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the built-in network on it."
         raise UsageError(msg)
     return name
 
@@ -280,12 +218,3 @@ def _space_text(space: ConfigurationSpace | PathLike | None, known: Plan | None,
 
     with History.open(history_path(history)) as opened:
         return opened.space_json
-
-
-def _fingerprint(path: str, *, is_image: bool, download: bool) -> str | None:
-    """Fingerprint images; whatever else a dataset is, its path alone stands for it."""
-    if not is_image:
-        return path
-    from warmstart.query import open_query
-
-    return open_query(path, None, None, download=download)[1]
