@@ -47,7 +47,7 @@ def test_a_study_of_0_1_goes_on_by_the_same_call(tmp_path):
     found = warmstart.tune("sklearn:digits", **settings, study="s", storage=f"sqlite:///{path}", trials=3)
     assert [trial.error for trial in found.trials[:2]] == [0.9, 0.8611111111111112]
     assert [trial.status for trial in found.trials] == ["ok"] * 3
-    with pytest.raises(UsageError, match=r"--target-budget paper \(the study has compact-400\)"):
+    with pytest.raises(UsageError, match=r"`target_budget` paper \(the study has compact-400\)"):
         warmstart.tune(
             "sklearn:digits", **settings, study="s", storage=f"sqlite:///{path}", trials=3, target_budget="paper"
         )

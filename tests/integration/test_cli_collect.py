@@ -40,7 +40,7 @@ def call(source, *more):
     ("more", "code", "match"),
     [
         (["--configs", "0"], 2, "'--configs'"),
-        (["--target-budget", "huge"], 2, "target budget: expected one of compact-400"),
+        (["--target-budget", "huge"], 2, "--target-budget: expected one of compact-400"),
         (["--budget", "soon"], 2, "expected a length of time above 0, got 'soon'"),
         (["--fraction", "0.123"], 2, "fraction"),
         (["--device", "abacus"], 2, "--device: expected cpu, cuda or auto"),
