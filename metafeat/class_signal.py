@@ -80,7 +80,7 @@ def permutation_score(a: Matrix, b: Matrix) -> float:
 
 def views(images: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
     """Look at pictures in five ways, each `n x q`: small, signed edges, their pattern alone, colours, shape alone."""
-    pixels = images.astype(np.float32) / 255
+    pixels = images.astype(np.float32) / np.float32(255)
     n, side = len(pixels), pixels.shape[1]
     brightness = mean_channel(pixels)
     padded = np.pad(brightness, ((0, 0), (1, 1), (1, 1)), mode="edge")
@@ -116,8 +116,11 @@ def pooled(pixels: NDArray[np.float32], side: int) -> NDArray[np.float32]:
 
 def mean_channel(pixels: NDArray[np.float32]) -> NDArray[np.float32]:
     """Average `n x s x s x c` over the channels; a sum of slices is several times faster than a mean along the last axis."""
-    found: NDArray[np.float32] = sum(pixels[..., k] for k in range(pixels.shape[3])) / np.float32(pixels.shape[3])
-    return found
+    total: NDArray[np.float32] = pixels[..., 0].copy()
+    for channel in range(1, pixels.shape[3]):
+        total += pixels[..., channel]
+    total /= np.float32(pixels.shape[3])
+    return total
 
 
 def square_distances(points: NDArray[Any]) -> NDArray[np.float32]:
@@ -134,7 +137,7 @@ def _local_kernel(points: NDArray[np.float32]) -> Matrix | None:
     distances = square_distances(points)
     if len(points) < 4 or distances.max() < _TINY:
         return None
-    width = np.partition(distances, NEAR, axis=1)[:, 1 : NEAR + 1].mean() if NEAR < len(points) else distances.mean()
+    width = np.partition(distances, NEAR, axis=1)[:, 1 : NEAR + 1].mean() if len(points) > NEAR else distances.mean()
     distances *= np.float32(-1 / max(float(width), 1e-6 * float(distances.max())))
     kernel = _centred(np.exp(distances, out=distances).astype(np.float64))
     return kernel if np.linalg.norm(kernel) > _TINY else None

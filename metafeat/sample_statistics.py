@@ -95,7 +95,7 @@ def pixel_statistics(images: NDArray[np.uint8]) -> Vector:
 
     Returns: `p` float64: the statistics of `ABOUT`, then the falls of the spectrum.
     """
-    pixels = images.astype(np.float32) / 255
+    pixels = images.astype(np.float32) / np.float32(255)
     brightness = mean_channel(pixels)
     channels = [pixels[..., k] for k in range(pixels.shape[3])]
     flat = brightness.reshape(len(brightness), -1)

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs
+from bo.novelty import TYPICAL_PERCENTILE, judge_typicality, nearest_other_group
 from bo.strategies import STRATEGIES, Choice, Query
 from bo.strategies.joint import expected_regrets
-from bo.typicality import judge_typicality, nearest_other_group
 from history_store.errors import UsageError
 from history_store.images import ImageSource
 from history_store.response import fill_failed
 from history_store.space import natural
-from warmstart.embedding import embed_source
+from metafeat.sample import SAMPLE
+from warmstart.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
+from warmstart.embedding import look_at
 from warmstart.explanation import explain_answer
 from warmstart.locations import history_path, model_path
 from warmstart.query import open_query
@@ -29,6 +31,7 @@ from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesi
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
+    from metafeat.sample_statistics import SampleStatistics
     from warmstart.translation import Translation
 
 PathLike = str | os.PathLike[str]
@@ -152,7 +155,7 @@ def answer(
         history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
-            evaluation, and the portfolio where the dataset is far from everything.
+            evaluation, and the portfolio where distances say nothing of the dataset.
         space: for which to suggest, where it is not the history's: a file of ConfigSpace JSON, ``compact``, ``paper``,
             or the space itself. Hyperparameters in common are taken over by name and scale, the others get their
             defaults; `mapping` says what became of each.
@@ -183,8 +186,8 @@ def answer(
         msg = f"-k: expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
         raise UsageError(msg)
     place = _place(path, images, labels, asked, memory)
-    is_far = not place.confidence.typical and place.confidence.distance_percentile is not None
-    chosen = strategy or (WITHOUT_DISTANCES if is_far else WITH_DISTANCES)
+    is_blind = not DISTANCES_SAY_NOTHING.isdisjoint(place.confidence.reasons)
+    chosen = strategy or (WITHOUT_DISTANCES if is_blind else WITH_DISTANCES)
     # A run that failed counts as error 1; one that was never made is another matter.
     errors = fill_failed(memory.errors, memory.failed)[place.rows]
     choose = partial(designs, errors, place.distances, strategy=chosen, calibration=memory.calibration)
@@ -265,7 +268,10 @@ class _Question:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a query lies among the datasets that may answer: `rows` of the memory, `distances` to each."""
+    """Where a query lies among the datasets that may answer: `rows` of the memory, `distances` to each.
+
+    `movement` is how far distances move from draw to draw.
+    """
 
     dataset: DatasetSummary
     rows: NDArray[np.int64]
@@ -274,6 +280,7 @@ class _Place:
     notes: tuple[str, ...]
     memory: Memory
     seed: int
+    movement: float | None
 
     def answer(self, suggestions: Sequence[InitialDesign], strategy: str, listed: tuple[Neighbour, ...]) -> Answer:
         """Put an answer together."""
@@ -295,7 +302,7 @@ def _place(path: PathLike | None, images: Any, labels: Any, asked: _Question, me
     """Open a query, embed it, measure its distances and judge them."""
     source, fingerprint = open_query(path, images, labels, download=asked.download)
     rows = memory.rows_without(asked.excluded, own_name(source, memory))
-    vector, broken = embed_source(
+    seen = look_at(
         source,
         memory.model,
         fingerprint=fingerprint,
@@ -305,9 +312,9 @@ def _place(path: PathLike | None, images: Any, labels: Any, asked: _Question, me
         device=asked.device,
         threads=asked.threads,
     )
-    distances = distances_to(vector, memory, rows)
-    confidence = judge_query(memory, rows, distances)
-    notes = [*memory.notes, *(f"left out {picture.path}: {picture.reason}" for picture in broken)]
+    distances = distances_to(seen.vector, memory, rows)
+    confidence = judge_query(memory, rows, distances, sample=seen.sample, class_names=source.class_names)
+    notes = [*memory.notes, *(f"left out {picture.path}: {picture.reason}" for picture in seen.broken)]
     if not confidence.typical:
         notes.append(confidence.note)
     return _Place(
@@ -318,6 +325,7 @@ def _place(path: PathLike | None, images: Any, labels: Any, asked: _Question, me
         tuple(notes),
         memory,
         asked.seed,
+        None if memory.references is None else memory.references.movement(seen.sample.n_images),
     )
 
 
@@ -347,21 +355,49 @@ def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.i
     return np.array([found[memory.names[row]] for row in rows])
 
 
-def judge_query(memory: Memory, rows: NDArray[np.int64], distances: NDArray[np.float64]) -> Confidence:
-    """Say where the query's nearest distance lies among the history's own leave-one-group-out ones."""
-    own = nearest_other_group(memory.between[np.ix_(rows, rows)], [memory.groups[row] for row in rows])
-    verdict = judge_typicality(float(distances.min()), own)
-    nearest = f"{memory.names[rows[int(distances.argmin())]]!r} at distance {verdict.nearest:.3g}"
-    if verdict.percentile is None:
-        note = f"Confidence unknown: the history has no two groups to compare with; the nearest dataset is {nearest}."
-    elif verdict.is_typical:
-        note = f"Typical: the nearest dataset, {nearest}, is as near as the history's own are to each other (percentile {verdict.percentile:.0f})."
-    else:
-        note = (
-            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit:.3g}, the 95th percentile of the "
-            "history's own. Its configurations say little; the portfolio does well on all datasets."
+def judge_query(
+    memory: Memory,
+    rows: NDArray[np.int64],
+    distances: NDArray[np.float64],
+    *,
+    sample: "SampleStatistics",
+    class_names: Sequence[str],
+) -> Confidence:
+    """Say whether the history knows anything of a query: by its nearest distance, and by what its pictures are like."""
+    groups, names = [memory.groups[row] for row in rows], [memory.names[row] for row in rows]
+    verdict = judge_typicality(float(distances.min()), nearest_other_group(memory.between[np.ix_(rows, rows)], groups))
+    nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
+    doubts = find_doubts(
+        sample,
+        class_names,
+        groups=groups,
+        names=names,
+        images_seen=min(min(memory.about[row].n_train, SAMPLE) for row in rows),
+        references=memory.references,
+    )
+    if verdict.limit is not None and not verdict.is_typical:
+        text = (
+            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit:.3g}, the "
+            f"{TYPICAL_PERCENTILE:.0f}th percentile of the history's own."
         )
-    return Confidence(verdict.is_typical, verdict.percentile, note)
+        doubts = (Doubt(Code.FAR, text), *doubts)
+    if not doubts:
+        note = (
+            f"Typical: in how configurations fare, the nearest dataset, {nearest}, is as near as the history's own are to "
+            f"each other (percentile {verdict.percentile:.0f})."
+        )
+        return Confidence(typical=True, distance_percentile=verdict.percentile, note=note)
+    codes = tuple(doubt.code.value for doubt in doubts)
+    texts = [doubt.text for doubt in doubts]
+    if verdict.percentile is None:
+        texts.append(
+            f"Confidence unknown: the history has no two groups to compare with; the nearest dataset is {nearest}."
+        )
+    elif not DISTANCES_SAY_NOTHING.isdisjoint(codes):
+        texts.append("Its neighbours' configurations say little; the portfolio does well on all datasets.")
+    else:
+        texts.append(f"The nearest dataset is {nearest} (percentile {verdict.percentile:.0f} of the history's own).")
+    return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)
 
 
 def _neighbours(memory: Memory, place: _Place, used: Collection[int | None], least: int) -> tuple[Neighbour, ...]:
@@ -369,7 +405,12 @@ def _neighbours(memory: Memory, place: _Place, used: Collection[int | None], lea
     order = np.argsort(place.distances, kind="stable").tolist()
     listed = [row for rank, row in enumerate(order) if rank < least or row in used]
     return tuple(
-        Neighbour(memory.names[place.rows[row]], float(place.distances[row]), _best(memory.errors[place.rows[row]]))
+        Neighbour(
+            memory.names[place.rows[row]],
+            distance := float(place.distances[row]),
+            _best(memory.errors[place.rows[row]]),
+            None if place.movement is None else (max(0.0, distance - place.movement), distance + place.movement),
+        )
         for row in listed
     )
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from history_store.errors import DataError
 from warmstart.api import distances_to, judge_query, own_name
-from warmstart.embedding import embed_source
+from warmstart.embedding import look_at
 from warmstart.locations import history_path, model_path
 from warmstart.plots.map import DatasetMap, QueryPoint
 from warmstart.plots.plane import fit_plane
@@ -46,7 +46,7 @@ def map_history(
     if dataset is not None:
         source, fingerprint = open_query(dataset, None, None, download=download)
         rows = memory.rows_without((), own_name(source, memory))
-        vector, broken = embed_source(
+        seen = look_at(
             source,
             memory.model,
             fingerprint=fingerprint,
@@ -56,14 +56,14 @@ def map_history(
             device=device,
             threads=threads,
         )
-        notes += [f"left out {picture.path}: {picture.reason}" for picture in broken]
-        distances = distances_to(vector, memory, rows)
-        confidence = judge_query(memory, rows, distances)
+        notes += [f"left out {picture.path}: {picture.reason}" for picture in seen.broken]
+        distances = distances_to(seen.vector, memory, rows)
+        confidence = judge_query(memory, rows, distances, sample=seen.sample, class_names=source.class_names)
         if not confidence.typical:
             notes.append(confidence.note)
         order = np.argsort(distances, kind="stable")[:_NEAREST].tolist()
         nearest = [(memory.names[rows[i]], float(distances[i])) for i in order]
-        query = QueryPoint(_plain_name(dataset), plane.place(vector), nearest, _query_pictures(source))
+        query = QueryPoint(_plain_name(dataset), plane.place(seen.vector), nearest, _query_pictures(source))
     lowest = np.min(np.where(np.isnan(memory.errors), np.inf, memory.errors), axis=1, initial=np.inf)
     parts, pictures = _parts_and_pictures(memory.path)
     found = DatasetMap(
