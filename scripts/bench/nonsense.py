@@ -1,7 +1,7 @@
 """Does `suggest` say when it does not know? Families of nonsense, and real sources with their own group left out.
 
 Cases of nonsense that are called typical are misses; real sources that are not are false alarms: whole, and at 50 and 200
-pictures drawn at random.
+pictures drawn at random. Last, how often a distance stays within its range when other pictures are drawn.
 
     OMP_NUM_THREADS=1 python scripts/bench/nonsense.py --root FOLDER [--half development|held-out|both] [--cases 12] [--seed 0] [--out FILE.json]
 """
@@ -55,15 +55,18 @@ def main() -> None:
         found[name] = {"half": half, **summary(judged)}
         print(f"{name:28}{half:13}{found[name]['caught']:8.2f}  {found[name]['reasons']}", flush=True)
     alarms = {str(size or "whole"): false_alarms(sources, size, options.seed, memory) for size in DRAWS}
+    ranges = {str(size or "whole"): covered(sources, size, memory) for size in DRAWS}
     means = {half: mean_caught(found, half) for half in ("development", "held-out")}
     print(f"caught: {means}")
     for size, row in alarms.items():
         print(f"false alarms at {size}: {row['share']:.3f} {row['sources']}")
+    print(f"distances of another draw within the range: {ranges}")
     if options.out:
         document = {
             "families": found,
             "caught": means,
             "false_alarms": alarms,
+            "ranges_cover": ranges,
             "cases": options.cases,
             "seed": options.seed,
             "versions": {name: version(name) for name in ("warmstart", "numpy")}
@@ -118,6 +121,26 @@ def false_alarms(
         if not confidence.typical:
             doubted[name] = list(confidence.reasons)
     return {"share": len(doubted) / len(sources), "sources": doubted}
+
+
+def covered(sources: Sequence[tuple[str, str, Case]], size: int | None, memory: Memory) -> float | None:
+    """Return the share of distances to the five nearest datasets of other groups that another draw leaves within the range."""
+    if memory.references is None:
+        return None
+    within = []
+    for name, group, case in sources:
+        rows = np.array([row for row, other in enumerate(memory.groups) if other != group])
+        distances = []
+        for seed in (2, 3):
+            rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
+            part = case if size is None else draw(case, size, rng)
+            source = open_arrays(part.images, part.labels)
+            seen = look_at(source, memory.model, fingerprint="", seed=seed, cache=False)
+            distances.append(distances_to(seen.vector, memory, rows))
+        near = np.argsort(distances[0])[:5]
+        movement = memory.references.movement(seen.sample.n_images)
+        within.append(np.abs(distances[0] - distances[1])[near] <= movement)
+    return float(np.mean(within))
 
 
 def draw(case: Case, size: int, rng: np.random.Generator) -> Case:
