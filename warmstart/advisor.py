@@ -10,16 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs
+from bo.novelty import TYPICAL_PERCENTILE, judge_typicality, nearest_other_group
 from bo.strategies import STRATEGIES, Choice
 from bo.strategies import Query as StrategyQuery
 from bo.strategies.joint import expected_regrets
 from bo.strategies.sources import number_groups
-from bo.typicality import judge_typicality, nearest_other_group
 from history_store.errors import UsageError
 from history_store.images import ImageSource
 from history_store.response import fill_failed
 from history_store.space import natural
-from metafeat.embed import embed_source
+from metafeat.embed import look_at
+from metafeat.sample import SAMPLE
+from warmstart.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
 from warmstart.explanation import explain_answer
 from warmstart.locations import PathLike, history_path, model_path
 from warmstart.query import Dataset, Query, open_query
@@ -29,6 +31,7 @@ from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesi
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
+    from metafeat.sample_statistics import SampleStatistics
     from warmstart.translation import Translation
 
 LEAST_NEIGHBOURS = 3
@@ -46,6 +49,7 @@ class Location:
         confidence: how far the dataset is from what the history knows.
         notes: what a person should hear.
         memory: what is known of the history.
+        movement: how far distances move from one draw of the images to another; None where the history does not know.
     """
 
     query: Query
@@ -55,6 +59,7 @@ class Location:
     confidence: Confidence
     notes: tuple[str, ...]
     memory: Memory
+    movement: float | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -68,9 +73,9 @@ class Location:
         return replace(self, rows=rows, distances=self.distances[np.isin(self.rows, rows)])
 
     @property
-    def is_far(self) -> bool:
-        """Tell whether the dataset is far from everything, as far as that can be judged."""
-        return not self.confidence.typical and self.confidence.distance_percentile is not None
+    def is_blind(self) -> bool:
+        """Tell whether distances say nothing about the dataset."""
+        return not DISTANCES_SAY_NOTHING.isdisjoint(self.confidence.reasons)
 
     @property
     def summary(self) -> DatasetSummary:
@@ -156,7 +161,7 @@ class Advisor:
     def _locate(self, dataset: "Dataset", memory: Memory) -> Location:
         query = open_query(dataset, download=self.download)
         rows = memory.rows_without(self.excluded, own_name(query.source, memory))
-        vector, broken = embed_source(
+        seen = look_at(
             query.source,
             memory.model,
             fingerprint=query.fingerprint,
@@ -166,13 +171,20 @@ class Advisor:
             device=self.device,
             threads=self.threads,
         )
-        distances = distances_to(vector, memory, rows)
+        distances = distances_to(seen.vector, memory, rows)
         known = memory.with_runs(rows)  # a dataset without runs says nothing of the history's experience
-        confidence = judge_query(memory, known, distances[np.isin(rows, known)])
-        notes = [*memory.notes, *(f"left out {picture.path}: {picture.reason}" for picture in broken)]
+        confidence = judge_query(
+            memory,
+            known,
+            distances[np.isin(rows, known)],
+            sample=seen.sample,
+            class_names=query.source.class_names,
+        )
+        notes = [*memory.notes, *(f"left out {picture.path}: {picture.reason}" for picture in seen.broken)]
         if not confidence.typical:
             notes.append(confidence.note)
-        return Location(query, vector, rows, distances, confidence, tuple(notes), memory)
+        movement = None if memory.references is None else memory.references.movement(seen.sample.n_images)
+        return Location(query, seen.vector, rows, distances, confidence, tuple(notes), memory, movement)
 
     def neighbours(self, dataset: "Dataset | Location", k: int = 10) -> Answer:
         """Say what a dataset resembles: an answer with the k nearest datasets, all where there are fewer, and no suggestion.
@@ -217,7 +229,7 @@ class Advisor:
             msg = f"expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
             raise UsageError(msg, param="k")
         place = (dataset if isinstance(dataset, Location) else self._locate(dataset, memory)).with_runs
-        chosen = strategy or (WITHOUT_DISTANCES if place.is_far else WITH_DISTANCES)
+        chosen = strategy or (WITHOUT_DISTANCES if place.is_blind else WITH_DISTANCES)
         # A run that failed counts as error 1; one that was never made is another matter.
         errors = fill_failed(memory.errors, memory.failed)[place.rows]
         groups = [memory.groups[row] for row in place.rows]
@@ -310,21 +322,49 @@ def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.i
     return np.array([found[memory.names[row]] for row in rows])
 
 
-def judge_query(memory: Memory, rows: NDArray[np.int64], distances: NDArray[np.float64]) -> Confidence:
-    """Say where the query's nearest distance lies among the history's own leave-one-group-out ones."""
-    own = nearest_other_group(memory.between[np.ix_(rows, rows)], [memory.groups[row] for row in rows])
-    verdict = judge_typicality(float(distances.min()), own)
-    nearest = f"{memory.names[rows[int(distances.argmin())]]!r} at distance {verdict.nearest:.3g}"
-    if verdict.percentile is None:
-        note = f"Confidence unknown: the history has no two groups to compare with; the nearest dataset is {nearest}."
-    elif verdict.is_typical:
-        note = f"Typical: the nearest dataset, {nearest}, is as near as the history's own are to each other (percentile {verdict.percentile:.0f})."
-    else:
-        note = (
-            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit:.3g}, the 95th percentile of the "
-            "history's own. Its configurations say little; the portfolio does well on all datasets."
+def judge_query(
+    memory: Memory,
+    rows: NDArray[np.int64],
+    distances: NDArray[np.float64],
+    *,
+    sample: "SampleStatistics",
+    class_names: Sequence[str],
+) -> Confidence:
+    """Say whether the history knows anything of a query: by its nearest distance, and by what its pictures are like."""
+    groups, names = [memory.groups[row] for row in rows], [memory.names[row] for row in rows]
+    verdict = judge_typicality(float(distances.min()), nearest_other_group(memory.between[np.ix_(rows, rows)], groups))
+    nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
+    doubts = find_doubts(
+        sample,
+        class_names,
+        groups=groups,
+        names=names,
+        images_seen=min(min(memory.about[row].n_train, SAMPLE) for row in rows),
+        references=memory.references,
+    )
+    if verdict.limit is not None and not verdict.is_typical:
+        text = (
+            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit:.3g}, the "
+            f"{TYPICAL_PERCENTILE:.0f}th percentile of the history's own."
         )
-    return Confidence(verdict.is_typical, verdict.percentile, note)
+        doubts = (Doubt(Code.FAR, text), *doubts)
+    if not doubts:
+        note = (
+            f"Typical: in how configurations fare, the nearest dataset, {nearest}, is as near as the history's own are to "
+            f"each other (percentile {verdict.percentile:.0f})."
+        )
+        return Confidence(typical=True, distance_percentile=verdict.percentile, note=note)
+    codes = tuple(doubt.code.value for doubt in doubts)
+    texts = [doubt.text for doubt in doubts]
+    if verdict.percentile is None:
+        texts.append(
+            f"Confidence unknown: the history has no two groups to compare with; the nearest dataset is {nearest}."
+        )
+    elif not DISTANCES_SAY_NOTHING.isdisjoint(codes):
+        texts.append("Its neighbours' configurations say little; the portfolio does well on all datasets.")
+    else:
+        texts.append(f"The nearest dataset is {nearest} (percentile {verdict.percentile:.0f} of the history's own).")
+    return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)
 
 
 def _neighbours(place: Location, used: Collection[int | None], least: int) -> tuple[Neighbour, ...]:
@@ -332,7 +372,15 @@ def _neighbours(place: Location, used: Collection[int | None], least: int) -> tu
     order = np.argsort(place.distances, kind="stable").tolist()
     listed = [row for rank, row in enumerate(order) if rank < least or row in used]
     names, errors = place.names, place.memory.errors[place.rows]
-    return tuple(Neighbour(names[row], float(place.distances[row]), _best(errors[row])) for row in listed)
+    return tuple(
+        Neighbour(
+            names[row],
+            distance := float(place.distances[row]),
+            _best(errors[row]),
+            None if place.movement is None else (max(0.0, distance - place.movement), distance + place.movement),
+        )
+        for row in listed
+    )
 
 
 def _best(errors: NDArray[np.float64]) -> float | None:

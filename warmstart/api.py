@@ -131,7 +131,7 @@ def answer(
         history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
-            evaluation, and the portfolio where the dataset is far from everything.
+            evaluation, and the portfolio where distances say nothing of the dataset.
         space: for which to suggest, where it is not the history's: a file of ConfigSpace JSON, ``compact``, ``paper``,
             or the space itself. Hyperparameters in common are taken over by name and scale, the others get their
             defaults; `mapping` says what became of each.

@@ -13,6 +13,7 @@ from bo.calibration import Calibration
 from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, UsageError
 from history_store.records import Config, DatasetInfo
 from metafeat.model_file import ModelHeader, check_fits, read_header
+from warmstart.references import References, read_references
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -38,6 +39,7 @@ class Memory:
         index: over the vectors.
         calibration: of the distances, where the history holds one for this model.
         notes: what to tell a person once.
+        references: what the history's own datasets are like, where the history holds that for this model.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class Memory:
     index: "DatasetIndex"
     calibration: Calibration | None = None
     notes: tuple[str, ...] = ()
+    references: References | None = None
 
     def rows_without(self, groups: Collection[str], own: str | None) -> NDArray[np.int64]:
         """Give the rows that may answer: not of these groups, not the query itself.
@@ -138,6 +141,7 @@ def _memory(
         errors, failed, configs = history.errors[order], history.failed[order], tuple(history.configs)
         about, space_json = tuple(history.datasets[i] for i in order), history.space_json
         calibration = read_calibration(history, header.hash)
+        references = read_references(history, header.hash)
         notes, untold = [], []
         if unseen:
             notes.append(
@@ -170,6 +174,7 @@ def _memory(
         index,
         calibration,
         tuple(notes),
+        references,
     )
     return found, untold
 

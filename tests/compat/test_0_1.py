@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 import yaml
 from ConfigSpace import Configuration
-from metafeat.model_file import read_header
 
 from bo import Optimizer
 from bo.diagnostics import read_run
@@ -26,6 +25,7 @@ from history_store.history import History
 from history_store.space import load_space
 from history_store.verify import verify
 from metafeat.model import MetaFeatureModel
+from metafeat.model_file import read_header
 
 ARCHIVE = Path(__file__).parent / "v0_1"
 DOCUMENTED = """

@@ -18,5 +18,5 @@ class TestCNN(WorkloadContract):
 
 
 def test_every_workload_of_ours_has_its_suite():
-    tested = {suite().make().name for suite in WorkloadContract.__subclasses__()}
+    tested = {suite().make().name for suite in WorkloadContract.__subclasses__() if suite.__module__ == __name__}
     assert {name for name, made in WORKLOADS.items() if made.__module__.startswith("training.")} <= tested

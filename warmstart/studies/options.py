@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from training.workloads import DEFAULT
 from warmstart.locations import PathLike
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 
@@ -59,7 +58,8 @@ class Problem:
     objective: str | Callable[..., object] | None = None
     command: str | None = None
     space: ConfigurationSpace | PathLike | None = None
-    workload: str = DEFAULT
+    workload: str = "cnn"
+    """`training.workloads.DEFAULT`, whose package imports numpy: the command line reads the defaults for its help."""
     target_budget: str | None = None
 
 

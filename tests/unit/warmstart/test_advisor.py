@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from stripes import pictures, write_folder
-from metafeat.model_file import read_header
 
 import warmstart
 from history_store.errors import UsageError
@@ -15,6 +14,7 @@ from history_store.images import ImageSet
 from history_store.records import DatasetInfo
 from history_store.splits import split_codes
 from metafeat.cache import EmbeddingCache
+from metafeat.model_file import read_header
 from warmstart import Advisor, session
 from warmstart.query import open_query
 
