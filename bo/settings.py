@@ -45,6 +45,7 @@ def checked_settings(
     timeout: float | None,
     seed: int | None,
     engine: Engine,
+    restarts: bool,
 ) -> dict[str, Any]:
     """Check names and numbers, and draw a seed where there is none.
 
@@ -79,4 +80,5 @@ def checked_settings(
         "startup": None if startup is None else int(startup),
         "timeout": timeout,
         "seed": number,
+        "restarts": bool(restarts),
     }
