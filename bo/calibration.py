@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bo.regret import regret_curve
 from bo.strategies.joint import expected_regrets, query_weights
 from bo.strategies.portfolio import portfolio_rows
-from bo.strategies.query import Query, Reach
+from bo.strategies.query import UNCALIBRATED, Query, Reach
 from bo.strategies.scenarios import Scenarios, make_scenarios
 from bo.strategies.sources import number_groups
 from history_store.errors import DataError, UsageError
@@ -23,6 +23,8 @@ SLOPE_SD = 0.5
 """How far the slope of a promise is thought to lie from 1: some tens of datasets alone say little about it."""
 JUDGED = 5
 """A reach is judged by its mean regret over the first so many designs."""
+CONFIDENCE = 0.99
+"""Calibrating must win on groups that were left out of its choice with so much confidence (Student's t), or nothing is changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,11 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
 
     A dataset is asked about the configurations that were measured on it.
 
-    The shares follow the mean regret of each reach over the first designs: a reach that is z standard errors (over
-    groups) behind the best one has a share proportional to exp(-z²/2). So distances that say nothing end near the
-    portfolio, and good ones near their nearest datasets, without a sharp choice that chance decides.
+    First it asks whether to calibrate at all: each group is answered by the reach that is best on all other groups, judged by the mean
+    regret over the first designs. Unless that beats the reach of those who do not calibrate (`UNCALIBRATED`) with 99 % confidence
+    over groups, that reach stays: choosing among reaches by what a few tens of groups say costs about as much as
+    it wins. Where it does, a reach that is z standard errors behind the best one has a share proportional to exp(-z²/2). So good
+    distances end near their nearest datasets, misleading ones near the portfolio, without a sharp choice that chance decides.
 
     Args:
         errors: `m x c`, NaN = missing.
@@ -178,12 +182,30 @@ def _pair(case: _Case, reach: Reach, length: int) -> tuple[NDArray[np.float64], 
 
 
 def _shares(losses: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weigh reaches by how far their loss lies behind the best one's, in standard errors over groups."""
+    """Weigh reaches by how far their loss lies behind the best one's, in standard errors over groups; see `calibrate`.
+
+    Args:
+        losses: `n x len(REACHES)` of the datasets that asked.
+        codes: `n` numbers of their groups.
+
+    Returns: `len(REACHES)` ≥ 0 with sum 1.
+    """
+    from scipy.stats import t as student
+
     units = _group_means(losses, codes)
+    n = len(units)
+    plain = REACHES.index(UNCALIBRATED[0][0])
+    shares: NDArray[np.float64] = np.eye(len(REACHES))[plain]
+    if n < 2:
+        return shares
+    chosen = (units.sum(axis=0) - units).argmin(axis=1)
+    wins = units[:, plain] - units[np.arange(n), chosen]
+    if not wins.mean() > student.ppf(CONFIDENCE, n - 1) * wins.std(ddof=1) / math.sqrt(n):
+        return shares
     behind = units - units[:, [int(units.mean(axis=0).argmin())]]
-    error = behind.std(axis=0, ddof=1) / math.sqrt(len(units))
+    error = behind.std(axis=0, ddof=1) / math.sqrt(n)
     z = behind.mean(axis=0) / np.maximum(error, 1e-12)
-    shares: NDArray[np.float64] = np.exp(-0.5 * z**2)
+    shares = np.exp(-0.5 * z**2)
     scaled: NDArray[np.float64] = shares / shares.sum()
     return scaled
 

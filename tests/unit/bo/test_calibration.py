@@ -130,6 +130,31 @@ def test_lines_are_those_of_least_squares_with_one_vote_for_slope_one():
     assert np.isfinite(slopes).all()
 
 
+def test_nothing_is_changed_unless_groups_left_out_say_that_it_wins():
+    from bo.calibration import _shares
+
+    plain = np.eye(len(REACHES))[REACHES.index(3.0)]
+    rng = np.random.default_rng(0)
+    groups = np.arange(40)
+    unchanged = 0
+    for _ in range(100):  # reaches that differ by chance alone
+        losses = 0.2 + 0.1 * rng.standard_normal((40, 1)) + 0.05 * rng.standard_normal((40, len(REACHES)))
+        unchanged += bool((_shares(losses, groups) == plain).all())
+    assert unchanged >= 95
+    losses[:, 0] -= 0.05
+    assert _shares(losses, groups)[0] > 0.9
+    # Siblings are one witness, not ten.
+    few = np.repeat(0.2 + 0.05 * rng.standard_normal((4, len(REACHES))), 10, axis=0)
+    few[:, 0] -= 0.02
+    np.testing.assert_array_equal(_shares(few, np.repeat(np.arange(4), 10)), plain)
+
+
+def test_one_group_that_asks_changes_nothing():
+    from bo.calibration import _shares
+
+    np.testing.assert_array_equal(_shares(np.zeros((3, len(REACHES))), np.zeros(3)), np.eye(len(REACHES))[2])
+
+
 def test_refusals():
     errors, distances = make_table(0, m=6), noise(0, 6)
     with pytest.raises(UsageError, match=r"expected `m x c` errors, `m x m` distances and m groups"):
