@@ -23,8 +23,6 @@ SLOPE_SD = 0.5
 """How far the slope of a promise is thought to lie from 1: some tens of datasets alone say little about it."""
 JUDGED = 5
 """A reach is judged by its mean regret over the first so many designs."""
-CONFIDENCE = 0.99
-"""Calibrating must win on groups that were left out of its choice with so much confidence (Student's t), or nothing is changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +91,11 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
 
     A dataset is asked about the configurations that were measured on it.
 
-    First it asks whether to calibrate at all: each group is answered by the reach that is best on all other groups, judged by the mean
-    regret over the first designs. Unless that beats the reach of those who do not calibrate (`UNCALIBRATED`) with 99 % confidence
-    over groups, that reach stays: choosing among reaches by what a few tens of groups say costs about as much as
-    it wins. Where it does, a reach that is z standard errors behind the best one has a share proportional to exp(-z²/2). So good
-    distances end near their nearest datasets, misleading ones near the portfolio, without a sharp choice that chance decides.
+    Reaches are judged by the mean regret over the first designs. One that is z standard errors (over groups) behind the best has a
+    share proportional to exp(-z²/2): good distances end near their nearest datasets, misleading ones near the portfolio, without
+    a sharp choice that chance decides. But choosing by what a few tens of groups say may cost more than it wins. So each group is also
+    answered by the reach that is best on all others, and the shares count by the confidence (Student's t over groups, from 0 for even
+    odds to 1) that this beats the reach of those who do not calibrate (`UNCALIBRATED`); the rest of the weight stays with that reach.
 
     Args:
         errors: `m x c`, NaN = missing.
@@ -182,7 +180,7 @@ def _pair(case: _Case, reach: Reach, length: int) -> tuple[NDArray[np.float64], 
 
 
 def _shares(losses: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weigh reaches by how far their loss lies behind the best one's, in standard errors over groups; see `calibrate`.
+    """Weigh reaches by how far their loss lies behind the best one's, as far as groups left out confirm it; see `calibrate`.
 
     Args:
         losses: `n x len(REACHES)` of the datasets that asked.
@@ -190,24 +188,30 @@ def _shares(losses: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np
 
     Returns: `len(REACHES)` ≥ 0 with sum 1.
     """
-    from scipy.stats import t as student
-
     units = _group_means(losses, codes)
     n = len(units)
     plain = REACHES.index(UNCALIBRATED[0][0])
     shares: NDArray[np.float64] = np.eye(len(REACHES))[plain]
-    if n < 2:
-        return shares
     chosen = (units.sum(axis=0) - units).argmin(axis=1)
-    wins = units[:, plain] - units[np.arange(n), chosen]
-    if not wins.mean() > student.ppf(CONFIDENCE, n - 1) * wins.std(ddof=1) / math.sqrt(n):
+    confidence = _confidence(units[:, plain] - units[np.arange(n), chosen])
+    if not confidence:
         return shares
     behind = units - units[:, [int(units.mean(axis=0).argmin())]]
     error = behind.std(axis=0, ddof=1) / math.sqrt(n)
     z = behind.mean(axis=0) / np.maximum(error, 1e-12)
-    shares = np.exp(-0.5 * z**2)
-    scaled: NDArray[np.float64] = shares / shares.sum()
-    return scaled
+    likely = np.exp(-0.5 * z**2)
+    mixed: NDArray[np.float64] = confidence * likely / likely.sum() + (1.0 - confidence) * shares
+    return mixed
+
+
+def _confidence(wins: NDArray[np.float64]) -> float:
+    """Give the confidence that the mean of what groups win is above 0: from 0 (even odds, or worse) to 1."""
+    from scipy.stats import t as student
+
+    if len(wins) < 2 or not wins.mean() > 0:
+        return 0.0
+    error = float(wins.std(ddof=1)) / math.sqrt(len(wins))
+    return 1.0 if error == 0 else float(2.0 * student.cdf(wins.mean() / error, len(wins) - 1) - 1.0)
 
 
 def _group_means(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
