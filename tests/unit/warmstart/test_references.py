@@ -4,7 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
-from warmstart.model_file import read_header
+from metafeat.model_file import read_header
 
 from history_store.errors import HistoryDamagedError
 from history_store.history import History
