@@ -7,8 +7,9 @@ import numpy as np
 from collecting import tiny_history
 
 from history_store.records import Evaluation, Status
-from history_store.space import sobol_configs, target_space
+from history_store.space import sobol_configs
 from training.noise import history_noise
+from training.workloads.cnn.space import target_space
 
 
 def test_noise_of_a_history_by_hand(tmp_path: Path) -> None:
