@@ -39,7 +39,7 @@ def call(source, *more):
 @pytest.mark.parametrize(
     ("more", "code", "match"),
     [
-        (["--configs", "0"], 2, "'--configs'"),
+        (["--configs", "0"], 2, "--configs: expected at least 1"),
         (["--target-budget", "huge"], 2, "--target-budget: expected one of compact-400"),
         (["--budget", "soon"], 2, "expected a length of time above 0, got 'soon'"),
         (["--fraction", "0.123"], 2, "fraction"),
@@ -75,7 +75,7 @@ def test_configurations_to_measure_first_are_checked(source, cli):
         assert match in json.loads(run.err)["error"]["message"]
     missing = cli(*call(source, "--first", source / "none.json"))
     assert missing.code == 2
-    assert "Check --first" in json.loads(missing.err)["error"]["message"]
+    assert "--first: " in json.loads(missing.err)["error"]["message"]
 
 
 def test_images_of_ones_own_need_no_manifest(source):
