@@ -134,7 +134,7 @@ def test_a_cell_tells_its_share_and_error_along_the_run(
     config = sobol_configs(target_space(), 1)[0]
     with tiny_history(tmp_path / "h.h5") as history:
         measure, heard = Measure(history.path, budget, "cpu"), []
-        found = measure(Cell("alpha", 0, config, 1), heard.append).evaluation
+        found = measure(Cell("alpha", config, seed=1, index=0), heard.append).evaluation
     assert found is not None
     assert heard[0][0] == 0
     assert math.isnan(heard[0][1])
