@@ -1,7 +1,7 @@
 """What evaluations say of the ones to come: models of errors, of constraints and of durations, and the criterion they make."""
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -30,6 +30,12 @@ PI_MARGIN = 0.03
 """Improvement, in standard deviations of the errors, whose probability `pi` is: any at all is the likeliest beside the best point."""
 BEYOND_MEASURE = 1e100
 """Errors in units of the related tasks are at most this: squares of 1e200 overflow."""
+ALONE_NEEDS = 2
+"""Valid evaluations from which on related tasks are believed only where they help to predict these..."""
+ALONE_CHOOSES = 3
+"""Valid evaluations from which on a model of the task alone may choose the next."""
+IN_FAVOUR = 0.0
+"""...by such log odds."""
 SUCCESS = "evaluation succeeds"
 """The constraint that failures teach."""
 
@@ -42,16 +48,41 @@ class Evidence:
         told: `n` evaluations; `X`, their model columns `n x d`.
         pending: `J x d` model columns of evaluations that still run.
         revision: grows with every change of what was told.
+        of_errors: rows that models of errors may know; None = all. Constraints and durations are learned from all.
     """
 
     told: Sequence[Observation]
     X: Floats
     pending: Floats
     revision: int
+    of_errors: Collection[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """A model of errors, fitted.
+
+    Attributes:
+        model: predicts in units of its own.
+        z: errors of the valid evaluations in these units.
+        zero: error = zero + one z.
+        one: likewise.
+        kind: `together` with related tasks, or `alone`.
+    """
+
+    model: Surrogate
+    z: Floats
+    zero: float
+    one: float
+    kind: Literal["together", "alone"]
 
 
 class Beliefs:
-    """The models of one run, each kept from one suggestion to the next."""
+    """The models of one run, each kept from one suggestion to the next.
+
+    Related tasks are believed as long as they help: where the task at hand is predicted better, each of its evaluations from all others,
+    by a model of it alone, in units of its own, that model counts.
+    """
 
     def __init__(
         self,
@@ -79,11 +110,13 @@ class Beliefs:
         self._kept: dict[str, Kept[Any]] = {}
         self._makers: Mapping[str, Callable[[], Any]] = {
             "errors": self._errors,
+            "alone": self._alone,
             "durations": self._durations,
             "constraint": self._constraint,
             "noisy": self._noisy_constraint,
         }
-        self._means: tuple[int, Floats] | None = None
+        self._means: tuple[tuple[int, str], Floats] | None = None
+        self._odds: tuple[int, float] | None = None
 
     @property
     def least(self) -> int:
@@ -107,18 +140,22 @@ class Beliefs:
         validity = [Validity(classifier) for classifier in self._classifiers(evidence)]
         if not len(valid) and validity and self.least:
             return Product(validity), None
-        if len(valid) < self.least:
+        if len(valid) < self.least or (self._units is not None and len(evidence.told) + len(evidence.pending) == 1):
+            return (
+                None  # the second evaluation tells whether related tasks are to be believed: it is not theirs to choose
+            )
+        X = evidence.X[valid]
+        errors = self._errors_of(evidence, valid)
+        if errors is None:
             return None
-        X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
-        z = self._scaled(y)
-        model: Surrogate = self._fitted("errors", X, z, evidence.revision)
+        model, z = errors.model, errors.z
         acquisition = acquisition or self._acquisition
         best, row = np.zeros((1, 1)), None
         if not len(valid):
             acquisition = "lcb"  # nothing to improve on yet
         else:
-            if self._means is None or self._means[0] != evidence.revision:
-                self._means = evidence.revision, model.predict(X).mean
+            if self._means is None or self._means[0] != (evidence.revision, errors.kind):
+                self._means = (evidence.revision, errors.kind), model.predict(X).mean
             means = self._means[1]
             best = means.min(axis=1, keepdims=True)
             if self._incumbent == "observed":
@@ -146,8 +183,9 @@ class Beliefs:
         made = self.criterion(evidence, rng=np.random.default_rng([self._seed, evidence.revision]), acquisition="ei")
         if made is None or made[1] is None:
             return None
-        errors = np.array([evidence.told[i].error for i in _valid(evidence).tolist()])
-        value = float(made[0].value(X)[0]) + float(np.log(self._scale(errors)[1]))
+        errors = self._errors_of(evidence, _valid(evidence))
+        assert errors is not None  # noqa: S101  a criterion was made of it
+        value = float(made[0].value(X)[0]) + float(np.log(errors.one))
         if self._per_second and not self._costs(evidence):
             seconds = np.array([observation.duration for observation in evidence.told])
             logs = log_durations(seconds[np.isfinite(seconds)])
@@ -162,9 +200,8 @@ class Beliefs:
         valid = _valid(evidence)
         if len(valid) < self.least:
             return None
-        y = np.array([evidence.told[i].error for i in valid.tolist()])
-        model: Surrogate = self._fitted("errors", evidence.X[valid], self._scaled(y), evidence.revision)
-        return model.predict(X), *self._scale(y)
+        errors = self._errors_of(evidence, valid)
+        return None if errors is None else (errors.model.predict(X), errors.zero, errors.one)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the states of all models, as JSON has them."""
@@ -175,9 +212,30 @@ class Beliefs:
         for name, state in record.items():
             self._keep(name, self._makers[name.split(":")[0]]).restore(state)
 
+    def _errors_of(self, evidence: Evidence, valid: NDArray[np.intp]) -> _Errors | None:
+        """Fit the errors of valid evaluations, with related tasks as far as these help; None where alone there are too few."""
+        X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
+        z, (zero, one) = self._scaled(y), self._scale(y) if len(y) or self._units else (0.0, 1.0)
+        together = _Errors(self._fitted("errors", X, z, evidence.revision), z, zero, one, "together")
+        if self._units is None or self._surrogate.alone is None or len(y) < ALONE_NEEDS:
+            return together
+        own = Standardised.of(y)
+        alone = _Errors(self._fitted("alone", X, own.z, evidence.revision), own.z, own.mean, own.sd, "alone")
+        if self._odds is None or self._odds[0] != evidence.revision:
+            logs = [each.model.left_out(X, each.z) - float(np.log(each.one)) for each in (together, alone)]
+            self._odds = evidence.revision, len(y) * (logs[0] - logs[1])
+        if self._odds[1] >= IN_FAVOUR:
+            return together
+        return alone if len(y) >= ALONE_CHOOSES else None
+
     def _errors(self) -> Surrogate:
         """Make the model of errors."""
         return self._surrogate(**self._keywords)
+
+    def _alone(self) -> Surrogate:
+        """Make the model of errors that knows no related task."""
+        assert self._surrogate.alone is not None  # noqa: S101  it is made for one that has it alone
+        return find_surrogate(self._surrogate.alone)(conditional=self._conditional)
 
     def _durations(self) -> Surrogate:
         """Make the model of the logarithms of durations: a network beside networks, a process beside processes."""
@@ -241,8 +299,9 @@ class Beliefs:
 
 
 def _valid(evidence: Evidence) -> NDArray[np.intp]:
-    """Give the rows of evaluations that have an error and meet their constraints."""
-    return np.flatnonzero([observation.valid for observation in evidence.told])
+    """Give the rows of evaluations that have an error, which may be known, and meet their constraints."""
+    known = range(len(evidence.told)) if evidence.of_errors is None else evidence.of_errors
+    return np.array([i for i in sorted(known) if evidence.told[i].valid], dtype=np.intp)
 
 
 def _disagree(X: Floats, labels: Floats) -> bool:

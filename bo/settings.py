@@ -44,6 +44,7 @@ def checked_settings(
     timeout: float | None,
     seed: int | None,
     engine: Engine,
+    restarts: bool,
 ) -> dict[str, Any]:
     """Check names and numbers, and draw a seed where there is none; the surrogate is checked by `find_surrogate`.
 
@@ -80,5 +81,6 @@ def checked_settings(
             "startup": None if startup is None else int(startup),
             "timeout": timeout,
             "seed": number,
+            "restarts": bool(restarts),
         }
     )

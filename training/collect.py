@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from history_store.errors import UsageError
 from history_store.file.codec import config_key
+from history_store.file.content import unit_rows
 from history_store.manifest import Manifest
 from history_store.records import Config, Evaluation, Status
 from history_store.shards import append_shard, create_shards, merge_shards, read_shards, write_shards
@@ -21,7 +22,7 @@ from history_store.space import load_space, sobol_configs
 from training.enrol import enrol
 from training.executor import Done, Executor, LocalExecutor, Lost
 from training.measure import Measure, Measured, limit_of, lost_evaluation
-from training.plan import Cell, blocks, evaluation_key, parse_time, plan_block, seconds_left
+from training.plan import Cell, blocks, evaluation_key, parse_time, plan_block, wall_seconds_left
 from training.race import Race
 from training.workloads import Budget, Workload, get_workload
 
@@ -59,7 +60,7 @@ class Progress:
     Attributes:
         done: cells that are in the history.
         total: cells of the whole collection; while it races, those begun and an estimate of those to come.
-        left_s: estimated seconds to its end; NaN while unknown.
+        left_s: estimated wall seconds to its end; NaN while unknown.
         latest: the evaluation just written; None at the start, and while cells run.
         running: the cells that are under way.
     """
@@ -107,6 +108,7 @@ def collect(
     download: bool = False,
     fractions: Sequence[float] = (1.0,),
     configs: int = 64,
+    first: Sequence[Config] = (),
     replicates: int = 1,
     race: float | None = None,
     seed: int = 0,
@@ -134,7 +136,8 @@ def collect(
         root: folder below which the manifests' files and folders lie.
         download: fetch what is missing where a manifest says how.
         fractions: parts of the training split to measure, each a dataset of its own, e.g. (0.1, 0.5, 1.0).
-        configs: how many configurations.
+        configs: how many configurations of the Sobol sequence; 0 is allowed where some are given.
+        first: configurations to measure on every dataset before any of those.
         replicates: seeds a configuration.
         race: after that, repeat the best quarter of the configurations of each dataset until the standard error of a
             mean over seeds ÷ the range of the dataset's errors has a median of so much; see `training.race`.
@@ -167,8 +170,9 @@ def collect(
     if replicates < 1:
         msg = f"collect: expected at least one replicate, got replicates={replicates}. Use replicates=1."
         raise UsageError(msg)
-    block_ranges = blocks(configs)
-    shared = shared_configs(history.space_json, configs, seed=seed, workload=workload)
+    shared = shared_configs(history.space_json, configs, seed=seed, first=first, workload=workload)
+    n_first = len({config_key(config) for config in first})
+    block_ranges = blocks(len(shared) - n_first, first=n_first)
     _check_budget(history, origin)
     if shards is not None:
         _take_shards(history, Path(shards), budget, seed)
@@ -190,8 +194,10 @@ def collect(
                     return
                 # In their own order, whichever ends first, and no sooner: columns without a number help nobody.
                 history.add_configs(shared[: block.stop])
+                ledger.begun += 1
                 yield cell
         while time.monotonic() - started < limit_s and (again := ledger.next_of_race()) is not None:
+            ledger.begun += 1
             yield again
 
     with contextlib.closing(executor.run(measure, tasks())) as results:
@@ -202,17 +208,25 @@ def collect(
     return ledger.report(names, time.monotonic() - started)
 
 
-def shared_configs(space_json: str, n: int, *, seed: int = 0, workload: Workload | None = None) -> list[Config]:
-    """Draw the configurations that all datasets of a collection share.
+def shared_configs(
+    space_json: str, n: int, *, seed: int = 0, first: Sequence[Config] = (), workload: Workload | None = None
+) -> list[Config]:
+    """List the configurations that all datasets of a collection share: those given, then n of one Sobol sequence, none twice.
 
     Raises:
-        DataError: when the space is not the workload's.
+        UsageError: when there is none.
+        DataError: when the space is not the workload's, or a configuration given does not fit it.
     """
+    if n < 0 or not (n or first):
+        msg = f"collect: expected at least one configuration, got configs={n}. Ask for 16, 32 or 64."
+        raise UsageError(msg)
     workload = workload or get_workload()
-    drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed))
-    for config in drawn:
+    unit_rows(space_json, first, "collect: configurations to measure first")
+    given = {config_key(config): config for config in first}
+    drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed)) if n else []
+    for config in (*given.values(), *drawn):
         workload.check(config)
-    return drawn
+    return [*given.values(), *(config for config in drawn if config_key(config) not in given)]
 
 
 def _costs(
@@ -252,6 +266,8 @@ class _Ledger:
         self.total, self.known = len(index_of), len(known)
         self.measured: Counter[Status] = Counter()
         self.running: dict[Hashable, RunningCell] = {}
+        self.started = time.monotonic()
+        self.begun, self.done = 0, list[int]()
         self._tell(None)
 
     def missing(self) -> list[list[Cell]]:
@@ -294,6 +310,7 @@ class _Ledger:
         self.running.pop(cell.key, None)
         del self.todo[cell.key]
         self.measured[evaluation.status] += 1
+        self.done.append(cell.index)
         self._learn(cell.index, evaluation)
         self._tell(evaluation)
         return evaluation
@@ -326,8 +343,14 @@ class _Ledger:
     def _tell(self, latest: Evaluation | None) -> None:
         if self.progress is not None:
             to_come = [] if self.race is None else self.race.cells_left()
-            left_s = seconds_left(
-                self.durations, [*self.todo.values(), *to_come], workers=self.workers, costs=self.costs
+            left_s = wall_seconds_left(
+                self.durations,
+                [*self.todo.values(), *to_come],
+                workers=self.workers,
+                elapsed_s=time.monotonic() - self.started,
+                done=self.done,
+                under_way=self.begun - len(self.done),
+                costs=self.costs,
             )
             total = self.total + len(to_come)
             self.progress(Progress(self.total - len(self.todo), total, left_s, latest, tuple(self.running.values())))

@@ -53,7 +53,7 @@ def open_manifest(
     obtain = manifest.obtain
     if obtain.kind == "torchvision":
         return open_torchvision(obtain.dataset, root=root, download=download)
-    if root is None and obtain.kind != "download":
+    if root is None and obtain.kind != "download" and not Path(obtain.path).is_absolute():
         msg = f"manifest {manifest.name!r}: expected the folder that holds {obtain.path!r}, got none. Name it with `root`."
         raise UsageError(msg)
     folder = data_folder() if root is None else Path(root)

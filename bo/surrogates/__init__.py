@@ -26,9 +26,9 @@ SURROGATES: Registry[SurrogateInfo] = Registry(
             SurrogateInfo("gp-map", partial(GaussianProcess, inference="evidence"), min_points=2, growth="cubic"),
             SurrogateInfo("dngo", DNGO),
             SurrogateInfo("bohamiann", Bohamiann),
-            SurrogateInfo("mt-bohamiann", Bohamiann, multitask=True),
-            SurrogateInfo("mt-dngo", MultiTaskDNGO, multitask=True),
-            SurrogateInfo("mt-gp", MultiTaskGaussianProcess, multitask=True, min_points=2, growth="cubic"),
+            SurrogateInfo("mt-bohamiann", Bohamiann, multitask=True, alone="bohamiann"),
+            SurrogateInfo("mt-dngo", MultiTaskDNGO, multitask=True, alone="dngo"),
+            SurrogateInfo("mt-gp", MultiTaskGaussianProcess, multitask=True, min_points=2, growth="cubic", alone="gp"),
         )
     },
     check=lambda found: isinstance(found, SurrogateInfo),

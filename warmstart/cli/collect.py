@@ -25,13 +25,22 @@ if TYPE_CHECKING:
 def collect(
     manifests: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MANIFEST...", help="TOML files, or folders of them; none: all datasets with images."),
+        typer.Argument(
+            metavar="[MANIFEST]...",
+            help="TOML files, folders of them, or images of your own; none: all datasets with images.",
+        ),
     ] = None,
     *,
     history: Annotated[
         str, typer.Option("--history", help="The history file; made where it is not there.")
     ] = "history.h5",
-    configs: Annotated[int, typer.Option("--configs", min=1, help="How many shared configurations.")] = 64,
+    configs: Annotated[
+        int, typer.Option("--configs", min=0, help="How many shared configurations, besides those of --first.")
+    ] = 64,
+    first: Annotated[
+        str | None,
+        typer.Option("--first", help="Measure these first: JSON, such as `suggest --format json` writes."),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, help="Processes: 2 when left out; with Ray, all that there is room for."),
@@ -100,6 +109,7 @@ def collect(
             download=download,
             fractions=tuple(fraction or (1.0,)),
             configs=configs,
+            first=None if first is None else Path(first),
             replicates=replicates,
             race=race,
             seed=seed,
