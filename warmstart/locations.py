@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from history_store.errors import MissingPathError, StorageError
-from metafeat.model_file import read_header
 
 PathLike = str | os.PathLike[str]
 HISTORY_VARIABLE = "WARMSTART_HISTORY"
@@ -59,6 +58,8 @@ def stored_hash(known: Sequence[str], given: str | None) -> str | None:
     """
     if given is None and len(known) <= 1:
         return known[0] if known else None
+    from metafeat.model_file import read_header
+
     try:
         usual = read_header(model_path(given)).hash
     except (StorageError, MissingPathError):

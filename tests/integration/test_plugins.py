@@ -20,7 +20,7 @@ from training.workloads import WORKLOADS, get_workload, load_classifier, named_s
 from warmstart.importers import IMPORTERS, read_source
 from warmstart.testing import WorkloadContract
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from training.enrol import rebuild
 from training.executor import Done, Lost
 from training.measure import Measure, Measured, lost_evaluation
 from training.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
-from training.workloads.cnn import Budget
+from training.workloads import Workload
+from training.workloads.cnn import CNN, Budget
 from training.workloads.cnn.space import target_space
 
 # The first import of torch or torchvision, and new processes, take seconds on a busy machine.
@@ -186,6 +187,24 @@ def test_time_budget_begins_nothing_new(tmp_path: Path) -> None:
         report = collect(history, configs=16, budget=TINY, executor=Here(pretend), time_budget="1h")
         assert report.stopped == "complete"
         assert history.n_evaluations == 32
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_cell_tells_its_share_and_error_along_the_run(
+    is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = Budget("tiny", updates=5, decay_updates=100, curve_points=2)
+    if not is_known:
+        monkeypatch.setattr(CNN, "steps", Workload.steps)
+    config = sobol_configs(target_space(), 1)[0]
+    with tiny_history(tmp_path / "h.h5") as history:
+        measure, heard = Measure(history.path, budget, "cpu"), []
+        found = measure(Cell("alpha", config, seed=1, index=0), heard.append).evaluation
+    assert found is not None
+    assert heard[0][0] == 0
+    assert math.isnan(heard[0][1])
+    assert heard[1:] == [(step / 5 if is_known else None, error) for step, error in found.curve]
+    assert found.curve[-1][0] == 5
 
 
 def test_progress_counts_and_estimates(tmp_path: Path) -> None:

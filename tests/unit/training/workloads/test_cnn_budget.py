@@ -3,6 +3,8 @@ import math
 import pytest
 
 from history_store.errors import UsageError
+from history_store.space import sobol_configs
+from training.workloads.cnn import CNN
 from training.workloads.cnn.budget import BUDGETS, COMPACT, PAPER, Budget
 
 
@@ -40,3 +42,12 @@ def test_refuses_no_length_or_two(lengths: dict[str, int]) -> None:
 def test_budgets_are_found_by_name() -> None:
     assert BUDGETS["compact-400"] is COMPACT
     assert BUDGETS["paper"] is PAPER
+
+
+def test_the_last_step_is_told_where_it_is_known() -> None:
+    cnn, config = CNN(), {**sobol_configs(CNN().space("paper"), 1)[0], "batch_size": 100}
+    assert cnn.steps(COMPACT) == 400
+    assert cnn.steps(cnn.budget("paper", amount=7)) == 7
+    assert cnn.steps(PAPER) is cnn.steps(PAPER, config=config) is cnn.steps(PAPER, n_train=1_050) is None
+    assert cnn.steps(PAPER, config=config, n_train=1_050) == 200 * 10
+    assert cnn.steps(PAPER, config=config, n_train=50) == 200, "a batch larger than the data is all of it"
