@@ -37,7 +37,7 @@ def collect_into(
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 
-    `path` is the history, made over `space` (see `space_text`) where it is not there; `manifests` are TOML files or folders
+    `path` is the history, made over `space` (see `warmstart.spaces`) where it is not there; `manifests` are TOML files or folders
     of them; `target_budget` is a name in `training.budget.BUDGETS`; `cluster` is where cells are measured, None = on this
     machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
     `progress` is called with (cells done, cells, text).
@@ -51,6 +51,7 @@ def collect_into(
     from training.collect import collect
     from training.measure import limit_of
     from warmstart.device import resolve_device
+    from warmstart.spaces import space_text
 
     if target_budget not in BUDGETS:
         msg = (
@@ -94,24 +95,6 @@ def collect_into(
     fields["datasets"] = list(report.datasets)
     fields["measured"] = {status.value: count for status, count in report.measured.items()}
     return fields
-
-
-def space_text(space: str) -> str:
-    """Give ConfigSpace JSON: of the target network's space ``compact`` or ``paper``, or read from a file.
-
-    Raises:
-        UsageError: neither of the two names nor a file.
-        DataError: a file that holds no ConfigSpace JSON.
-    """
-    from history_store.space import dump_space, load_space, target_space
-
-    if space in ("compact", "paper"):
-        return dump_space(target_space(space))  # type: ignore[arg-type]  # checked in the line above
-    file = Path(space)
-    if not file.is_file():
-        msg = f"--space: expected compact, paper or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
-        raise UsageError(msg)
-    return dump_space(load_space(file.read_text(encoding="utf-8", errors="replace"), str(file)))
 
 
 def _said(now: "Progress") -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import UsageError
 from history_store.mapping import Match, Wishes, describe_space, map_configs
 from history_store.records import Value
-from history_store.space import dump_space, load_space, natural
+from history_store.space import load_space, natural
 from warmstart.suggestion import InitialDesign
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def translate(
         DataError: a file that is no space, or spaces with nothing in common.
     """
     from history_store.foreign import as_columns
-    from warmstart.collection import space_text
+    from warmstart.spaces import space_text
 
-    text = space_text(os.fspath(space)) if isinstance(space, str | os.PathLike) else dump_space(space)
+    text = space_text(space)
     configs: list[Mapping[str, Any]] = list(memory.configs)
     mapped = map_configs(
         as_columns(configs),

@@ -37,9 +37,8 @@ from warmstart.studies.warm_start import check_history
 from warmstart.studies.worker import Job, work
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from warmstart.integrations.ray import Cluster
+    from warmstart.spaces import SpaceLike
 
 STARTUP = 3
 _log = logging.getLogger("warmstart")
@@ -50,7 +49,7 @@ def tune(
     *,
     objective: str | Callable[..., object] | None = None,
     command: str | None = None,
-    space: ConfigurationSpace | PathLike | None = None,
+    space: SpaceLike | None = None,
     trials: int | None = None,
     timeout: str | float | None = None,
     storage: PathLike | None = None,
@@ -96,7 +95,7 @@ def tune(
         objective: a function, ``module:function`` or ``file.py:function``; see docs/tuning.md for what it is called with.
             Left out with `command`: the target network on the dataset.
         command: a program with placeholders, ``python train.py --lr {learning_rate}``, which prints its error.
-        space: to search, or a file of ConfigSpace JSON, ``compact`` or ``paper``; left out, that of the history.
+        space: to search, in any form that `warmstart.spaces.read_space` takes; left out, that of the history.
         trials: that the study shall have in the end, earlier calls included; 50 where there is no time-out either.
         timeout: seconds, or ``30m``: begin no trial of this call after so long.
         storage: path or URL; see `warmstart.studies.storage.open_store`.

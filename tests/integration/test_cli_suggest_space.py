@@ -102,7 +102,7 @@ def test_from_python(use_tiny, photos, mine):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--space", "no.json"], 2, "--space: expected compact, paper or a ConfigSpace JSON file, got 'no.json'"),
+        (["--space", "no.json"], 2, "--space: expected compact, paper or a file of a space, got 'no.json'"),
         (["--space", "broken.json"], 3, "expected ConfigSpace JSON"),
         (["--space", "foreign.json"], 3, "--space: expected hyperparameters in common with alpha"),
         (["--space", "choices.json"], 3, "--space: expected hyperparameters in common with batch_size"),

@@ -35,7 +35,7 @@ def create(
     from history_store.errors import UsageError
     from history_store.history import History
     from history_store.space import load_space, sobol_configs
-    from warmstart.collection import space_text
+    from warmstart.spaces import space_text
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = Path(history)

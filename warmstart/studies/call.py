@@ -25,9 +25,8 @@ from warmstart.studies.warm_start import ask_history
 from warmstart.studies.worker import Limits
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from warmstart.integrations.ray import Cluster
+    from warmstart.spaces import SpaceLike
     from warmstart.studies.progress import Progress
 
 PathLike = str | os.PathLike[str]
@@ -41,7 +40,7 @@ class Call:
 
     objective: str | Callable[..., object] | None
     command: str | None
-    space: ConfigurationSpace | PathLike | None
+    space: SpaceLike | None
     trials: int | None
     timeout: str | float | None
     warm: Warm
@@ -173,7 +172,7 @@ class Options(TypedDict, total=False):
 
     objective: str | Callable[..., object] | None
     command: str | None
-    space: ConfigurationSpace | PathLike | None
+    space: SpaceLike | None
     trials: int | None
     timeout: str | float | None
     storage: PathLike | None
@@ -259,15 +258,12 @@ def _objective_text(
     return {"function": objective, "command": command, "target_budget": None if own else target_budget}
 
 
-def _space_text(space: ConfigurationSpace | PathLike | None, known: Plan | None, history: PathLike | None) -> str:
+def _space_text(space: SpaceLike | None, known: Plan | None, history: PathLike | None) -> str:
     """Give the space that was named, else the study's, else the history's."""
-    from history_store.space import dump_space
-    from warmstart.collection import space_text
+    from warmstart.spaces import space_text
 
-    if isinstance(space, str | os.PathLike):
-        return space_text(os.fspath(space))
     if space is not None:
-        return dump_space(space)
+        return space_text(space)
     if known is not None:
         return known.space
     from history_store.history import History
