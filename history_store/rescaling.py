@@ -54,6 +54,8 @@ RESCALINGS = {
 }
 _ENOUGH = 3
 """Distinct values from which a scale may be told."""
+_SHARE, _REACH, _SPREAD = 0.1, 0.5, 1 / 30
+"""See `check_scale`."""
 
 
 def rescaling(name: str) -> Rescaling:
@@ -103,6 +105,53 @@ def choose_rescaling(
         return fits[0], f"{found}, all do as {fits[0].name}"
     more = f"; {', '.join(each.name for each in fits)} would fit: choose with --rescale" if fits else ""
     return (None if share == 0.0 else implied), f"{found}{more}"
+
+
+def check_scale(
+    values: Floats, bounds: tuple[float, float], implied: Rescaling, *, log: bool, whole: bool
+) -> tuple[Rescaling | None, str]:
+    """Decide whether numbers of a known scale are of the kind that a range holds: a learning rate is not in 1 .. 100.
+
+    They are where a tenth of them lies in the range, or they reach over half of it, on its own scale; and, where it is a
+    linear range of reals, over no less than a thirtieth of it. Else the numbers as they are, or per cent, are tried, and
+    must fit as a whole.
+
+    Args:
+        values: finite numbers as the other space has them.
+        bounds: of the range.
+        implied: scale that the names say.
+        log: the range is on a logarithmic scale.
+        whole: it holds whole numbers.
+
+    Returns: the rescaling, None where no scale fits; and why, in words, empty where nothing was odd.
+    """
+    others = [] if whole else [RESCALINGS[name] for name in ("x", "100x", "x/100") if implied is SAME or name == "x"]
+    for each in (implied, *others):
+        scaled = each(values)
+        share, reach = _share(scaled, bounds), _reach(scaled, bounds, log=log)
+        is_point = np.ptp(values) == 0 if values.size else True
+        is_spread = log or whole or is_point or reach >= _SPREAD
+        if each is implied and ((share >= _SHARE or reach >= _REACH) and is_spread):
+            return each, ""
+        if each is not implied and share == 1.0 and is_spread and not is_point:
+            return each, f"the values fit as {each.name}"
+    scaled = implied(values)
+    ends = f"{np.nanmin(scaled):.3g} .. {np.nanmax(scaled):.3g}" if np.isfinite(scaled).any() else "no numbers"
+    return None, f"another scale: {ends} there, {bounds[0]:.3g} .. {bounds[1]:.3g} here"
+
+
+def _reach(values: Floats, bounds: tuple[float, float], *, log: bool) -> float:
+    """Give the share of a range that lies between the least and the greatest of some values."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0
+    ends = np.array([*bounds, finite.min(), finite.max()])
+    if log:
+        if bounds[0] <= 0:
+            return 0.0
+        ends = np.log(np.maximum(ends, np.finfo(np.float64).tiny))
+    low, high, least, most = ends.tolist()
+    return max(min(high, most) - max(low, least), 0.0) / (high - low) if high > low else float(least <= low <= most)
 
 
 def inside(values: Floats, bounds: tuple[float, float]) -> NDArray[np.bool_]:

@@ -27,8 +27,7 @@ from warmstart.session import Memory, load_memory
 from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
+    from warmstart.spaces import SpaceLike
     from warmstart.translation import Translation
 
 PathLike = str | os.PathLike[str]
@@ -45,7 +44,7 @@ def suggest(
     history: PathLike | None = None,
     model: PathLike | None = None,
     strategy: str | None = None,
-    space: "PathLike | ConfigurationSpace | None" = None,
+    space: "SpaceLike | None" = None,
     rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
     skip_broken: bool = False,
@@ -131,7 +130,7 @@ def answer(
     history: PathLike | None = None,
     model: PathLike | None = None,
     strategy: str | None = None,
-    space: "PathLike | ConfigurationSpace | None" = None,
+    space: "SpaceLike | None" = None,
     rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
     skip_broken: bool = False,
@@ -153,9 +152,9 @@ def answer(
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
             evaluation, and the portfolio where the dataset is far from everything.
-        space: for which to suggest, where it is not the history's: a file of ConfigSpace JSON, ``compact``, ``paper``,
-            or the space itself. Hyperparameters in common are taken over by name and scale, the others get their
-            defaults; `mapping` says what became of each.
+        space: for which to suggest, where it is not the history's, in any form that `warmstart.spaces.read_space` takes.
+            Hyperparameters in common are taken over by name and scale, the others are varied over the suggestions, which
+            are then marked as not measured; `mapping` says what became of each.
         rename: names of that space by the history's, where they do not tell themselves.
         exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
             (``FILE.h5::name``) never answers for itself.
@@ -189,19 +188,19 @@ def answer(
     errors = fill_failed(memory.errors, memory.failed)[place.rows]
     choose = partial(designs, errors, place.distances, strategy=chosen, calibration=memory.calibration)
     translation = None if space is None else _translation(memory, space, rename or {})
-    choices = choose(k) if translation is None else translation.choose(choose, k)
+    picked = [] if translation is None else translation.pick(choose, k=k, seed=seed)
+    choices = choose(k) if translation is None else [each.choice for each in picked if each.choice is not None]
     listed = _neighbours(memory, place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
     found = place.answer(_suggestions(memory, place, errors, choices, chosen), chosen, listed)
     if translation is not None:
-        rows = [choice.row for choice in choices]
         found = replace(
             found,
-            suggestions=tuple(map(translation.apply, found.suggestions, rows)),
+            suggestions=translation.designs(found.suggestions, picked),
             space_json=translation.space_json,
-            notes=(*found.notes, *translation.notes(len(rows), k)),
+            notes=(*found.notes, *translation.notes(picked, k)),
             mapping=translation.matches,
         )
-    if not explain:
+    if not explain or not choices:
         return found
     names = [neighbour.name for neighbour in listed]
     why = explain_answer(memory, place.rows, place.distances, errors=errors, choices=choices, listed=names)
@@ -321,7 +320,7 @@ def _place(path: PathLike | None, images: Any, labels: Any, asked: _Question, me
     )
 
 
-def _translation(memory: Memory, space: "PathLike | ConfigurationSpace", rename: Mapping[str, str]) -> "Translation":
+def _translation(memory: Memory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
     """Put the history into another space; what that needs is loaded here alone."""
     from warmstart.translation import translate
 

@@ -41,6 +41,7 @@ def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
             "from": design.source,
             "distance": design.distance,
             "source_error": design.source_error,
+            "measured": design.measured,
         }
         for rank, design in enumerate(answer.suggestions, start=1)
     ]

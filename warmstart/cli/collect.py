@@ -41,7 +41,7 @@ def collect(
         str, typer.Option("--target-budget", help="Length of one training run, by name: compact-400 or paper.")
     ] = "compact-400",
     space: Annotated[
-        str, typer.Option("--space", help="For a new history: compact, paper or a ConfigSpace JSON file.")
+        str, typer.Option("--space", help="For a new history: compact, paper or a file of a space (YAML, JSON).")
     ] = "compact",
     root: Annotated[str | None, typer.Option("--root", help="Folder below which the manifests' images lie.")] = None,
     download: Annotated[

@@ -21,7 +21,9 @@ from warmstart.cli.shell import Shell
 def create(
     history: HistoryFile,
     *,
-    space: Annotated[str, typer.Option("--space", help="compact, paper or a ConfigSpace JSON file.")] = "compact",
+    space: Annotated[
+        str, typer.Option("--space", help="compact, paper or a file of a space (YAML, JSON).")
+    ] = "compact",
     configs: Annotated[
         int, typer.Option("--configs", min=0, help="Shared Sobol configurations to write down at once.")
     ] = 0,

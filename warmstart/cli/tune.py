@@ -77,7 +77,7 @@ def tune(
     ] = None,
     space: Annotated[
         str | None,
-        typer.Option("--space", help="ConfigSpace JSON file, compact or paper; the history's when left out."),
+        typer.Option("--space", help="A file (YAML, JSON), compact or paper; the history's when left out."),
     ] = None,
     trials: Annotated[
         int | None,
