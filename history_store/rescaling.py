@@ -54,7 +54,7 @@ RESCALINGS = {
 }
 _ENOUGH = 3
 """Distinct values from which a scale may be told."""
-_SHARE, _REACH, _SPREAD = 0.1, 0.5, 1 / 30
+_SHARE, _MOST, _REACH, _SPREAD = 0.1, 0.5, 0.5, 1 / 30
 """See `check_scale`."""
 
 
@@ -113,8 +113,8 @@ def check_scale(
     """Decide whether numbers of a known scale are of the kind that a range holds: a learning rate is not in 1 .. 100.
 
     They are where a tenth of them lies in the range, or they reach over half of it, on its own scale; and, where it is a
-    linear range of reals, over no less than a thirtieth of it. Else the numbers as they are, or per cent, are tried, and
-    must fit as a whole.
+    linear range of reals, over no less than a thirtieth of it. Else the numbers as they are, or per cent, are tried, of
+    which half must lie there.
 
     Args:
         values: finite numbers as the other space has them.
@@ -133,7 +133,7 @@ def check_scale(
         is_spread = log or whole or is_point or reach >= _SPREAD
         if each is implied and ((share >= _SHARE or reach >= _REACH) and is_spread):
             return each, ""
-        if each is not implied and share == 1.0 and is_spread and not is_point:
+        if each is not implied and share >= _MOST and is_spread and not is_point:
             return each, f"the values fit as {each.name}"
     scaled = implied(values)
     ends = f"{np.nanmin(scaled):.3g} .. {np.nanmax(scaled):.3g}" if np.isfinite(scaled).any() else "no numbers"

@@ -19,7 +19,7 @@ from ConfigSpace import (
     Integer,
     OrdinalHyperparameter,
 )
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from history_store.errors import DataError
@@ -157,6 +157,7 @@ def test_a_mistake_in_a_dict_is_named_by_its_key() -> None:
         build_space({"a": object()}, Source("space"))
 
 
+LOADED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 NUMBERS = st.floats(-1e9, 1e9) | st.integers(-(10**9), 10**9)
 PLAIN = NUMBERS | st.booleans() | st.text(max_size=5)
 ENTRIES = st.dictionaries(
@@ -172,6 +173,7 @@ ENTRIES = st.dictionaries(
 )
 
 
+@LOADED
 @given(ENTRIES)
 def test_anything_is_a_space_or_an_error_of_ours(entries: dict[str, object]) -> None:
     try:
@@ -182,6 +184,7 @@ def test_anything_is_a_space_or_an_error_of_ours(entries: dict[str, object]) -> 
     assert set(space) == set(entries)
 
 
+@LOADED
 @given(st.text(alphabet="ab:[]{},-\n 1e.'\"&*!|#%", max_size=40))
 def test_any_text_is_a_space_or_an_error_of_ours(text: str) -> None:
     with contextlib.suppress(DataError):
