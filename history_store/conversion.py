@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,15 @@ class Converted:
     match: Match
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Range:
+    """Numbers that a hyperparameter of ours may take: their bounds, their scale, whether they are whole."""
+
+    bounds: tuple[float, float] = field(kw_only=False)
+    log: bool
+    whole: bool
+
+
 def describe(hyperparameter: Any) -> ForeignParameter:
     """Describe a hyperparameter of ConfigSpace."""
     if hasattr(hyperparameter, "lower"):
@@ -64,10 +73,10 @@ def convert(
     if known is not None and str(known) not in ("unknown", str(ours)):
         match = replace(match, reason=f"{match.reason}; {known} there, {ours} here")
     if not ours.choices:
-        return _convert_numbers(hyperparameter, values, match, wishes)
+        return _convert_numbers(hyperparameter, values, known, match, wishes)
     numeric = NumericChoices.of(ours.choices) if wishes.nearest else None
     if numeric is not None and not read_numbers(values)[1].any():
-        return _convert_nearest(numeric, values, match, wishes)
+        return _convert_nearest(numeric, values, known, match, wishes)
     return _convert_choices(ours.choices, values, match)
 
 
@@ -85,12 +94,15 @@ def _convert_choices(choices: Sequence[Any], values: Sequence[object], match: Ma
     return Converted(column, bad, moved, match)
 
 
-def _convert_nearest(choices: NumericChoices, values: Sequence[object], match: Match, wishes: Wishes) -> Converted:
+def _convert_nearest(
+    choices: NumericChoices, values: Sequence[object], known: ForeignParameter | None, match: Match, wishes: Wishes
+) -> Converted:
     """Put numbers into choices that are numbers: the nearest, where they are of one scale; a constant takes any."""
     numbers, none = read_numbers(values)
     is_constant = len(choices.choices) == 1
     bounds = (-np.inf, np.inf) if is_constant else choices.bounds
-    chosen, match = _scaled(numbers, none, values, match, wishes, bounds=bounds, log=choices.log, whole=True)
+    here = _Range(bounds, log=choices.log, whole=True)
+    chosen, match = _scaled(numbers, none, values, here, known, match, wishes)
     if chosen is None:
         return Converted([], none, none, match)
     column, moved = choices.nearest(chosen(numbers))
@@ -101,14 +113,14 @@ def _convert_nearest(choices: NumericChoices, values: Sequence[object], match: M
     return Converted(column, none, moved, match)
 
 
-def _convert_numbers(hyperparameter: Any, values: Sequence[object], match: Match, wishes: Wishes) -> Converted:
+def _convert_numbers(
+    hyperparameter: Any, values: Sequence[object], known: ForeignParameter | None, match: Match, wishes: Wishes
+) -> Converted:
     numbers, bad = read_numbers(values)
     whole = isinstance(hyperparameter.default_value, int | np.integer)
-    bounds, log = (
-        (float(hyperparameter.lower), float(hyperparameter.upper)),
-        bool(getattr(hyperparameter, "log", False)),
-    )
-    chosen, match = _scaled(numbers, bad, values, match, wishes, bounds=bounds, log=log, whole=whole)
+    bounds = float(hyperparameter.lower), float(hyperparameter.upper)
+    here = _Range(bounds, log=bool(getattr(hyperparameter, "log", False)), whole=whole)
+    chosen, match = _scaled(numbers, bad, values, here, known, match, wishes)
     if chosen is None:
         return Converted([], bad, np.zeros_like(bad), match)
     present = ~np.isnan(numbers)
@@ -136,12 +148,10 @@ def _scaled(
     numbers: NDArray[np.float64],
     bad: NDArray[np.bool_],
     values: Sequence[object],
+    ours: _Range,
+    known: ForeignParameter | None,
     match: Match,
     wishes: Wishes,
-    *,
-    bounds: tuple[float, float],
-    log: bool,
-    whole: bool,
 ) -> tuple[Rescaling | None, Match]:
     """Choose the scale of a column, and say so in its match; None, and a match that is dropped, where there is none."""
     there, here = match.there or "", match.here or ""
@@ -152,9 +162,9 @@ def _scaled(
     else:
         implied = implied_rescaling(*(split_logarithm(last_part(name))[0] for name in (there, here)))
         if wishes.nearest:
-            chosen, note = check_scale(finite, bounds, implied, log=log, whole=whole)
+            chosen, note = check_scale(finite, ours.bounds, implied, log=ours.log, whole=ours.whole, ends=_ends(known))
         else:
-            chosen, note = choose_rescaling(finite, bounds, implied, whole=whole)
+            chosen, note = choose_rescaling(finite, ours.bounds, implied, whole=ours.whole)
         if chosen is None or (bad.any() and not finite.size):
             reason = note or f"expected numbers, got {values[int(np.flatnonzero(bad)[0])]!r}"
             return None, replace(match, here=None, action="dropped", reason=reason, rule="")
@@ -162,6 +172,11 @@ def _scaled(
     if chosen is not SAME:
         match = replace(match, action="rescaled", reason=f"{chosen.name}; {match.reason}")
     return chosen, replace(match, reason=f"{match.reason}; {note}" if note else match.reason)
+
+
+def _ends(known: ForeignParameter | None) -> tuple[float, float] | None:
+    """Give the range that another space has, where it has one."""
+    return None if known is None or known.low is None or known.high is None else (known.low, known.high)
 
 
 def read_numbers(values: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -108,12 +108,18 @@ def choose_rescaling(
 
 
 def check_scale(
-    values: Floats, bounds: tuple[float, float], implied: Rescaling, *, log: bool, whole: bool
+    values: Floats,
+    bounds: tuple[float, float],
+    implied: Rescaling,
+    *,
+    log: bool,
+    whole: bool,
+    ends: tuple[float, float] | None = None,
 ) -> tuple[Rescaling | None, str]:
     """Decide whether numbers of a known scale are of the kind that a range holds: a learning rate is not in 1 .. 100.
 
-    They are where a tenth of them lies in the range, or they reach over half of it, on its own scale; and, where it is a
-    linear range of reals, over no less than a thirtieth of it. Else the numbers as they are, or per cent, are tried, of
+    They are where a tenth of them lies in the range, or they reach over half of it, on its own scale. In a linear range of
+    reals, no less than a thirtieth of the numbers must lie, and they must reach over no less than a thirtieth of it. Else the numbers as they are, or per cent, are tried, of
     which half must lie there.
 
     Args:
@@ -122,22 +128,24 @@ def check_scale(
         implied: scale that the names say.
         log: the range is on a logarithmic scale.
         whole: it holds whole numbers.
+        ends: of the range that the numbers are drawn from; None = those of the numbers.
 
     Returns: the rescaling, None where no scale fits; and why, in words, empty where nothing was odd.
     """
     others = [] if whole else [RESCALINGS[name] for name in ("x", "100x", "x/100") if implied is SAME or name == "x"]
+    extent = values if ends is None else np.array(ends)
+    is_point = not extent.size or np.ptp(extent) == 0
     for each in (implied, *others):
-        scaled = each(values)
-        share, reach = _share(scaled, bounds), _reach(scaled, bounds, log=log)
-        is_point = np.ptp(values) == 0 if values.size else True
+        share, reach = _share(each(values), bounds), _reach(each(extent), bounds, log=log)
         is_spread = log or whole or is_point or reach >= _SPREAD
-        if each is implied and ((share >= _SHARE or reach >= _REACH) and is_spread):
+        is_inside = reach >= _REACH and (log or whole or share >= _SPREAD)
+        if each is implied and (share >= _SHARE or is_inside) and is_spread:
             return each, ""
         if each is not implied and share >= _MOST and is_spread and not is_point:
             return each, f"the values fit as {each.name}"
-    scaled = implied(values)
-    ends = f"{np.nanmin(scaled):.3g} .. {np.nanmax(scaled):.3g}" if np.isfinite(scaled).any() else "no numbers"
-    return None, f"another scale: {ends} there, {bounds[0]:.3g} .. {bounds[1]:.3g} here"
+    scaled = implied(extent)
+    found = f"{np.nanmin(scaled):.3g} .. {np.nanmax(scaled):.3g}" if np.isfinite(scaled).any() else "no numbers"
+    return None, f"another scale: {found} there, {bounds[0]:.3g} .. {bounds[1]:.3g} here"
 
 
 def _reach(values: Floats, bounds: tuple[float, float], *, log: bool) -> float:
