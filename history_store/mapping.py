@@ -107,7 +107,9 @@ def match_columns(
     used = {each.match.there for each in found.values()}
     unfit = {each.match.there: each.match for each in converted.values() if each.match.here is None}
     left = [
-        unfit.get(there) or _dropped(there, params[there], rivals.get(there)) for there in params if there not in used
+        unfit.get(there) or _dropped(there, () if wishes.nearest else params[there], rivals.get(there))
+        for there in params
+        if there not in used
     ]
     return found, left
 

@@ -196,9 +196,9 @@ def _hyperparameter(name: str, spec: Mapping[str, Any], source: Source) -> Any:
     if len(choices) == 1:
         return Constant(name, choices[0])
     ordered = sorted(choices) if all(map(_is_number, choices)) else choices
-    return OrdinalHyperparameter(
-        name, ordered, default_value=ordered[(len(ordered) - 1) // 2] if default is None else default
-    )
+    middle = ordered[(len(ordered) - 1) // 2]
+    meta = _optuna_meta(kind, ordered, spec["step"]) if kind in _RANGES else None
+    return OrdinalHyperparameter(name, ordered, default_value=middle if default is None else default, meta=meta)
 
 
 def _bounds(path: Path, value: Any, source: Source) -> tuple[Any, Any]:
@@ -239,6 +239,15 @@ def _stepped(name: str, spec: Mapping[str, Any], source: Source) -> list[Any]:
     if kind == "int":
         return [low + k * int(step) for k in range(count)]
     return [float(f"{low + k * step:.12g}") for k in range(count)]
+
+
+def _optuna_meta(kind: str, values: list[Any], step: Any) -> dict[str, str]:
+    """Say what the steps are in Optuna's words, as `warmstart.integrations.optuna_space` reads and writes them."""
+    made = {"int": ("IntDistribution", int), "float": ("FloatDistribution", float)}
+    (name, number), ends = made[kind], (values[0], values[-1])
+    range_ = {"step": number(_unquoted(step)), "low": ends[0], "high": ends[1]}
+    attributes = {"log": False, **range_} if kind == "int" else {**range_, "log": False}  # in Optuna's own order
+    return {"optuna": json.dumps({"name": name, "attributes": attributes})}
 
 
 def _choices(path: Path, value: Any, source: Source) -> list[Any]:
@@ -373,8 +382,9 @@ def _read_yaml(text: str, where: str) -> tuple[Any, dict[Path, int]]:
         return (None if node is None else read(node, ())), lines
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        at = 0 if mark is None else min(mark.line, max(text.count("\n"), 0))
-        got = (text.splitlines() or [""])[min(at, len(text.splitlines()) - 1)].strip() if text.strip() else ""
+        written = text.splitlines() or [""]
+        at = 0 if mark is None else min(mark.line, len(written) - 1)
+        got = written[at].strip()
         kind = "ConfigSpace JSON or" if text.lstrip().startswith("{") else "ConfigSpace JSON, or"
         step = "Close its brackets and quotes, and indent alike what belongs together."
         raise fail(at, f"{kind} a space in YAML such as 'lr: {{log: [1e-5, 0.1]}}'", _shown(got), step) from error

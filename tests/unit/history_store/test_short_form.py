@@ -21,6 +21,7 @@ from ConfigSpace import (
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from optuna.distributions import FloatDistribution, IntDistribution, distribution_to_json
 
 from history_store.errors import DataError
 from history_store.short_form import Source, build_space, parse_space
@@ -47,6 +48,16 @@ noise: {float: [0, 0.3], step: 0.1}
 """
 
 
+def steps(kind: str, low: float, high: float, step: float) -> dict[str, str]:
+    """Write what Optuna's own function writes."""
+    made = (
+        FloatDistribution(low, high, step=step)
+        if kind == "Float"
+        else IntDistribution(int(low), int(high), step=int(step))
+    )
+    return {"optuna": distribution_to_json(made)}
+
+
 def expected() -> ConfigurationSpace:
     space = ConfigurationSpace()
     optimizer, momentum = Categorical("optimizer", ["sgd", "adam", 3], default="adam"), Float("momentum", (0, 0.99), default=0.9)  # fmt: skip
@@ -56,8 +67,10 @@ def expected() -> ConfigurationSpace:
     space.add(Categorical("model_name", ["resnet18", "resnet50", "off", "0x3"], default="resnet18"))
     space.add(Categorical("flag", [True, False], default=True), Constant("epochs", 30))
     space.add(OrdinalHyperparameter("size", ["small", "medium", "large"], default_value="medium"))
-    space.add(OrdinalHyperparameter("crop", [8, 16, 24], default_value=16))
-    space.add(OrdinalHyperparameter("noise", [0.0, 0.1, 0.2, 0.3], default_value=0.1))
+    space.add(OrdinalHyperparameter("crop", [8, 16, 24], default_value=16, meta=steps("Int", 8, 24, 8)))
+    space.add(
+        OrdinalHyperparameter("noise", [0.0, 0.1, 0.2, 0.3], default_value=0.1, meta=steps("Float", 0.0, 0.3, 0.1))
+    )
     space.add(EqualsCondition(momentum, optimizer, "sgd"))
     space.add(AndConjunction(InCondition(nesterov, optimizer, ["sgd", "adam"]), EqualsCondition(nesterov, layers, 3)))
     return space
