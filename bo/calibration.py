@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bo.regret import regret_curve
-from bo.strategies.joint import expected_regrets, nearness_weights
+from bo.strategies.joint import expected_regrets, query_weights
 from bo.strategies.portfolio import portfolio_rows
 from bo.strategies.query import Query, Reach
+from bo.strategies.scenarios import Scenarios, make_scenarios
+from bo.strategies.sources import number_groups
 from history_store.errors import DataError, UsageError
 
 REACHES = (0.3, 1.0, 3.0, 10.0, 30.0, math.inf)
@@ -104,7 +106,7 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
         DataError: when there are fewer than three groups, or a distance between groups is no finite number ≥ 0.
     """
     table, matrix = np.asarray(errors, dtype=np.float64), np.asarray(distances, dtype=np.float64)
-    codes = _codes(groups)
+    codes = number_groups(groups)
     if table.ndim != 2 or matrix.shape != (len(table), len(table)) or len(codes) != len(table):
         msg = f"calibrate: expected `m x c` errors, `m x m` distances and m groups, got shapes {table.shape}, {matrix.shape} and {len(codes)} groups. Give one row a dataset."
         raise UsageError(msg)
@@ -115,16 +117,14 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
     if not np.all(np.isfinite(matrix[others]) & (matrix[others] >= 0)):
         msg = "calibrate: expected finite distances of 0 or more between groups, got others. Leave datasets without an embedding out."
         raise DataError(msg)
-    known = ~np.isnan(table)
-    rows = [row for row in range(len(table)) if known[np.ix_(others[row], known[row])].any()]
     length = min(LENGTH, table.shape[1])
-    seen = np.array(
-        [[_pair(table, matrix, others, row, ((reach, 1.0),), length)[1] for reach in REACHES] for row in rows]
-    )
+    asked = [case for row in range(len(table)) if (case := _case(table, matrix, codes, row, length)) is not None]
+    rows = [case.row for case in asked]
+    seen = np.array([[_pair(case, ((reach, 1.0),), length)[1] for reach in REACHES] for case in asked])
     shares = _shares(seen[:, :, :JUDGED].mean(axis=2), codes[rows])
     found = Calibration(tuple(shares.tolist()), (0.0,) * length, (1.0,) * length, len(set(codes[rows].tolist())))
     # Expected and seen under the weights that will be used.
-    pairs = [_pair(table, matrix, others, row, found.reach, length) for row in rows]
+    pairs = [_pair(case, found.reach, length) for case in asked]
     expected, came = (_group_means(np.array(part), codes[rows]) for part in zip(*pairs, strict=True))
     intercepts, slopes = _lines(expected, came)
     return replace(found, intercepts=tuple(intercepts.tolist()), slopes=tuple(slopes.tolist()))
@@ -143,21 +143,37 @@ def _lines(expected: NDArray[np.float64], came: NDArray[np.float64]) -> tuple[ND
     return came.mean(axis=0) - slopes * expected.mean(axis=0), slopes
 
 
-def _pair(
-    table: NDArray[np.float64],
-    matrix: NDArray[np.float64],
-    others: NDArray[np.bool_],
-    row: int,
-    reach: Reach,
-    length: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the expected and the seen regret curve of one dataset, its group left out; a short one keeps its last value."""
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A dataset that asks the others: its row, its measured errors, its query, what the others' gaps may be."""
+
+    row: int
+    errors: NDArray[np.float64]
+    query: Query
+    scenarios: Scenarios
+
+
+def _case(
+    table: NDArray[np.float64], matrix: NDArray[np.float64], codes: NDArray[np.int64], row: int, length: int
+) -> _Case | None:
+    """Let a dataset ask about what was measured on it, its group left out; None where no other has measured any of it."""
     measured = ~np.isnan(table[row])
-    rest = others[row] & ~np.isnan(table[:, measured]).all(axis=1)
-    query = Query(table[np.ix_(rest, measured)], matrix[row, rest], min(length, int(measured.sum())), reach=reach)
-    rows = portfolio_rows(query.errors, query.k, weights=nearness_weights(matrix[row, rest], reach))
+    rest = (codes != codes[row]) & ~np.isnan(table[:, measured]).all(axis=1)
+    if not rest.any():
+        return None
+    errors = table[np.ix_(rest, measured)]
+    k = min(length, int(measured.sum()))
+    return _Case(
+        row, table[row, measured], Query(errors, matrix[row, rest], k, groups=codes[rest]), make_scenarios(errors)
+    )
+
+
+def _pair(case: _Case, reach: Reach, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Give the expected and the seen regret curve of one dataset; a short one keeps its last value."""
+    query = replace(case.query, reach=reach)
+    rows = portfolio_rows(query.errors, query.k, weights=query_weights(query), scenarios=case.scenarios)
     pad = length - len(rows)
-    expected, seen = expected_regrets(query, rows), regret_curve(table[row, measured], rows)
+    expected, seen = expected_regrets(query, rows, scenarios=case.scenarios), regret_curve(case.errors, rows)
     return np.pad(expected, (0, pad), mode="edge"), np.pad(seen, (0, pad), mode="edge")
 
 
@@ -175,9 +191,3 @@ def _shares(losses: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np
 def _group_means(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
     """Average rows by group."""
     return np.array([values[codes == code].mean(axis=0) for code in np.unique(codes)])
-
-
-def _codes(groups: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Number the groups in order of first appearance."""
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    return np.array([numbers[group] for group in groups], dtype=np.int64)

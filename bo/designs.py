@@ -1,6 +1,7 @@
 """Initial designs: the first configurations to evaluate on a new dataset, taken from a history of errors."""
 
 import operator
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import get_args
 
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bo.calibration import Calibration
 from bo.strategies import STRATEGIES, Choice, Dedupe, Query
 from bo.strategies.portfolio import portfolio_rows
+from bo.strategies.sources import equal_weights, number_groups
 from history_store.errors import DataError, UsageError
 
 WITH_DISTANCES = "joint"
@@ -26,12 +28,13 @@ def initial_designs(
     strategy: str | None = None,
     dedupe: Dedupe = "next_best",
     calibration: Calibration | None = None,
+    groups: Sequence[Hashable] | None = None,
 ) -> list[int]:
     """Choose k configurations to evaluate first; arguments and refusals as in `designs`.
 
     Returns: k rows in 0..c-1, best first; distinct, except under `dedupe="keep"`.
     """
-    found = designs(errors, distances, k, strategy=strategy, dedupe=dedupe, calibration=calibration)
+    found = designs(errors, distances, k, strategy=strategy, dedupe=dedupe, calibration=calibration, groups=groups)
     return [choice.row for choice in found]
 
 
@@ -43,6 +46,7 @@ def designs(
     strategy: str | None = None,
     dedupe: Dedupe = "next_best",
     calibration: Calibration | None = None,
+    groups: Sequence[Hashable] | None = None,
 ) -> list[Choice]:
     """Choose k configurations to evaluate first, each with the dataset it comes from.
 
@@ -58,6 +62,9 @@ def designs(
         dedupe: for `nearest`: what a neighbour gives whose best is taken already: `next_best`, its next-best
             configuration; `next_neighbour`, nothing, the next dataset is asked; `keep`, the same one again.
         calibration: for `joint`: how far distances of this kind are to be trusted; see `bo.calibration.calibrate`.
+        groups: `m` names of the datasets' sources: siblings and parts weigh together as one. None = each is its own.
+
+    A dataset without any error says nothing and is left out.
 
     Returns: k choices, best first.
 
@@ -65,7 +72,7 @@ def designs(
         UsageError: when shapes, k or a name do not fit.
         DataError: when nothing was measured, or an error or a distance is not a usable number.
     """
-    query = _checked(errors, distances, k, dedupe)
+    query, measured = _checked(errors, distances, k, dedupe, groups)
     if calibration is not None:
         query = replace(query, reach=calibration.reach)
     default = WITHOUT_DISTANCES if query.distances is None else WITH_DISTANCES
@@ -76,16 +83,26 @@ def designs(
     if name == "nearest" and query.distances is None:
         name = WITHOUT_DISTANCES
     choices = STRATEGIES[name](query)
-    if len(choices) == query.k:
-        return choices
-    taken = list(dict.fromkeys(choice.row for choice in choices))
-    rows = portfolio_rows(query.errors, query.k - len(choices), start=taken)
-    rows += sorted({*range(query.errors.shape[1])} - {*taken, *rows})
-    return [*choices, *(Choice(row) for row in rows)][: query.k]
+    if len(choices) < query.k:
+        taken = list(dict.fromkeys(choice.row for choice in choices))
+        weights = equal_weights(len(query.errors), query.groups)
+        rows = portfolio_rows(query.errors, query.k - len(choices), start=taken, weights=weights)
+        rows += sorted({*range(query.errors.shape[1])} - {*taken, *rows})
+        choices = [*choices, *(Choice(row) for row in rows)][: query.k]
+    return [
+        choice if choice.neighbour is None else replace(choice, neighbour=int(measured[choice.neighbour]))
+        for choice in choices
+    ]
 
 
-def _checked(errors: ArrayLike, distances: ArrayLike | None, k: int, dedupe: Dedupe) -> Query:
-    """Check what a caller gave and make it a query."""
+def _checked(
+    errors: ArrayLike,
+    distances: ArrayLike | None,
+    k: int,
+    dedupe: Dedupe,
+    groups: Sequence[Hashable] | None,
+) -> tuple[Query, NDArray[np.int64]]:
+    """Check what a caller gave and make it a query of the datasets that have errors, whose rows come with it."""
     table = _floats(errors, "errors")
     if table.ndim != 2 or 0 in table.shape:
         msg = f"initial_designs: expected `m x c` errors (datasets x configurations), got shape {table.shape}. Give one row a dataset."
@@ -107,7 +124,21 @@ def _checked(errors: ArrayLike, distances: ArrayLike | None, k: int, dedupe: Ded
     if dedupe not in get_args(Dedupe):
         msg = f"initial_designs: expected dedupe among {', '.join(get_args(Dedupe))}, got {dedupe!r}. Use 'next_best'."
         raise UsageError(msg)
-    return Query(table, None if distances is None else _checked_distances(distances, len(table)), count, dedupe)
+    known = None if distances is None else _checked_distances(distances, len(table))
+    if groups is not None and len(groups) != len(table):
+        msg = f"initial_designs: expected one group a dataset ({len(table)}), got {len(groups)}. Give the source of each, or None."
+        raise UsageError(msg)
+    rows = np.flatnonzero(~np.isnan(table).all(axis=1))
+    return (
+        Query(
+            table[rows],
+            None if known is None else known[rows],
+            count,
+            dedupe,
+            groups=None if groups is None else number_groups(groups)[rows],
+        ),
+        rows,
+    )
 
 
 def _checked_distances(distances: ArrayLike, m: int) -> NDArray[np.float64]:

@@ -21,15 +21,31 @@
     │   └── ModelMismatchError                  a model of another history, space or image size
     └── AllTrialsFailedError                    every trial of a run failed
 
-Messages read ``<where>: expected <what>, got <what>. <next step>.`` The mapping to exit codes
-and HTTP statuses lives in `warmstart.exit_codes` alone.
+Messages read ``<where>: expected <what>, got <what>. <next step>.`` Where an argument is at fault, `param` names it
+and stands for ``<where>``: Python shows ``strategy: expected ...``, the command line ``--strategy: expected ...``. Another argument that a message
+speaks of stands in backquotes, and is spelled likewise: Leave `space` out.
+The mapping to exit codes and HTTP statuses lives in `warmstart.status` alone.
 """
 
 from collections.abc import Sequence
 
 
 class WarmstartError(Exception):
-    """Base of every error raised on purpose."""
+    """Base of every error raised on purpose.
+
+    Attributes:
+        message: what is wrong, without the arguments.
+        params: names of the arguments at fault, as Python spells them; empty where none is.
+    """
+
+    def __init__(self, message: str = "", *, param: str | Sequence[str] = ()) -> None:
+        self.message = message
+        self.params = (param,) if isinstance(param, str) else tuple(param)
+        super().__init__(f"{', '.join(self.params)}: {message}" if self.params else message)
+
+
+class HistoryWarning(UserWarning):
+    """Something about a history that is worth knowing and stops nothing."""
 
 
 class UsageError(WarmstartError, ValueError):

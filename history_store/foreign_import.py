@@ -133,11 +133,11 @@ def _datasets(runs: ForeignRuns, dataset: str | None) -> list[str]:
     """Name the dataset of each run."""
     named = sorted({name for name in runs.datasets if name is not None})
     if dataset is not None and named:
-        msg = f"--dataset: expected no name, as {runs.kind} names its datasets ({', '.join(named[:5])}), got {dataset!r}. Leave it out."
-        raise UsageError(msg)
+        msg = f"expected no name, as {runs.kind} names its datasets ({', '.join(named[:5])}), got {dataset!r}. Leave it out."
+        raise UsageError(msg, param="dataset")
     if dataset is None and None in runs.datasets:
-        msg = f"--dataset: expected the name of the dataset on which {runs.kind} was measured, got none. Give the name that it has in the history."
-        raise UsageError(msg)
+        msg = f"expected the name of the dataset on which {runs.kind} was measured, got none. Give the name that it has in the history."
+        raise UsageError(msg, param="dataset")
     return [name or dataset or "" for name in runs.datasets]
 
 
@@ -149,19 +149,19 @@ def _errors(
     Returns: `n` errors; how, in words; and best value, worst value, whether to clip.
     """
     if error_range is None and runs.maximised is None:
-        msg = f"--error-range: expected which values of {runs.kind} are best and worst, as it does not say, got none. Give 0,1 for an error, 1,0 for an accuracy, 100,0 for per cent."
-        raise UsageError(msg)
+        msg = f"expected which values of {runs.kind} are best and worst, as it does not say, got none. Give 0,1 for an error, 1,0 for an accuracy, 100,0 for per cent."
+        raise UsageError(msg, param="error_range")
     best, worst = error_range or ((1.0, 0.0) if runs.maximised else (0.0, 1.0))
     if best == worst or not math.isfinite(best) or not math.isfinite(worst):
-        msg = f"--error-range: expected two different numbers BEST,WORST, got {best:g},{worst:g}. Give 1,0 for an accuracy."
-        raise UsageError(msg)
+        msg = f"expected two different numbers BEST,WORST, got {best:g},{worst:g}. Give 1,0 for an accuracy."
+        raise UsageError(msg, param="error_range")
     has = np.array([status.has_error for status in runs.status], dtype=np.bool_)
     errors = np.where(has, (runs.values - best) / (worst - best), np.nan)
     beyond = has & ~((errors >= -1e-9) & (errors <= 1 + 1e-9))
     if error_range is None and beyond.any():
         low, high = float(runs.values[has].min()), float(runs.values[has].max())
         what = "accuracies" if runs.maximised else "errors"
-        msg = f"{runs.kind}: expected {what} in [0, 1], got values from {low:g} to {high:g}. Say which values count as error 0 and error 1: --error-range BEST,WORST."
+        msg = f"{runs.kind}: expected {what} in [0, 1], got values from {low:g} to {high:g}. Say which values count as error 0 and error 1: `error_range` BEST,WORST."
         raise DataError(msg)
     clipped = f"; {int(beyond.sum())} beyond are clipped" if beyond.any() else ""
     objective = f"{best:g} is error 0, {worst:g} is error 1{clipped}"

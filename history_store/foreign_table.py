@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from history_store.foreign import ForeignRuns
 from history_store.mapping import describe_space
 from history_store.records import DatasetInfo, Status
 from history_store.space import load_space
+from history_store.tracker_table import is_tracked, metric_column, untracked
 
-PREFIXES = ("config.", "config/", "params_")
-"""What data frames of warmstart, Ray Tune and Optuna put before the name of a hyperparameter."""
+PREFIXES = ("config.", "config/", "params_", "params.")
+"""What data frames of warmstart, Ray Tune, Optuna and MLflow put before the name of a hyperparameter."""
 
 
 def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignRuns, tuple[DatasetInfo, ...]]:
@@ -40,24 +42,28 @@ def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignR
     """
     path = Path(path)
     about, rows = read_rows(path)
-    columns = rows.columns
-    if metric is not None and metric not in columns:
-        msg = f"--metric: expected a column of {path} ({', '.join(columns)}), got {metric!r}. Correct it."
-        raise UsageError(msg)
+    columns, left_out, numbers_of = rows.columns, dict[str, int](), list(range(len(rows)))
+    if is_tracked(columns):
+        metric = metric_column(columns, metric)
+        if (metric or "error") in columns:  # else what is missing is told below
+            columns, left_out, numbers_of = untracked(columns, metric or "error")
+            rows = replace(rows, columns=columns)
+    where = [f"{path} {rows.word} {rows.first + row}" for row in numbers_of]
+    _check_metric(path, columns, metric)
     error = metric or "error"
     if error not in columns and "status" not in columns:
-        msg = f"{path}: expected a column 'error' or 'status', got the columns {', '.join(columns)}. Add one of them, or name the column with --metric."
+        msg = f"{path}: expected a column 'error' or 'status', got the columns {', '.join(columns)}. Add one of them, or name the column with `metric`."
         raise DataError(msg)
     own = OWN_COLUMNS | {error}
     params = {_plain(name): _cells(cells) for name, cells in columns.items() if name not in own}
-    values = _column(rows, path, error, "error")
+    values = _column(rows, where, error, "error")
     numbers = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
     status = [
-        _status(name, value, f"{path} {rows.word} {rows.first + row}")
-        for row, (name, value) in enumerate(zip(_column(rows, path, "status"), numbers.tolist(), strict=True))
+        _status(name, value, place)
+        for place, name, value in zip(where, _column(rows, where, "status"), numbers.tolist(), strict=True)
     ]
     numbers[[not each.has_error for each in status]] = np.nan
-    durations = _column(rows, path, "duration")
+    durations = _column(rows, where, "duration")
     runs = ForeignRuns(
         kind=str(path),
         params=params,
@@ -65,12 +71,19 @@ def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignR
         status=status,
         datasets=[None if is_empty(name) else str(name) for name in columns.get("dataset", [None] * len(rows))],
         durations=np.array([math.nan if each is None else each for each in durations], dtype=np.float64),
-        seeds=_column(rows, path, "seed"),
-        origins=[each or f"import/{path.name}" for each in _column(rows, path, "origin")],
-        curves=[tuple(run_curve(columns, row, f"{path} {rows.word} {rows.first + row}")) for row in range(len(rows))],
+        seeds=_column(rows, where, "seed"),
+        origins=[each or f"import/{path.name}" for each in _column(rows, where, "origin")],
+        curves=[tuple(run_curve(columns, row, place)) for row, place in enumerate(where)],
+        left_out=left_out,
         space=describe_space(load_space(about["space"], str(path))) if about and "space" in about else {},
     )
     return runs, _described(about, columns, path)
+
+
+def _check_metric(path: Path, columns: Mapping[str, Sequence[Any]], metric: str | None) -> None:
+    if metric is not None and metric not in columns:
+        msg = f"expected a column of {path} ({', '.join(columns)}), got {metric!r}. Correct it."
+        raise UsageError(msg, param="metric")
 
 
 def _plain(name: str) -> str:
@@ -95,12 +108,11 @@ def _number(text: Any) -> int | float:
         return float(text)
 
 
-def _column(rows: Rows, path: Path, name: str, kind: str | None = None) -> list[Any]:
-    """Read a column of runs; all None where there is none."""
+def _column(rows: Rows, where: Sequence[str], name: str, kind: str | None = None) -> list[Any]:
+    """Read a column of runs, each in its place; all None where there is none."""
     if name not in rows.columns:
         return [None] * len(rows)
-    where = f"{path} {rows.word}"
-    return [run_cell(cell, kind or name, f"{where} {rows.first + row}") for row, cell in enumerate(rows.columns[name])]
+    return [run_cell(cell, kind or name, place) for cell, place in zip(rows.columns[name], where, strict=True)]
 
 
 def _status(name: str | None, value: float, where: str) -> Status:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
-from history_store.file.base import WriteImages, read_embeddings, write_base
+from history_store.file.base import WriteImages, identity_of, read_embeddings, write_base
 from history_store.file.codec import native
 from history_store.file.content import Content, Operation, encode_operation, quoted, unit_rows
 from history_store.file.durable import beside
@@ -95,7 +95,7 @@ class History(Snapshot):
         lock = WriterLock(real, timeout=10.0)
         try:
             check_free(real)
-            with install(real, backup=beside(real, ".bak")) as temporary:
+            with install(real, backup=beside(real, ".bak"), lock=lock) as temporary:
                 write_base(temporary, content, embeddings={}, writer=_version())
             return cls(path, lock)
         except BaseException:
@@ -304,7 +304,7 @@ class History(Snapshot):
         if self._lock is not None:
             if self._files is not None:
                 self._files.close()
-            self._files = Files(self._real, (self._content.id, serial), text)
+            self._files = Files(self._real, identity_of(self._h5, str(self._real)), text, self._lock)
         self._stale = False
         return serial, text
 
@@ -325,6 +325,11 @@ class History(Snapshot):
         """Carry out a planned operation as a line of the journal."""
         content = self._state()
         line = encode_operation(operation, content.serial + 1)
+        if self._writer().is_copy:  # its first write gives it a salt of its own
+            content = content.copy()
+            content.apply(operation)
+            self._replace(content)
+            return
         self._stale = True
         self._writer().append(line)
         content.apply(operation)

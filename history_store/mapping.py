@@ -64,7 +64,7 @@ def map_configs(
         n: number of configurations.
         known: what the other tool says of its hyperparameters.
         wishes: what a person says about it.
-        where: begins messages.
+        where: begins the message where nothing is in common; empty = it is about the argument ``space``.
 
     Raises:
         UsageError: a wish names what is not there.
@@ -74,8 +74,9 @@ def map_configs(
     found, matches = match_columns(params, space, known=known or {}, wishes=wishes)
     if not found:
         unread = "".join(f"; {each.there}: {each.reason}" for each in matches if not each.reason.startswith(NO_PLACE))
-        msg = f"{where}: expected hyperparameters in common with {', '.join(space)}, got {', '.join(params) or 'none'}{unread}. Say which is which with --rename theirs=ours."
-        raise DataError(msg)
+        head = f"{where}: " if where else ""
+        msg = f"{head}expected hyperparameters in common with {', '.join(space)}, got {', '.join(params) or 'none'}{unread}. Say which is which with `rename` theirs=ours."
+        raise DataError(msg, param=() if where else "space")
     mapped, ours = _assembled(space, found, wishes.fill, n)
     lost = {**{f"{name}: {match.reason}": match.lost for name, match in ours.items() if match.lost}, **mapped.lost}
     return replace(mapped, matches=(*ours.values(), *matches), lost=lost)
@@ -142,12 +143,12 @@ def describe_space(space: ConfigurationSpace) -> dict[str, ForeignParameter]:
 def _check_wishes(wishes: Wishes, params: Mapping[str, Any], space: ConfigurationSpace) -> None:
     for name in wishes.rescale:
         if name not in params:
-            msg = f"--rescale: expected a name of the source ({', '.join(params)}), got {name!r}. Correct it."
-            raise UsageError(msg)
+            msg = f"expected a name of the source ({', '.join(params)}), got {name!r}. Correct it."
+            raise UsageError(msg, param="rescale")
     for name in wishes.fill:
         if name not in space:
-            msg = f"--fill: expected a hyperparameter of the space ({', '.join(space)}), got {name!r}. Correct it."
-            raise UsageError(msg)
+            msg = f"expected a hyperparameter of the space ({', '.join(space)}), got {name!r}. Correct it."
+            raise UsageError(msg, param="fill")
 
 
 def _dropped(there: str, values: Sequence[object], rivals: str | None) -> Match:
@@ -207,8 +208,8 @@ def _filling(hyperparameter: Any, wanted: Value | None) -> Any:
     ours = describe(hyperparameter)
     value = choice_among(ours.choices, wanted) if ours.choices else _number(hyperparameter, wanted)
     if value is None:
-        msg = f"--fill: expected a value of {hyperparameter.name} ({ours}), got {wanted!r}. Correct it."
-        raise UsageError(msg)
+        msg = f"expected a value of {hyperparameter.name} ({ours}), got {wanted!r}. Correct it."
+        raise UsageError(msg, param="fill")
     return value
 
 

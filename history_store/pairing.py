@@ -101,8 +101,8 @@ def pair_names(
     for source, target in rename.items():
         if source not in there or target not in here or target in pairs:
             known = f"{', '.join(there)} = {', '.join(here)}"
-            msg = f"--rename: expected a name of the source and one of the space ({known}), each once, got '{source}={target}'. Correct it."
-            raise UsageError(msg)
+            msg = f"expected a name of the source and one of the space ({known}), each once, got '{source}={target}'. Correct it."
+            raise UsageError(msg, param="rename")
         pairs[target] = source
     rivals: dict[str, str] = {}
     for level in (*_LEVELS.values(), _broader)[: None if guess else -1]:

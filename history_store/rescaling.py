@@ -65,8 +65,8 @@ def rescaling(name: str) -> Rescaling:
         UsageError: there is none of that name.
     """
     if name not in RESCALINGS:
-        msg = f"--rescale: expected one of {', '.join(RESCALINGS)}, got {name!r}. Write --rescale 'learning_rate=log10(x)'."
-        raise UsageError(msg)
+        msg = f"expected one of {', '.join(RESCALINGS)}, got {name!r}. Write `rescale` 'learning_rate=log10(x)'."
+        raise UsageError(msg, param="rescale")
     return RESCALINGS[name]
 
 

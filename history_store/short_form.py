@@ -143,11 +143,11 @@ def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
         if key not in (*KINDS, *_BESIDE):
             meant = _MEANT.get(str(key)) or next(iter(difflib.get_close_matches(str(key), (*KINDS, *_BESIDE), 1)), None)
             step = f"Write {meant}." if meant else f"Write {name}: {{log: [1e-5, 0.1]}} or {name}: [a, b, c]."
-            raise source.error((name, str(key)), f"one of {', '.join((*KINDS, *_BESIDE))}", key, step)
+            raise source.error((name, str(key)), f"{', '.join((*KINDS, *_BESIDE[:-1]))} or {_BESIDE[-1]}", key, step)
     kinds = [key for key in entry if key in KINDS]
     if len(kinds) != 1:
         got = " and ".join(kinds) or "none"
-        raise source.error((name,), f"one of {', '.join(KINDS)}", got, f"Write {name}: {{float: [0, 1]}}.")
+        raise source.error((name,), f"one key of {', '.join(KINDS)}", got, f"Write {name}: {{float: [0, 1]}}.")
     if "step" in entry and kinds[0] not in ("float", "int"):
         raise source.error((name, "step"), "steps beside float or int", kinds[0], "List the values: [1, 2, 4, 8].")
     return dict(entry)

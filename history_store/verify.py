@@ -126,8 +126,8 @@ def restore(path: str | Path, *, lock_timeout: float = 10.0) -> Report:
     lock = WriterLock(real, timeout=lock_timeout)
     try:
         with durable.storage_errors(real):
-            if not _sound(real):
-                _bring_back(real)
+            if not _sound(real) or _backup_fits_better(real):
+                _bring_back(real, lock)
                 done.append(f"brought back from {beside(real, '.bak').name}; the damaged file is {real.name}.damaged")
             salvaged = _salvage(real, journal.load(beside(real, ".journal")))
             if salvaged is not None:
@@ -216,7 +216,7 @@ def _journal(content: Content, log: Path, remarks: list[str]) -> Iterator[Proble
             f"{log.name} ends in a torn line, an append that was stopped before it was acknowledged; it is passed over"
         )
     try:
-        journal.check(text, content.id, log, "")
+        journal.check(text, (content.id, content.serial, content.salt), log, "")
     except (HistoryDamagedError, HistoryVersionError) as error:
         if not text.damaged:
             yield Problem(log.name, str(error))
@@ -266,8 +266,7 @@ def _backup(path: Path, history_id: str, remarks: list[str]) -> Iterator[Problem
         remarks.append(f"there is no backup {kept.name}; the next write makes one")
         return
     try:
-        found, _ = read_identity(kept)
-        if found != history_id:
+        if read_identity(kept).id != history_id:
             yield Problem(kept.name, "the backup of another history")
         else:
             check_base(kept)
@@ -285,7 +284,24 @@ def _sound(path: Path) -> bool:
     return True
 
 
-def _bring_back(path: Path) -> None:
+def _backup_fits_better(path: Path) -> bool:
+    """Tell whether the journal goes on from the backup and not from the file, which is another copy then."""
+    kept = beside(path, ".bak")
+    text = journal.load(beside(path, ".journal"))
+    try:
+        mine, saved = read_identity(path), read_identity(kept)
+    except (StorageError, MissingPathError):
+        return False
+    return (
+        text.header is not None
+        and text.header.get("history") == mine.id == saved.id
+        and not journal.belongs(text, mine.serial, mine.salt)
+        and journal.belongs(text, saved.serial, saved.salt)
+        and _sound(kept)
+    )
+
+
+def _bring_back(path: Path, lock: WriterLock) -> None:
     kept, temporary = beside(path, ".bak"), beside(path, ".tmp")
     if not kept.exists() or not _sound(kept):
         msg = f"{path}: expected a sound backup {kept.name} to restore from, got {'a damaged one' if kept.exists() else 'none'}. Rebuild the history from its shards with `warmstart history import`."
@@ -293,8 +309,10 @@ def _bring_back(path: Path) -> None:
     durable.copy(kept, temporary)
     if path.exists():
         _set_aside(path, beside(path, ".damaged"))
+    lock.cover(temporary)
     durable.replace(temporary, path)
     durable.sync_folder(path.parent)
+    lock.replaced()
 
 
 def _salvage(path: Path, text: journal.JournalText) -> str | None:
@@ -305,10 +323,12 @@ def _salvage(path: Path, text: journal.JournalText) -> str | None:
     later = text.after(content.serial)
     first, n = content.serial + 1, len(later)
     gapless = [operation["serial"] for operation in later] == list(range(first, first + n))
-    mine = text.header is None or text.header.get("history") == content.id
+    mine = text.header is None or (
+        text.header.get("history") == content.id and journal.belongs(text, content.serial, content.salt)
+    )
     if not text.damaged and gapless and mine:
         return None
-    lines = [journal.header(content.id)]
+    lines = [journal.header(content.id, content.salt)]
     for operation in later if mine else ():
         with contextlib.suppress(WarmstartError, KeyError, TypeError, ValueError):
             planned = _plan(content, operation, str(path))
@@ -316,7 +336,7 @@ def _salvage(path: Path, text: journal.JournalText) -> str | None:
             content.apply(planned)
             lines.append(journal.line(line))
     _set_aside(log, beside(log, ".damaged"))
-    durable.write_file(log, b"".join(lines))
+    durable.write_file(log, b"".join(lines), path)
     lost = f"and {len(text.damaged)} altered lines are lost" if mine else "for it is the journal of another history"
     return (
         f"{len(lines) - 1} of {n} whole operations of the journal were kept, {lost}; the old one is {log.name}.damaged"

@@ -7,21 +7,23 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from history_store.errors import UsageError
+from history_store.file.codec import config_key
 from history_store.manifest import Manifest
 from history_store.records import Config, Evaluation, Status
-from history_store.shards import create_shards, merge_shards, read_shards, write_shards
+from history_store.shards import append_shard, create_shards, merge_shards, read_shards, write_shards
 from history_store.space import load_space, sobol_configs
 from training.budget import COMPACT, Budget
 from training.enrol import enrol
 from training.executor import Done, Executor, LocalExecutor, Lost
 from training.measure import Measure, Measured, limit_of, lost_evaluation
 from training.plan import Cell, blocks, evaluation_key, parse_time, plan_block, seconds_left
+from training.race import Race
 from training.target_config import TargetConfig
 
 if TYPE_CHECKING:
@@ -33,20 +35,41 @@ ORIGIN = "collect/"
 
 
 @dataclass(frozen=True, slots=True)
+class RunningCell:
+    """A cell that is under way on this machine.
+
+    Attributes:
+        dataset: its name.
+        index: of its configuration.
+        since: `time.monotonic` when it began.
+        share: part of the run that is done.
+        error: validation error that was told last; NaN before the first.
+    """
+
+    dataset: str
+    index: int
+    since: float
+    share: float
+    error: float
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """Where a collection stands.
 
     Attributes:
         done: cells that are in the history.
-        total: cells of the whole collection.
+        total: cells of the whole collection; while it races, those begun and an estimate of those to come.
         left_s: estimated seconds to its end; NaN while unknown.
-        latest: the evaluation just written; None at the start.
+        latest: the evaluation just written; None at the start, and while cells run.
+        running: the cells that are under way.
     """
 
     done: int
     total: int
     left_s: float
     latest: Evaluation | None = None
+    running: tuple[RunningCell, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +84,9 @@ class CollectReport:
         complete_configs: configurations that every dataset has.
         stopped: whether all is measured or the time was up.
         elapsed_s: wall seconds.
+        noise: of a race: by dataset, median and root mean square of the standard errors of its best configurations ÷ the
+            range of its errors; None without a race.
+        settled: datasets that reached the race's target, or cannot; None without a race.
     """
 
     datasets: tuple[str, ...]
@@ -70,6 +96,8 @@ class CollectReport:
     complete_configs: int
     stopped: Literal["complete", "time budget"]
     elapsed_s: float
+    noise: Mapping[str, tuple[float, float]] | None = None
+    settled: int | None = None
 
 
 def collect(
@@ -81,6 +109,7 @@ def collect(
     fractions: Sequence[float] = (1.0,),
     configs: int = 64,
     replicates: int = 1,
+    race: float | None = None,
     seed: int = 0,
     budget: Budget = COMPACT,
     workers: int = 2,
@@ -96,8 +125,8 @@ def collect(
     A cell is (dataset, configuration, seed); the seed follows from the other two, so a collection that was stopped,
     or killed, goes on with the cells that the history lacks. All datasets get the first 16 configurations, then
     32, then 64. Only this process writes the history; what a run does (diverge, crash, run out of memory or
-    time, take its process down twice) is recorded as its status. Ctrl-C raises KeyboardInterrupt after the
-    shards are written.
+    time, take its process down twice) is recorded as its status. Ctrl-C raises KeyboardInterrupt; what was measured is
+    in the history and the shards.
 
     Args:
         history: open for writing, over the space of the target network.
@@ -107,6 +136,8 @@ def collect(
         fractions: parts of the training split to measure, each a dataset of its own, e.g. (0.1, 0.5, 1.0).
         configs: how many configurations.
         replicates: seeds a configuration.
+        race: after that, repeat the best quarter of the configurations of each dataset until the standard error of a
+            mean over seeds ÷ the range of the dataset's errors has a median of so much; see `training.race`.
         seed: of the configurations and of all cells.
         budget: length of one training run.
         workers: processes; on a GPU they share it.
@@ -114,9 +145,9 @@ def collect(
         executor: where cells run; None = processes of this machine.
         time_budget: no cell is begun after so long; seconds or a text like ``3h``, ``90m``.
         cell_timeout: seconds after which a run is given up.
-        shards: folder of text shards: what it holds is taken into the history first, and what was measured is written
-            there after each finished block and at the end.
-        progress: called at the start and after every cell.
+        shards: folder of text shards: what it holds is taken into the history first, and every cell is written there as
+            it comes.
+        progress: called at the start and after every cell; on this machine also when one begins and along its run.
 
     Returns: what was done.
 
@@ -136,13 +167,16 @@ def collect(
     block_ranges = blocks(configs)
     shared = shared_configs(history.space_json, configs, seed=seed)
     _check_budget(history, origin)
-    if executor is None:
-        executor = LocalExecutor(workers, limit_s=limit_of(cell_timeout))
     if shards is not None:
         _take_shards(history, Path(shards), budget, seed)
     names = enrol(history, manifests, root=root, download=download, fractions=fractions)
     plan = [plan_block(names, shared, block, seed=seed, replicates=replicates) for block in block_ranges]
-    ledger = _Ledger(history, plan, workers=workers, progress=progress)
+    racing = None if race is None else Race(names, shared, race, seed=seed)
+    written = None if shards is None else _ShardFolder(history, Path(shards), budget, seed)
+    ledger = _Ledger(history, plan, workers=workers, progress=progress, race=racing)
+    if executor is None:
+        news = None if progress is None else ledger.hear
+        executor = LocalExecutor(workers, limit_s=limit_of(cell_timeout), news=news)
     measure = Measure(history.path.absolute(), budget, device, cell_timeout, origin)
 
     def tasks() -> Iterator[Cell]:
@@ -153,13 +187,14 @@ def collect(
                 # In their own order, whichever ends first, and no sooner: columns without a number help nobody.
                 history.add_configs(shared[: block.stop])
                 yield cell
-
-    def save() -> None:
-        if shards is not None:
-            write_shards(history, shards, budget=asdict(budget), seed=seed)
+        while time.monotonic() - started < limit_s and (again := ledger.next_of_race()) is not None:
+            yield again
 
     with contextlib.closing(executor.run(measure, tasks())) as results:
-        _work_off(results, ledger, origin, save)
+        for done in results:
+            evaluation = ledger.write(done, origin)
+            if written is not None:
+                written.append(evaluation)
     return ledger.report(names, time.monotonic() - started)
 
 
@@ -185,27 +220,46 @@ class _Ledger:
         *,
         workers: int,
         progress: Callable[[Progress], None] | None,
+        race: Race | None = None,
     ) -> None:
-        self.history, self.plan, self.workers, self.progress = history, plan, workers, progress
+        self.history, self.plan, self.workers, self.progress, self.race = history, plan, workers, progress, race
         index_of = {cell.key: cell.index for block in plan for cell in block}
         self.durations: dict[int, list[float]] = {}
         known = set()
+        of_config = {(dataset, config): index for (dataset, config, _), index in index_of.items()}
         for evaluation in history.evaluations():
             key = evaluation_key(evaluation)
             if key in index_of:
                 known.add(key)
-                self._learn(index_of[key], evaluation)
+            if key[:2] in of_config and (key in index_of or race is not None):
+                self._learn(of_config[key[:2]], evaluation)
         self.todo = {key: index for key, index in index_of.items() if key not in known}
         self.total, self.known = len(index_of), len(known)
         self.measured: Counter[Status] = Counter()
+        self.running: dict[Hashable, RunningCell] = {}
         self._tell(None)
 
     def missing(self) -> list[list[Cell]]:
         """List the cells to measure, block by block, in order."""
         return [[cell for cell in block if cell.key in self.todo] for block in self.plan]
 
-    def write(self, done: Done[Cell, Measured], origin: str) -> bool:
-        """Put a result into the history, durably; tell whether it finished a block.
+    def hear(self, cell: Cell, news: tuple[float, float]) -> None:
+        """Take what a cell under way tells: the share of its run that is done, and its error."""
+        share, error = news
+        began = self.running[cell.key].since if share and cell.key in self.running else time.monotonic()
+        self.running[cell.key] = RunningCell(cell.dataset, cell.index, began, share, error)
+        self._tell(None)
+
+    def next_of_race(self) -> Cell | None:
+        """Name a cell to repeat; None when the race is over, or there is none."""
+        cell = None if self.race is None else self.race.next_cell()
+        if cell is not None:
+            self.todo[cell.key] = cell.index
+            self.total += 1
+        return cell
+
+    def write(self, done: Done[Cell, Measured], origin: str) -> Evaluation:
+        """Put a result into the history, durably.
 
         Raises:
             WarmstartError: when the worker said that the collection cannot go on.
@@ -222,46 +276,72 @@ class _Ledger:
         if not evaluation.status.has_error:
             log.warning("%s, configuration %d: %s. %s", cell.dataset, cell.index, evaluation.status.value, note)
         self.history.append(evaluation)
+        self.running.pop(cell.key, None)
         del self.todo[cell.key]
         self.measured[evaluation.status] += 1
         self._learn(cell.index, evaluation)
         self._tell(evaluation)
-        block = next(block for block in self.plan if block[0].index <= cell.index <= block[-1].index)
-        return not any(other.key in self.todo for other in block)
+        return evaluation
 
     def report(self, names: tuple[str, ...], elapsed_s: float) -> CollectReport:
         """Sum the run up."""
         complete = min(self.todo.values(), default=self.plan[-1][-1].index + 1)
+        noise, settled = None, None
+        if self.race is not None:
+            noise = {name: (found.median, found.rms) for name in names if (found := self.race.noise(name)).contenders}
+            settled = sum(map(self.race.is_settled, names))
         return CollectReport(
             datasets=names,
             total=self.total,
             known=self.known,
             measured=dict(self.measured),
             complete_configs=complete,
-            stopped="time budget" if self.todo else "complete",
+            stopped="complete" if not self.todo and settled in (None, len(names)) else "time budget",
             elapsed_s=elapsed_s,
+            noise=noise,
+            settled=settled,
         )
 
     def _learn(self, index: int, evaluation: Evaluation) -> None:
         if not math.isnan(evaluation.duration):
             self.durations.setdefault(index, []).append(evaluation.duration)
+        if self.race is not None:
+            self.race.add(evaluation.dataset, index, seed=evaluation.seed, error=evaluation.error)
 
     def _tell(self, latest: Evaluation | None) -> None:
         if self.progress is not None:
-            left_s = seconds_left(self.durations, self.todo.values(), workers=self.workers)
-            self.progress(Progress(self.total - len(self.todo), self.total, left_s, latest))
+            to_come = [] if self.race is None else self.race.cells_left()
+            left_s = seconds_left(self.durations, [*self.todo.values(), *to_come], workers=self.workers)
+            total = self.total + len(to_come)
+            self.progress(Progress(self.total - len(self.todo), total, left_s, latest, tuple(self.running.values())))
 
 
-def _work_off(results: Iterator[Done[Cell, Measured]], ledger: _Ledger, origin: str, save: Callable[[], None]) -> None:
-    """Write results as they come; save after each block, at the end and at Ctrl-C."""
-    try:
-        for done in results:
-            if ledger.write(done, origin):
-                save()
-    except KeyboardInterrupt:
-        save()
-        raise
-    save()
+class _ShardFolder:
+    """A folder of shards that gets every cell as it comes."""
+
+    def __init__(self, history: History, folder: Path, budget: Budget, seed: int) -> None:
+        """Write what the history holds and the folder lacks."""
+        self.history, self.folder, self.budget, self.seed = history, folder, budget, seed
+        write_shards(history, folder, budget=asdict(budget), seed=seed)
+        self._number()
+
+    def append(self, evaluation: Evaluation) -> None:
+        """Write one cell, durably."""
+        key = config_key(evaluation.config)
+        if key not in self.index:
+            create_shards(
+                self.folder,
+                self.history.space_json,
+                configs=self.history.configs,
+                budget=asdict(self.budget),
+                seed=self.seed,
+                stored_size=self.history.stored_size,
+            )
+            self._number()
+        append_shard(self.folder, self.index[key], evaluation)
+
+    def _number(self) -> None:
+        self.index = {config_key(config): number for number, config in enumerate(read_shards(self.folder).configs)}
 
 
 def _take_shards(history: History, folder: Path, budget: Budget, seed: int) -> None:

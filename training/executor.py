@@ -72,12 +72,20 @@ class LocalExecutor:
     The workers leave Ctrl-C to this process, and end when it is gone, however it went.
     """
 
-    def __init__(self, workers: int = 2, *, limit_s: float = math.inf) -> None:
+    def __init__(
+        self,
+        workers: int = 2,
+        *,
+        limit_s: float = math.inf,
+        news: Callable[[Any, Any], object] | None = None,
+    ) -> None:
         """Set the pool up; its processes start with `run`.
 
         Args:
             workers: processes at a time.
             limit_s: wall seconds of a task after which it is lost to `Lost.TIMEOUT` and its worker killed.
+            news: called here with (task, what) for all that the work tells under way: it is called as
+                ``work(task, tell)`` then.
 
         Raises:
             UsageError: when workers < 1 or the limit is not positive.
@@ -87,6 +95,7 @@ class LocalExecutor:
             raise UsageError(msg)
         self.workers = workers
         self.limit_s = limit_s
+        self.news = news
 
     def run(self, work: Callable[[T], R], tasks: Iterable[T]) -> Generator[Done[T, R]]:
         """Run `work` on every task; see `Executor`.
@@ -94,7 +103,7 @@ class LocalExecutor:
         Raises:
             AllTrialsFailedError: when workers die again and again before they are ready.
         """
-        crew = _Crew(work, iter(tasks), size=self.workers, limit_s=self.limit_s)
+        crew = _Crew(work, iter(tasks), size=self.workers, limit_s=self.limit_s, news=self.news)
         try:
             while crew.staff():
                 for worker in crew.wait():
@@ -116,8 +125,16 @@ class _Try(Generic[T]):
 class _Crew(Generic[T, R]):
     """The workers of one run, and the tasks that their deaths gave back."""
 
-    def __init__(self, work: Callable[[T], R], source: Iterator[T], *, size: int, limit_s: float) -> None:
-        self.work, self.source, self.size, self.limit_s = work, source, size, limit_s
+    def __init__(
+        self,
+        work: Callable[[T], R],
+        source: Iterator[T],
+        *,
+        size: int,
+        limit_s: float,
+        news: Callable[[Any, Any], object] | None = None,
+    ) -> None:
+        self.work, self.source, self.size, self.limit_s, self.news = work, source, size, limit_s, news
         self.workers: list[_Worker[T]] = []
         self.again: deque[_Try[T]] = deque()
         self.false_starts = 0
@@ -131,7 +148,7 @@ class _Crew(Generic[T, R]):
                 break
             worker = next((worker for worker in self.workers if worker.idle), None)
             if worker is None:
-                worker = _Worker(self.work)
+                worker = _Worker(self.work, self.news)
                 self.workers.append(worker)
             worker.begin(attempt)
         return any(worker.attempt is not None for worker in self.workers)
@@ -189,8 +206,9 @@ class _Crew(Generic[T, R]):
 class _Worker(Generic[T]):
     """A spawned process, seen from the parent."""
 
-    def __init__(self, work: Callable[[T], Any]) -> None:
-        self.process, self.pipe = start_process(_serve, work)
+    def __init__(self, work: Callable[[T], Any], news: Callable[[Any, Any], object] | None) -> None:
+        self.process, self.pipe = start_process(_serve, work, news is not None)
+        self.news = news
         self.alive = True
         self.ready = False
         self.attempt: _Try[T] | None = None
@@ -212,6 +230,10 @@ class _Worker(Generic[T]):
             message, result = self.pipe.recv()
         except (EOFError, OSError):
             self.kill()
+            return False, None
+        if message == "news":
+            if self.news is not None and self.attempt is not None:
+                self.news(self.attempt.task, result)
             return False, None
         if message == "ready":
             self.ready, self.started = True, time.monotonic()
@@ -254,15 +276,16 @@ def describe_end(code: int | None) -> str:
     return f"was killed by {known.get(-code, f'signal {-code}')}"
 
 
-def _serve(pipe: Connection, work: Callable[[Any], Any]) -> None:
+def _serve(pipe: Connection, work: Callable[..., Any], tells: bool) -> None:  # noqa: FBT001  spawned
     """Work off tasks until the parent closes the pipe or is gone."""
     parent = multiprocessing.parent_process()
     assert parent is not None  # noqa: S101  spawned
     threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     with contextlib.suppress(EOFError, OSError):
         pipe.send(("ready", None))
+        more = (lambda what: pipe.send(("news", what)),) if tells else ()
         while True:
-            pipe.send(("result", work(pipe.recv())))
+            pipe.send(("result", work(pipe.recv(), *more)))
 
 
 def _end_with(sentinel: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from history_store.errors import UsageError, WarmstartError
 from history_store.records import Evaluation, Status
 from training.budget import Budget
 from training.plan import Cell
+from training.target_config import TargetConfig
 
 if TYPE_CHECKING:
     import torch
@@ -74,11 +76,16 @@ class Measure:
     def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str | None, float, str]]:
         return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin)
 
-    def __call__(self, cell: Cell) -> Measured:
-        """Measure one cell; whatever happens to the run is an evaluation."""
+    def __call__(self, cell: Cell, tell: Callable[[tuple[float, float]], None] | None = None) -> Measured:
+        """Measure one cell; whatever happens to the run is an evaluation.
+
+        Args:
+            cell: what to measure.
+            tell: called with (share of the run that is done, error) along the run; the error is NaN at its begin.
+        """
         started = time.perf_counter()
         try:
-            return Measured(self._train(cell))
+            return Measured(self._train(cell, tell))
         except WarmstartError as error:
             return Measured(None, stop=error)
         except Exception as error:  # noqa: BLE001  a configuration that breaks is a result
@@ -88,15 +95,18 @@ class Measure:
             note = f"{type(error).__name__}: {error}"
             return Measured(lost_evaluation(cell, status, self.origin, duration=duration), note)
 
-    def _train(self, cell: Cell) -> Evaluation:
+    def _train(self, cell: Cell, tell: Callable[[tuple[float, float]], None] | None) -> Evaluation:
         import torch
 
         from training.target import train_target
 
         torch.set_num_threads(1)
-        result = train_target(
-            self._data(cell.dataset), cell.config, self.budget, seed=cell.seed, timeout=self.timeout_s
-        )
+        if tell is not None:
+            tell((0.0, math.nan))
+        data = self._data(cell.dataset)
+        length = self.budget.length(len(data.images), TargetConfig.of(cell.config).batch_size)
+        report = None if tell is None else (lambda step, error: tell((step / length, error)))
+        result = train_target(data, cell.config, self.budget, seed=cell.seed, timeout=self.timeout_s, report=report)
         return Evaluation(
             dataset=cell.dataset,
             config=cell.config,

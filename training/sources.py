@@ -53,7 +53,7 @@ def open_manifest(
     if obtain.kind == "torchvision":
         return open_torchvision(obtain.dataset, root=root, download=download)
     if root is None and obtain.kind != "download":
-        msg = f"manifest {manifest.name!r}: expected the folder that holds {obtain.path!r}, got none. Name it with --root."
+        msg = f"manifest {manifest.name!r}: expected the folder that holds {obtain.path!r}, got none. Name it with `root`."
         raise UsageError(msg)
     folder = data_folder() if root is None else Path(root)
     path = folder / obtain.path
@@ -66,7 +66,7 @@ def open_manifest(
         else:
             fetch(obtain.url, path, sha256=obtain.sha256, max_bytes=obtain.max_bytes, progress=progress)
     if not path.exists():
-        hints = ["Pass --download." if obtain.kind == "download" else "", obtain.note]
+        hints = ["Pass `download`." if obtain.kind == "download" else "", obtain.note]
         hints.append(f"Obtain them from {obtain.url or manifest.source}.")
         msg = f"{path}: expected the images of {manifest.name!r}, got nothing there. {' '.join(filter(None, hints))}"
         raise MissingPathError(msg)
@@ -106,7 +106,7 @@ def open_torchvision(
             return TorchvisionSource(name, joined)
     else:
         reason = "no such folder"
-    advice = "Check the network" if download else "Pass --download to let torchvision fetch them"
+    advice = "Check the network" if download else "Pass `download` to let torchvision fetch them"
     msg = f"torchvision:{name}: expected its files below {folder}, got: {reason}. {advice}, or name the folder that has them."
     raise MissingPathError(msg)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bo.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs
 from bo.strategies import STRATEGIES, Choice, Query
 from bo.strategies.joint import expected_regrets
+from bo.strategies.sources import number_groups
 from bo.typicality import judge_typicality, nearest_other_group
 from history_store.errors import UsageError
 from history_store.images import ImageSource
@@ -174,19 +175,20 @@ def answer(
     """
     _check_number("k", k, 1)
     if strategy is not None and strategy not in STRATEGIES:
-        msg = f"--strategy: expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
-        raise UsageError(msg)
+        msg = f"expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
+        raise UsageError(msg, param="strategy")
     asked = _Question(history, model, exclude_group, skip_broken, seed, device, threads, cache, download)
     memory = asked.memory()
     if k > len(memory.configs):
-        msg = f"-k: expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
-        raise UsageError(msg)
-    place = _place(path, images, labels, asked, memory)
+        msg = f"expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
+        raise UsageError(msg, param="k")
+    place = _place(path, images, labels, asked, memory, runs_only=True)
     is_far = not place.confidence.typical and place.confidence.distance_percentile is not None
     chosen = strategy or (WITHOUT_DISTANCES if is_far else WITH_DISTANCES)
     # A run that failed counts as error 1; one that was never made is another matter.
     errors = fill_failed(memory.errors, memory.failed)[place.rows]
-    choose = partial(designs, errors, place.distances, strategy=chosen, calibration=memory.calibration)
+    groups = [memory.groups[row] for row in place.rows]
+    choose = partial(designs, errors, place.distances, strategy=chosen, calibration=memory.calibration, groups=groups)
     translation = None if space is None else _translation(memory, space, rename or {})
     picked = [] if translation is None else translation.pick(choose, k=k, seed=seed)
     choices = choose(k) if translation is None else [each.choice for each in picked if each.choice is not None]
@@ -227,7 +229,7 @@ def nearest(
     _check_number("k", k, 1)
     asked = _Question(history, model, exclude_group, skip_broken, seed, device, threads, cache, download)
     memory = asked.memory()
-    place = _place(path, images, labels, asked, memory)
+    place = _place(path, images, labels, asked, memory, runs_only=False)
     return place.answer((), "", _neighbours(memory, place, set(), k))
 
 
@@ -290,10 +292,12 @@ class _Place:
         )
 
 
-def _place(path: PathLike | None, images: Any, labels: Any, asked: _Question, memory: Memory) -> _Place:
-    """Open a query, embed it, measure its distances and judge them."""
+def _place(
+    path: PathLike | None, images: Any, labels: Any, asked: _Question, memory: Memory, *, runs_only: bool
+) -> _Place:
+    """Open a query, embed it, measure its distances and judge them: by datasets alone of which runs are known."""
     source, fingerprint = open_query(path, images, labels, download=asked.download)
-    rows = memory.rows_without(asked.excluded, own_name(source, memory))
+    everyone = memory.rows_without(asked.excluded, own_name(source, memory))
     vector, broken = embed_source(
         source,
         memory.model,
@@ -304,8 +308,11 @@ def _place(path: PathLike | None, images: Any, labels: Any, asked: _Question, me
         device=asked.device,
         threads=asked.threads,
     )
+    rows = memory.with_runs(everyone)
     distances = distances_to(vector, memory, rows)
     confidence = judge_query(memory, rows, distances)
+    if not runs_only:
+        rows, distances = everyone, distances_to(vector, memory, everyone)
     notes = [*memory.notes, *(f"left out {picture.path}: {picture.reason}" for picture in broken)]
     if not confidence.typical:
         notes.append(confidence.note)
@@ -383,7 +390,8 @@ def _suggestions(
     """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
     promised: list[float | None] = [None] * len(choices)
     if strategy == "joint" and memory.calibration is not None:
-        query = Query(errors, place.distances, len(choices), reach=memory.calibration.reach)
+        groups = number_groups([memory.groups[row] for row in place.rows])
+        query = Query(errors, place.distances, len(choices), reach=memory.calibration.reach, groups=groups)
         expected = expected_regrets(query, [choice.row for choice in choices])
         promised = [float(regret) for regret in memory.calibration.promise(expected)]
     found = []
@@ -403,5 +411,5 @@ def _suggestions(
 
 def _check_number(name: str, value: int, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        msg = f"{name}: expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
-        raise UsageError(msg)
+        msg = f"expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
+        raise UsageError(msg, param=name)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ def collect_into(
     fractions: Sequence[float] = (1.0,),
     configs: int = 64,
     replicates: int = 1,
+    race: float | None = None,
     seed: int = 0,
     target_budget: str = "compact-400",
     workers: int | None = None,
@@ -33,14 +35,14 @@ def collect_into(
     time_budget: str | None = None,
     cell_timeout: float = float("inf"),
     shards: str | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: "Callable[[Progress], None] | None" = None,
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 
     `path` is the history, made over `space` (see `warmstart.spaces`) where it is not there; `manifests` are TOML files or folders
     of them; `target_budget` is a name in `training.budget.BUDGETS`; `cluster` is where cells are measured, None = on this
     machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
-    `progress` is called with (cells done, cells, text).
+    `progress` is that of `training.collect.collect`.
     The other arguments, and what is refused, are those of `training.collect.collect`.
 
     Returns: the report as native types.
@@ -54,10 +56,8 @@ def collect_into(
     from warmstart.spaces import space_text
 
     if target_budget not in BUDGETS:
-        msg = (
-            f"--target-budget: expected one of {', '.join(BUDGETS)}, got {target_budget!r}. Leave it out for the first."
-        )
-        raise UsageError(msg)
+        msg = f"expected one of {', '.join(BUDGETS)}, got {target_budget!r}. Leave it out for the first."
+        raise UsageError(msg, param="target_budget")
     sources = load_manifests(manifests)
     if not path.exists():
         History.create(path, space_text(space)).close()
@@ -81,6 +81,7 @@ def collect_into(
             fractions=fractions,
             configs=configs,
             replicates=replicates,
+            race=race,
             seed=seed,
             budget=BUDGETS[target_budget],
             workers=workers or WORKERS,
@@ -89,17 +90,19 @@ def collect_into(
             time_budget=time_budget,
             cell_timeout=cell_timeout,
             shards=shards,
-            progress=None if progress is None else lambda now: progress(now.done, now.total, _said(now)),
+            progress=progress,
         )
     fields = dataclasses.asdict(report)
     fields["datasets"] = list(report.datasets)
     fields["measured"] = {status.value: count for status, count in report.measured.items()}
+    if report.noise is None:
+        del fields["noise"], fields["settled"]
+    else:
+        fields["noise"] = {
+            name: {"median": _finite(median), "rms": _finite(rms)} for name, (median, rms) in report.noise.items()
+        }
     return fields
 
 
-def _said(now: "Progress") -> str:
-    """Write what was measured last and how long the rest will take."""
-    if now.latest is None:
-        return ""
-    left = "" if now.left_s != now.left_s else f", {now.left_s / 60:.0f} min left"
-    return f"{now.latest.dataset} {now.latest.error:.3f} {now.latest.status.value}{left}"
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -56,10 +56,10 @@ def add_source(
         DataError: a collection that cannot be read, or other images than those that the history knows by this name.
         StorageError: a history that cannot be written.
     """
-    for option, value in (("--name", name), ("--group", group)):
+    for param, value in (("name", name), ("group", group)):
         if not value.strip() or "::" in value:
-            msg = f"{option}: expected a text without '::', got {value!r}. Name it after what it shows."
-            raise UsageError(msg)
+            msg = f"expected a text without '::', got {value!r}. Name it after what it shows."
+            raise UsageError(msg, param=param)
     known = history.dataset(name) if name in history.names else None
     if known is not None and (history.has_images(name) or not with_images):
         msg = f"{history.path}: expected a new name, got {name!r}, which it has already. Choose another, or remove that one first."
@@ -146,22 +146,22 @@ def read_evaluation(
         MissingPathError: a ``@FILE`` that is not there.
         DataError: numbers out of range.
     """
-    values = _json(config, "--config")
+    values = _json(config, "config")
     if (
         not isinstance(values, Mapping)
         or not values
         or not all(isinstance(v, int | float | str) for v in values.values())
     ):
-        msg = f"--config: expected a JSON object of numbers, texts and truth values, got {config[:80]!r}. Write '{{\"batch_size\": 16}}' or @FILE."
-        raise UsageError(msg)
+        msg = f"expected a JSON object of numbers, texts and truth values, got {config[:80]!r}. Write '{{\"batch_size\": 16}}' or @FILE."
+        raise UsageError(msg, param="config")
     try:
         kind = Status(status)
     except ValueError as problem:
-        msg = f"--status: expected one of {', '.join(Status)}, got {status!r}. Leave it out for a run that went well."
-        raise UsageError(msg) from problem
+        msg = f"expected one of {', '.join(Status)}, got {status!r}. Leave it out for a run that went well."
+        raise UsageError(msg, param="status") from problem
     if error is None and kind.has_error:
-        msg = f"--error: expected a validation error in [0, 1] for status {status!r}, got none. Give it, or --status crashed, timeout or oom."
-        raise UsageError(msg)
+        msg = f"expected a validation error in [0, 1] for status {status!r}, got none. Give it, or `status` crashed, timeout or oom."
+        raise UsageError(msg, param="error")
     return Evaluation(
         dataset=dataset,
         config=dict(values),
@@ -203,14 +203,14 @@ def import_into(path: Path, source: Path) -> dict[str, int]:
 def _curve(text: str | None) -> tuple[tuple[int, float], ...]:
     if text is None:
         return ()
-    points = _json(text, "--curve")
+    points = _json(text, "curve")
     if not isinstance(points, Sequence) or not all(_is_point(point) for point in points):
-        msg = f"--curve: expected a JSON list of [update, error], got {text[:80]!r}. Write '[[100, 0.4], [200, 0.3]]' or @FILE."
-        raise UsageError(msg)
+        msg = f"expected a JSON list of [update, error], got {text[:80]!r}. Write '[[100, 0.4], [200, 0.3]]' or @FILE."
+        raise UsageError(msg, param="curve")
     curve = tuple((int(step), float(error)) for step, error in points)
     if any(later <= earlier for (earlier, _), (later, _) in pairwise(curve)):
-        msg = f"--curve: expected updates that increase, got {[step for step, _ in curve][:8]}. Sort the points."
-        raise DataError(msg)
+        msg = f"expected updates that increase, got {[step for step, _ in curve][:8]}. Sort the points."
+        raise DataError(msg, param="curve")
     return curve
 
 
@@ -218,15 +218,15 @@ def _is_point(point: Any) -> bool:
     return isinstance(point, list) and len(point) == 2 and type(point[0]) is int and isinstance(point[1], int | float)
 
 
-def _json(text: str, option: str) -> Any:
+def _json(text: str, param: str) -> Any:
     if text.startswith("@"):
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as problem:
-            msg = f"{option}: expected a readable file after @, got {text[1:]!r} ({problem}). Check the path."
-            raise MissingPathError(msg) from problem
+            msg = f"expected a readable file after @, got {text[1:]!r} ({problem}). Check the path."
+            raise MissingPathError(msg, param=param) from problem
     try:
         return json.loads(text)
     except ValueError as problem:
-        msg = f"{option}: expected JSON, got {text[:80]!r} ({problem}). Quote names with double quotes."
-        raise UsageError(msg) from problem
+        msg = f"expected JSON, got {text[:80]!r} ({problem}). Quote names with double quotes."
+        raise UsageError(msg, param=param) from problem

@@ -19,8 +19,8 @@ def resolve_device(device: str) -> str:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        msg = f"--device: expected cpu, cuda or auto, got {device!r} ({str(error).splitlines()[0]}). Use cpu."
-        raise UsageError(msg) from error
+        msg = f"expected cpu, cuda or auto, got {device!r} ({str(error).splitlines()[0]}). Use cpu."
+        raise UsageError(msg, param="device") from error
     return device
 
 

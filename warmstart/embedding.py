@@ -106,9 +106,7 @@ def embed_history(
         stored = history.images(name)
         labels = np.asarray(stored.labels)
         rows = sample_rows(labels, stored.rows("train"), seed=0)
-        vectors[name] = embed_images(
-            np.asarray(stored.array[rows]), labels[rows], model, device=device, threads=threads
-        )
+        vectors[name] = embed_images(stored.take(rows), labels[rows], model, device=device, threads=threads)
     return vectors
 
 

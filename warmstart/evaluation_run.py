@@ -240,8 +240,8 @@ def _report(
     figures = None
     if plan.paper_figure:
         if table.unit is None:
-            msg = f"--paper-figure: expected a table with configurations X, got none in {table.name}. Add the array, or leave the option out."
-            raise UsageError(msg)
+            msg = f"expected a table with configurations X, got none in {table.name}. Add the array, or leave the option out."
+            raise UsageError(msg, param="paper_figure")
         runs = {f"{a}/{start}": rival for (a, start), rival in make_paper_rivals(figure_metrics).items()}
         figures = make_figures(play(runs, "figures: "))
     outcome = play(rivals, "")
@@ -264,8 +264,8 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
     from warmstart.session import calibration_key
 
     if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
-        msg = "--calibrate: expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave --only out, and let --rivals name joint."
-        raise UsageError(msg)
+        msg = "expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave `only` out, and let `rivals` name joint."
+        raise UsageError(msg, param="calibrate")
     check_fits(model, history_id=history.id, space_json=history.space_json, where=str(history.path))
     history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})
     return f"Calibrated {history.path} for model {model.hash}."
@@ -282,13 +282,13 @@ def check_places(out: Path | None, plots: Path | None) -> None:
     Raises:
         UsageError: a folder that does not exist, or plots without what draws them.
     """
-    for name, folder in (("--out", None if out is None else out.parent), ("--plots", plots)):
+    for param, folder in (("out", None if out is None else out.parent), ("plots", plots)):
         if folder is not None and not folder.is_dir():
-            msg = f"{name}: expected a place in a folder that exists, got {folder}. Make the folder first."
-            raise UsageError(msg)
+            msg = f"expected a place in a folder that exists, got {folder}. Make the folder first."
+            raise UsageError(msg, param=param)
     if plots is not None and find_spec("matplotlib") is None:
-        msg = "--plots: expected matplotlib, got none. Install it with pip install 'warmstart[plots]'."
-        raise UsageError(msg)
+        msg = "expected matplotlib, got none. Install it with pip install 'warmstart[plots]'."
+        raise UsageError(msg, param="plots")
 
 
 def keep(reports: Sequence[Mapping[str, Any]], out: Path | None, plots: Path | None) -> list[str]:

@@ -1,25 +1,9 @@
-"""The one table from errors to what a shell sees."""
+"""Moved to `warmstart.status`; this path goes with the next release."""
 
-from history_store.errors import (
-    AllTrialsFailedError,
-    DataError,
-    MissingPathError,
-    StorageError,
-    UsageError,
-)
+import warnings
 
-DONE, UNEXPECTED, USAGE, DATA, STORAGE, ALL_FAILED, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+from warmstart.status import exit_code
 
-EXIT_CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (UsageError, USAGE),
-    (MissingPathError, USAGE),
-    (DataError, DATA),
-    (StorageError, STORAGE),
-    (AllTrialsFailedError, ALL_FAILED),
-    (KeyboardInterrupt, INTERRUPTED),
-)
+__all__ = ["exit_code"]
 
-
-def exit_code(error: BaseException) -> int:
-    """Give the exit code of an error: 1 for whatever was not raised on purpose."""
-    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), UNEXPECTED)
+warnings.warn("warmstart.exit_codes has moved to warmstart.status", DeprecationWarning, stacklevel=2)

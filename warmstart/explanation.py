@@ -116,7 +116,8 @@ def explain_answer(
         choices: what it chose.
         listed: neighbours to describe.
     """
-    portfolio = [choice.row for choice in designs(errors, None, len(choices), strategy="portfolio")]
+    groups = [memory.groups[row] for row in rows]
+    portfolio = [choice.row for choice in designs(errors, None, len(choices), strategy="portfolio", groups=groups)]
     nearest = np.argsort(distances, kind="stable")[:NEIGHBOURHOOD]
     measured = memory.errors[rows]
     own = _distances_between_groups(memory, rows)

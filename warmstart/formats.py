@@ -33,7 +33,7 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
-    """Give one flat row a suggestion: its rank, its hyperparameters, where it comes from."""
+    """Return one flat row a suggestion: its rank, its hyperparameters, where it comes from, natural values last."""
     return [
         {
             "rank": rank,
@@ -41,7 +41,9 @@ def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
             "from": design.source,
             "distance": design.distance,
             "source_error": design.source_error,
+            "expected_regret": design.expected_regret,
             "measured": design.measured,
+            **{name: value for name, value in design.natural.items() if name not in design.config},
         }
         for rank, design in enumerate(answer.suggestions, start=1)
     ]

@@ -84,7 +84,7 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
         msg = f"{source}: expected no options for a folder of shards, which goes in as it is, got some. Leave them out."
         raise UsageError(msg)
     if not path.exists():
-        msg = f"{path}: expected a history to import into, got nothing there. Make one first: warmstart history create {path} --space SPACE."
+        msg = f"{path}: expected a history to import into, got nothing there. Make one first: `warmstart history create {path} --space SPACE`."
         raise MissingPathError(msg)
     read = read_asked(source, asked)
     with History.open(path, write=not asked.dry_run) as history:
@@ -125,7 +125,7 @@ def read_source(
     if path.suffix.lower() in TABLES:
         from history_store.foreign_table import read_table
 
-        _only("--study", study, source)
+        _only("study", study, source)
         return read_table(path, metric=metric)
     if not path.exists():
         msg = f"{source}: expected runs to import, got nothing there. Check the path."
@@ -133,17 +133,17 @@ def read_source(
     if (path / "runhistory.json").is_file() or path.name == "runhistory.json":
         from warmstart.integrations.smac import read_runhistory
 
-        _only("--study", study, source)
+        _only("study", study, source)
         return read_runhistory(path, metric=metric), ()
     if path.is_dir():
         from warmstart.integrations.ray_results import read_results
 
-        _only("--study", study, source)
+        _only("study", study, source)
         return read_results(path, metric=metric), ()
     if path.suffix.lower() == ".json":
         from warmstart.integrations.hpob import read_hpob
 
-        _only("--metric", metric, source)
+        _only("metric", metric, source)
         return read_hpob(path, study=study), ()
     return _read_optuna(source, study, metric), ()
 
@@ -159,12 +159,12 @@ def parse_range(text: str | None) -> tuple[float, float] | None:
     try:
         best, worst = (float(part) for part in text.split(","))
     except ValueError as error:
-        msg = f"--error-range: expected BEST,WORST, two numbers, got {text!r}. Give 1,0 for an accuracy, 100,0 for per cent."
-        raise UsageError(msg) from error
+        msg = f"expected BEST,WORST, two numbers, got {text!r}. Give 1,0 for an accuracy, 100,0 for per cent."
+        raise UsageError(msg, param="error_range") from error
     return best, worst
 
 
-def parse_pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
+def parse_pairs(param: str, texts: Sequence[str]) -> dict[str, str]:
     """Read `name=something`, once a name.
 
     Raises:
@@ -174,8 +174,8 @@ def parse_pairs(option: str, texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, sign, value = text.partition("=")
         if not sign or not name.strip() or not value.strip() or name.strip() in pairs:
-            msg = f"{option}: expected name=value, once a name, got {text!r}. Write {option} learning_rate=..."
-            raise UsageError(msg)
+            msg = f"expected name=value, once a name, got {text!r}. Write `{param}` learning_rate=..."
+            raise UsageError(msg, param=param)
         pairs[name.strip()] = value.strip()
     return pairs
 
@@ -184,9 +184,9 @@ def _wishes(asked: Asked) -> "Wishes":
     from history_store.mapping import Wishes
 
     return Wishes(
-        rename=parse_pairs("--rename", asked.rename),
-        fill=dict(parse_pairs("--fill", asked.fill)),
-        rescale=parse_pairs("--rescale", asked.rescale),
+        rename=parse_pairs("rename", asked.rename),
+        fill=dict(parse_pairs("fill", asked.fill)),
+        rescale=parse_pairs("rescale", asked.rescale),
         outside="drop" if asked.outside == "drop" else "clip",
     )
 
@@ -214,8 +214,8 @@ def _read_optuna(source: str, study: str | None, metric: str | None) -> "Foreign
     return read_study(source, study=study, metric=metric)
 
 
-def _only(option: str, value: Any, source: str) -> None:
+def _only(param: str, value: Any, source: str) -> None:
     """Refuse an option that says nothing here."""
     if value is not None:
-        msg = f"{option}: expected none for {source}, got {value!r}. Leave it out."
-        raise UsageError(msg)
+        msg = f"expected none for {source}, got {value!r}. Leave it out."
+        raise UsageError(msg, param=param)

@@ -36,7 +36,7 @@ def model_path(given: str | os.PathLike[str] | None = None) -> Path:
     path = _find(given, MODEL_VARIABLE, _DEFAULTS / "model.safetensors", "model", "warmstart train")
     if not path.is_file():
         got = "a folder" if path.is_dir() else "no such file"
-        msg = f"{path}: expected a model file, got {got}. Check --model and ${MODEL_VARIABLE}; `warmstart train` makes one."
+        msg = f"{path}: expected a model file, got {got}. Check `model` and ${MODEL_VARIABLE}; `warmstart train` makes one."
         raise MissingPathError(msg)
     return path
 
@@ -46,6 +46,6 @@ def _find(given: str | os.PathLike[str] | None, variable: str, shipped: Path, wh
     if named is not None:
         return Path(named)
     if not shipped.is_file():
-        msg = f"{shipped}: expected the shipped {what}, got nothing. Install warmstart anew, or name one with --{what} or ${variable} (`{maker}` makes one)."
+        msg = f"{shipped}: expected the shipped {what}, got nothing. Install warmstart anew, or name one with `{what}` or ${variable} (`{maker}` makes one)."
         raise StorageError(msg)
     return shipped

@@ -77,7 +77,7 @@ def check_fits(model: ModelHeader, *, history_id: str, space_json: str, where: s
         if expected != got:
             msg = (
                 f"{model.path}: expected a model of the history {where} ({name} {expected}), got one of another ({got}). "
-                "Name its own with --model, or train one with `warmstart train`."
+                "Name its own with `model`, or train one with `warmstart train`."
             )
             raise ModelMismatchError(msg)
 

@@ -63,14 +63,19 @@ class Memory:
         """
         unknown = sorted(set(groups) - set(self.groups))
         if unknown:
-            msg = f"--exclude-group: expected groups of {self.path}, got {', '.join(unknown)}. `warmstart history list` shows them."
-            raise UsageError(msg)
+            msg = f"expected groups of {self.path}, got {', '.join(unknown)}. `warmstart history list` shows them."
+            raise UsageError(msg, param="exclude_group")
         pairs = zip(self.names, self.groups, strict=True)
         rows = np.flatnonzero([name != own and group not in groups for name, group in pairs])
         if not len(rows):
             msg = f"{self.path}: expected at least one dataset to learn from, got none that is not left out. Exclude fewer groups or add datasets."
             raise UsageError(msg)
         return rows
+
+    def with_runs(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave out datasets of which no run is known, which have nothing to say; where none has any, all stay."""
+        has_runs = (~np.isnan(self.errors[rows]) | self.failed[rows]).any(axis=1)
+        return rows[has_runs] if has_runs.any() else rows
 
 
 def load_memory(history: Path, model: Path, *, device: str = "cpu", threads: int | None = None) -> Memory:

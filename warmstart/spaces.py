@@ -16,20 +16,19 @@ LARGEST = 10_000_000
 """Bytes of the largest file that is read as a space."""
 
 
-def read_space(space: "SpaceLike", where: str = "--space") -> "ConfigurationSpace":
+def read_space(space: "SpaceLike") -> "ConfigurationSpace":
     """Read a space from whatever form it has.
 
     Args:
         space: ``compact`` or ``paper``, the target network's; a file of the short form (YAML or JSON; docs/spaces.md) or of
             ConfigSpace JSON; a dict of the short form; a dict of Optuna's distributions; or a `ConfigurationSpace`.
-        where: begins messages.
 
     Raises:
         UsageError: neither of the two names nor a file, or an object of another kind.
         DataError: a file or a dict that is no space; the message names the line.
     """
     if isinstance(space, str | os.PathLike):
-        return _read_named(os.fspath(space), where)
+        return _read_named(os.fspath(space))
     if hasattr(space, "to_serialized_dict"):  # a mapping too
         found: ConfigurationSpace = space
         return found
@@ -40,19 +39,19 @@ def read_space(space: "SpaceLike", where: str = "--space") -> "ConfigurationSpac
             return to_space(space)
         from history_store.short_form import Source, build_space
 
-        return build_space(space, Source(where.lstrip("-")))
-    msg = f"{where}: expected a file, a dict or a ConfigurationSpace, got {type(space).__name__}. Write {{'lr': {{'log': [1e-5, 0.1]}}}}; docs/spaces.md has all forms."
-    raise UsageError(msg)
+        return build_space(space, Source("space"))
+    msg = f"expected a file, a dict or a ConfigurationSpace, got {type(space).__name__}. Write {{'lr': {{'log': [1e-5, 0.1]}}}}; docs/spaces.md has all forms."
+    raise UsageError(msg, param="space")
 
 
-def space_text(space: "SpaceLike", where: str = "--space") -> str:
+def space_text(space: "SpaceLike") -> str:
     """Read a space, and give it as ConfigSpace JSON; arguments and refusals as in `read_space`."""
     from history_store.space import dump_space
 
-    return dump_space(read_space(space, where))
+    return dump_space(read_space(space))
 
 
-def _read_named(space: str, where: str) -> "ConfigurationSpace":
+def _read_named(space: str) -> "ConfigurationSpace":
     """Read a space by its name or from its file."""
     from history_store.short_form import parse_space
     from history_store.space import target_space
@@ -61,9 +60,9 @@ def _read_named(space: str, where: str) -> "ConfigurationSpace":
         return target_space(space)  # type: ignore[arg-type]  # checked in the line above
     file = Path(space)
     if not file.is_file():
-        msg = f"{where}: expected compact, paper or a file of a space, got {space!r}. Write one in YAML, e.g. 'lr: {{log: [1e-5, 0.1]}}'; docs/spaces.md shows how."
-        raise UsageError(msg)
+        msg = f"expected compact, paper or a file of a space, got {space!r}. Write one in YAML, e.g. 'lr: {{log: [1e-5, 0.1]}}'; docs/spaces.md shows how."
+        raise UsageError(msg, param="space")
     if file.stat().st_size > LARGEST:
-        msg = f"{where}: expected a file of a space, got {space!r} of {file.stat().st_size:,} bytes. Name another file."
-        raise UsageError(msg)
+        msg = f"expected a file of a space, got {space!r} of {file.stat().st_size:,} bytes. Name another file."
+        raise UsageError(msg, param="space")
     return parse_space(file.read_text(encoding="utf-8-sig", errors="replace"), str(file))

@@ -64,12 +64,12 @@ def train_model(
     from warmstart.model_file import read_header
 
     if not out.parent.is_dir():
-        msg = f"--out: expected a file in a folder that exists, got {out}. Make the folder first."
-        raise UsageError(msg)
+        msg = f"expected a file in a folder that exists, got {out}. Make the folder first."
+        raise UsageError(msg, param="out")
     checkpoint = out.with_name(out.name + ".checkpoint")
     if checkpoint.exists() and not resume:
         msg = (
-            f"{checkpoint}: expected --resume where an unfinished run lies, got none. Add it, or delete the checkpoint."
+            f"{checkpoint}: expected `resume` where an unfinished run lies, got none. Add it, or delete the checkpoint."
         )
         raise UsageError(msg)
     where = resolve_device(device)
@@ -152,6 +152,6 @@ def _held_out(names: Sequence[str], groups: Sequence[str], chosen: Sequence[str]
     """
     unknown = sorted(set(chosen) - set(groups))
     if unknown:
-        msg = f"--hold-out-group: expected groups of the history, got {', '.join(unknown)}. `warmstart history list` shows them."
-        raise UsageError(msg)
+        msg = f"expected groups of the history, got {', '.join(unknown)}. `warmstart history list` shows them."
+        raise UsageError(msg, param="hold_out_group")
     return [name for name, group in zip(names, groups, strict=True) if group in chosen] if chosen else None

@@ -256,5 +256,5 @@ def _pair(match: Match) -> str:
     if match.here == match.there and match.action != "rescaled":
         return str(match.here)
     scale = f" as {match.reason.partition(';')[0]}" if match.action == "rescaled" else ""
-    guess = "; --rename says otherwise" if match.rule == BROADER_RULE else ""
+    guess = "; rename says otherwise" if match.rule == BROADER_RULE else ""
     return f"{match.here} (from {match.there}{scale}{guess})"

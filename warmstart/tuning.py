@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 import os
 import re
 import time
@@ -12,27 +11,36 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal
 
 from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError
 from history_store.space import load_space
-from training.budget import COMPACT
 from warmstart.locations import history_path
-from warmstart.studies.call import Call, Options, PathLike, default_name
 from warmstart.studies.comparison import Comparison, compare_with_uniform
 from warmstart.studies.crew import run_crew
 from warmstart.studies.fleet import Fleet, check_different
 from warmstart.studies.ledger import find_plan
 from warmstart.studies.objective import TrialStatus
-from warmstart.studies.plan import Plan, Pruner, Warm
+from warmstart.studies.options import (
+    Execution,
+    Outputs,
+    PathLike,
+    Problem,
+    Pruner,
+    Search,
+    Sources,
+    Warm,
+    WarmStart,
+)
+from warmstart.studies.plan import Plan
 from warmstart.studies.progress import Progress, Watch
 from warmstart.studies.record import check_recordable, record_study
-from warmstart.studies.related_dataset import NEIGHBOURS
 from warmstart.studies.report import write_joint_report, write_report
 from warmstart.studies.split import Split
 from warmstart.studies.storage import Store, open_store
 from warmstart.studies.summary import JointResult, TuneResult, summarise
 from warmstart.studies.trial import Trial, count_statuses
+from warmstart.studies.tune_options import TuneOptions, default_name
 from warmstart.studies.warm_start import check_history
 from warmstart.studies.worker import Job, work
 
@@ -40,49 +48,46 @@ if TYPE_CHECKING:
     from warmstart.integrations.ray import Cluster
     from warmstart.spaces import SpaceLike
 
-STARTUP = 3
-_log = logging.getLogger("warmstart")
-
 
 def tune(
     dataset: PathLike | None = None,
     *,
-    objective: str | Callable[..., object] | None = None,
-    command: str | None = None,
-    space: SpaceLike | None = None,
-    trials: int | None = None,
-    timeout: str | float | None = None,
-    storage: PathLike | None = None,
-    study: str | None = None,
-    warm: Warm = "design",
-    k: int = 3,
-    startup: int = STARTUP,
-    strategy: str | None = None,
-    history: PathLike | None = None,
-    model: PathLike | None = None,
-    exclude_group: str | Collection[str] | None = None,
-    related: str | Collection[str] = (),
-    neighbours: int = NEIGHBOURS,
-    surrogate: str = "gp",
-    acquisition: str = "ei",
-    pruner: Pruner = "none",
-    budget: float | None = None,
-    target_budget: str = COMPACT.name,
-    trial_timeout: str | float | None = None,
-    trial_memory: str | int | None = None,
-    workers: int | None = None,
-    cluster: Cluster | None = None,
-    seed: int = 0,
-    device: str = "auto",
-    log: PathLike | None = None,
-    record: str | None = None,
-    report: PathLike | Literal[True] | None = None,
-    save_model: PathLike | None = None,
-    ensemble: int = 1,
-    cache: bool = True,
-    download: bool = False,
-    progress: Callable[[Progress], None] | None = None,
-    tell: Callable[[str], object] = _log.warning,
+    objective: str | Callable[..., object] | None = Problem.objective,
+    command: str | None = Problem.command,
+    space: SpaceLike | None = Problem.space,
+    trials: int | None = Execution.trials,
+    timeout: str | float | None = Execution.timeout,
+    storage: PathLike | None = Execution.storage,
+    study: str | None = Execution.study,
+    warm: Warm = WarmStart.warm,
+    k: int = WarmStart.k,
+    startup: int = WarmStart.startup,
+    strategy: str | None = WarmStart.strategy,
+    history: PathLike | None = Sources.history,
+    model: PathLike | None = Sources.model,
+    exclude_group: str | Collection[str] | None = WarmStart.exclude_group,
+    related: str | Collection[str] = WarmStart.related,
+    neighbours: int = WarmStart.neighbours,
+    surrogate: str = Search.surrogate,
+    acquisition: str = Search.acquisition,
+    pruner: Pruner = Search.pruner,
+    budget: float | None = Search.budget,
+    target_budget: str = Problem.target_budget,
+    trial_timeout: str | float | None = Execution.trial_timeout,
+    trial_memory: str | int | None = Execution.trial_memory,
+    workers: int | None = Execution.workers,
+    cluster: Cluster | None = Execution.cluster,
+    seed: int = Search.seed,
+    device: str = Execution.device,
+    log: PathLike | None = Outputs.log,
+    record: str | None = Outputs.record,
+    report: PathLike | Literal[True] | None = Outputs.report,
+    save_model: PathLike | None = Outputs.save_model,
+    ensemble: int = Outputs.ensemble,
+    cache: bool = Sources.cache,
+    download: bool = Sources.download,
+    progress: Callable[[Progress], None] | None = Outputs.progress,
+    tell: Callable[[str], object] = Outputs.tell,
 ) -> TuneResult:
     """Tune an objective, from the configurations on that won on datasets like this one.
 
@@ -128,7 +133,7 @@ def tune(
         ensemble: how many of the best networks that file gets.
         cache: use the cache of meta-features.
         download: let torchvision fetch what is missing.
-        progress: called when trials ended.
+        progress: called when a trial began, reports or ended.
         tell: called with each line that a person should hear; logged by the logger ``warmstart`` when left out.
 
     Raises:
@@ -138,53 +143,28 @@ def tune(
         StorageError: a storage or history that is damaged, locked, gone, read-only or full.
         AllTrialsFailedError: every trial of the study failed.
     """
+    options = TuneOptions.of(locals())
+    return tune_dataset(None if dataset is None else os.fspath(dataset), options)
+
+
+def tune_dataset(dataset: str | None, options: TuneOptions) -> TuneResult:
+    """Tune on one dataset, or on none; as `tune`, with the options as one record."""
     began = time.monotonic()
-    call = Call(
-        objective=objective,
-        command=command,
-        space=space,
-        trials=trials,
-        timeout=timeout,
-        warm=warm,
-        k=k,
-        startup=startup,
-        strategy=strategy,
-        history=history,
-        model=model,
-        exclude_group=exclude_group,
-        related=related,
-        neighbours=neighbours,
-        surrogate=surrogate,
-        acquisition=acquisition,
-        pruner=pruner,
-        budget=budget,
-        target_budget=target_budget,
-        trial_timeout=trial_timeout,
-        trial_memory=trial_memory,
-        workers=workers,
-        seed=seed,
-        device=device,
-        ensemble=ensemble,
-        cache=cache,
-        download=download,
-        tell=tell,
-    )
-    path = None if dataset is None else os.fspath(dataset)
-    name = study or call.name(path)
-    outputs = {name: _Outputs(record, None if save_model is None else Path(save_model))}
-    store, done = _tuned(call, {name: path}, outputs, (), "equal", storage, cluster, log, progress)
+    name = options.study or options.name(dataset)
+    outputs = {name: _Outputs(options.record, None if options.save_model is None else Path(options.save_model))}
+    store, done = _tuned(options, {name: dataset}, outputs, (), "equal")
     found, plan = done[0]
     found = replace(found, seconds=time.monotonic() - began)
-    if report is not None:
-        place = _report_place(report, store, name)
+    if options.report is not None:
+        place = _report_place(options.report, store, name)
         reported = replace(found, report=str(place))
-        found = reported if _written(place, lambda: write_report(place, reported, plan), tell) else found
+        found = reported if _written(place, lambda: write_report(place, reported, plan), options.tell) else found
     _check_any(name, found.trials)
-    _hand_out(call, outputs[name], found, plan)
+    _hand_out(options, outputs[name], found, plan)
     return found
 
 
-def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options: Unpack[Options]) -> JointResult:
+def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options: Any) -> JointResult:
     """Tune several datasets at once: they share a number of trials, and each learns from what was told of the others.
 
     Every dataset has a study of its own, begun with its own warm start. See docs/tuning.md for who gets the next trial.
@@ -192,28 +172,44 @@ def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options
     Args:
         datasets: at least two, as `tune` takes them; the same call again, in any order, goes on where an earlier one stopped.
         split: ``equal``: in turn; ``gain``: the next trial goes where it promises the largest improvement of the error.
-        options: those of `tune`. `trials` is the total; `study`, `record` and `save_model` get the name of each dataset added.
+        options: the keywords of `tune`. `trials` is the total; `study`, `record` and `save_model` get the name of each dataset added.
 
     Raises:
         UsageError: fewer than two datasets, the same one twice, studies that were begun with other ones, or as `tune`.
         WarmstartError: as `tune`; where every trial of every dataset failed, `AllTrialsFailedError`.
     """
+    if unknown := sorted(options.keys() - TuneOptions.__dataclass_fields__.keys()):
+        msg = f"tune_many() got an unexpected keyword argument {unknown[0]!r}"
+        raise TypeError(msg)
+    return tune_datasets([os.fspath(dataset) for dataset in datasets], TuneOptions.of(options), split=split)
+
+
+# What `help` and editors show: `split`, then the keywords of `tune`.
+_of_one = inspect.signature(tune)
+_of_many = inspect.signature(tune_many)
+tune_many.__signature__ = _of_many.replace(  # type: ignore[attr-defined]
+    parameters=[
+        *(each for each in _of_many.parameters.values() if each.kind is not each.VAR_KEYWORD),
+        *(each for each in _of_one.parameters.values() if each.kind is each.KEYWORD_ONLY),
+    ]
+)
+
+
+def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -> JointResult:
+    """Tune on several datasets; as `tune_many`, with the options as one record."""
     began = time.monotonic()
-    given: dict[str, Any] = {**_DEFAULTS, **options}
-    call = Call(**{name: given[name] for name in Call.__dataclass_fields__})
-    paths = [os.fspath(dataset) for dataset in datasets]
     check_different(paths, [os.path.realpath(path) for path in paths])
-    study, save = given["study"], given["save_model"]
+    study, record = options.study, options.record
+    save = None if options.save_model is None else Path(options.save_model)
     labels = _labels(paths)
-    names = [f"{study}-{label}" if study else call.name(label) for label in labels]
+    names = [f"{study}-{label}" if study else options.name(label) for label in labels]
     outputs = {
-        name: _Outputs(given["record"] and f"{given['record']}-{label}", save and _stem(Path(save), label))
+        name: _Outputs(record and f"{record}-{label}", save and _stem(save, label))
         for name, label in zip(names, labels, strict=True)
     }
     # Whatever the order of the call, ties are broken alike.
     studies: dict[str, str | None] = dict(sorted(zip(names, paths, strict=True)))
-    rest = (given["storage"], given["cluster"], given["log"], given["progress"])
-    store, done = _tuned(call, studies, outputs, tuple(studies), split, *rest)
+    store, done = _tuned(options, studies, outputs, tuple(studies), split)
     done.sort(key=lambda each: names.index(each[0].study))
     joint = JointResult(
         store.shown,
@@ -223,22 +219,16 @@ def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options
         seconds=time.monotonic() - began,
     )
     title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
-    if given["report"] is not None:
-        place = _report_place(given["report"], store, title)
+    if options.report is not None:
+        place = _report_place(options.report, store, title)
         reported = replace(joint, report=str(place))
         plans = [plan for _, plan in done]
-        joint = (
-            reported if _written(place, lambda: write_joint_report(place, title, reported, plans), call.tell) else joint
-        )
+        is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options.tell)
+        joint = reported if is_written else joint
     _check_any(title, [trial for found in joint.studies for trial in found.trials])
     for (found, plan), output in zip(done, outputs.values(), strict=True):
-        _hand_out(call, output, found, plan)
+        _hand_out(options, output, found, plan)
     return joint
-
-
-_DEFAULTS = {
-    name: each.default for name, each in inspect.signature(tune).parameters.items() if each.kind is each.KEYWORD_ONLY
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,46 +240,42 @@ class _Outputs:
 
 
 def _tuned(
-    call: Call,
+    options: TuneOptions,
     paths: Mapping[str, str | None],
     outputs: Mapping[str, _Outputs],
     members: tuple[str, ...],
     split: Split,
-    storage: PathLike | None,
-    cluster: Cluster | None,
-    log: PathLike | None,
-    progress: Callable[[Progress], None] | None,
 ) -> tuple[Store, list[tuple[TuneResult, Plan]]]:
     """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
-    limits, store = call.limits(), open_store(storage)
+    limits, store = options.limits(), open_store(options.storage)
     known = {name: find_plan(store, name) for name in paths}
-    plans = {name: call.plan(path, known[name], members=members, split=split) for name, path in paths.items()}
+    plans = {name: options.plan(path, known[name], members=members, split=split) for name, path in paths.items()}
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
-    targets = tuple(call.target(plan) for plan in plans.values())
+    targets = tuple(options.target(plan) for plan in plans.values())
     for name, plan in plans.items():
-        _check_outputs(outputs[name], plan, call)
-    with _quiet_optuna(), Fleet.begin(store, plans, call.complete) as fleet:
+        _check_outputs(outputs[name], plan, options)
+    with _quiet_optuna(), Fleet.begin(store, plans, options.complete) as fleet:
         for old in known.values():
             if old is not None:
-                check_history(old, call.history, call.tell)
-        watch = Watch(fleet, limits, progress)
+                check_history(old, options.history, options.tell)
+        watch = Watch(fleet, limits, options.progress)
         if watch.look() < limits.trials:
-            file = None if log is None else Path(log)
+            file = None if options.log is None else Path(options.log)
             job = Job(store.url, tuple(paths), limits, targets, file)
-            if cluster is not None:
+            if options.cluster is not None:
                 from warmstart.integrations.ray_studies import run_on_cluster
 
-                run_on_cluster(job, cluster, store, workers=call.workers, look=watch.look)
-            elif call.workers in (None, 1):
-                work(fleet, targets, limits, log=file, ended=watch.look)
+                run_on_cluster(job, options.cluster, store, workers=options.workers, look=watch.look)
+            elif options.workers in (None, 1):
+                work(fleet, targets, limits, log=file, ended=watch.look, begun=watch.look, reported=watch.glance)
             else:
-                run_crew(job, call.workers, watch.look)
+                run_crew(job, options.workers, watch.look)
         done = [(summarise(ledger), ledger.plan) for ledger in fleet.ledgers]
     is_short = sum(len(found.trials) for found, _ in done) < limits.trials
     for found, _ in done:
         if found.exhausted and is_short:
-            call.tell(
+            options.tell(
                 f"{found.study}: every configuration of the space has had its trial: the study ends after {len(found.trials)}."
             )
     return store, [(replace(found, comparison=_compared(found, plan)), plan) for found, plan in done]
@@ -299,21 +285,21 @@ def _compared(found: TuneResult, plan: Plan) -> Comparison:
     return compare_with_uniform(load_space(plan.space), found.trials, surrogate=plan.surrogate, seed=plan.seed)
 
 
-def _check_outputs(output: _Outputs, plan: Plan, call: Call) -> None:
+def _check_outputs(output: _Outputs, plan: Plan, options: TuneOptions) -> None:
     """Check that there will be what is wanted in the end, and a place for it."""
     if output.record is not None:
-        check_recordable(history_path(call.history), plan)
+        check_recordable(history_path(options.history), plan)
     if output.save_model is not None:
         _check_savable(output.save_model, plan)
 
 
-def _hand_out(call: Call, output: _Outputs, found: TuneResult, plan: Plan) -> None:
+def _hand_out(options: TuneOptions, output: _Outputs, found: TuneResult, plan: Plan) -> None:
     """Add a study to the history, and save its networks, as far as that is wanted."""
     if output.record is not None:
-        path = history_path(call.history)
-        call.tell(record_study(path, output.record, plan, found.trials, download=call.download).line)
+        path = history_path(options.history)
+        options.tell(record_study(path, output.record, plan, found.trials, download=options.download).line)
     if output.save_model is not None:
-        _save_networks(output.save_model, plan, found, call.ensemble, call.tell)
+        _save_networks(output.save_model, plan, found, options.ensemble, options.tell)
 
 
 def _labels(paths: Sequence[str]) -> list[str]:
@@ -332,11 +318,11 @@ def _stem(path: Path, label: str) -> Path:
 def _check_savable(path: Path, plan: Plan) -> None:
     """Check that there are networks to save in the end, and a place for them."""
     if plan.objective["target_budget"] is None:
-        msg = "--save-model: expected a study of the built-in network, got an objective of your own. Let that save its models."
-        raise UsageError(msg)
+        msg = "expected a study of the built-in network, got an objective of your own. Let that save its models."
+        raise UsageError(msg, param="save_model")
     if not path.absolute().parent.is_dir():
-        msg = f"--save-model: expected a file in a folder that is there, got {path}. Make the folder first."
-        raise MissingPathError(msg)
+        msg = f"expected a file in a folder that is there, got {path}. Make the folder first."
+        raise MissingPathError(msg, param="save_model")
 
 
 def _save_networks(path: Path, plan: Plan, found: TuneResult, k: int, tell: Callable[[str], object]) -> None:
@@ -388,5 +374,5 @@ def _check_any(name: str, trials: Sequence[Trial]) -> None:
     failed = [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
     if failed and len(failed) == len(trials):
         counts = ", ".join(f"{count} {status}" for status, count in count_statuses(trials).items())
-        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {failed[-1].note or 'no note'}). Correct the objective; begin another study with --study."
+        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {failed[-1].note or 'no note'}). Correct the objective; begin another study with `study`."
         raise AllTrialsFailedError(msg)

@@ -1,31 +1,38 @@
 """Configurations in the order of their average rank over all datasets."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bo.strategies.query import Choice, Query
+from bo.strategies.scenarios import make_scenarios
+from bo.strategies.sources import equal_weights
 
 
 def average_rank(query: Query) -> list[Choice]:
-    """Choose the configurations with the lowest average rank; distances are not looked at."""
-    return [Choice(row) for row in average_rank_rows(query.errors)[: query.k]]
+    """Choose the configurations with the lowest average rank over the sources; distances are not looked at."""
+    weights = equal_weights(len(query.errors), query.groups)
+    return [Choice(row) for row in average_rank_rows(query.errors, weights=weights)[: query.k]]
 
 
-def average_rank_rows(errors: NDArray[np.float64]) -> list[int]:
+def average_rank_rows(errors: NDArray[np.float64], *, weights: ArrayLike | None = None) -> list[int]:
     """Order configurations by their average rank, best first, ties by row.
 
-    Ranks are scaled to (0, 1) within a dataset, so that datasets with few measured configurations weigh alike; a
-    missing cell counts as the middle rank.
+    A dataset's ranks are those among all configurations that were measured anywhere: gaps are completed by
+    `bo.strategies.scenarios.make_scenarios`, and ranks averaged over the scenarios.
 
     Args:
         errors: `m x c`, NaN = missing.
+        weights: `m` ≥ 0, the worth of each dataset; None = all alike.
 
     Returns: rows of the configurations with at least one error.
     """
-    ranks = np.array([scaled_ranks(row) for row in errors])
-    mean = np.round(np.where(np.isnan(ranks), 0.5, ranks).mean(axis=0), 12)
+    scenarios = make_scenarios(errors)
+    worth = np.ones(len(errors)) if weights is None else np.asarray(weights, dtype=np.float64)
+    ranks = np.array([scaled_ranks(row) for row in scenarios.errors])
+    share = worth[scenarios.dataset] * scenarios.share
+    mean = np.round(share @ ranks / share.sum(), 12)
     order = np.argsort(mean, kind="stable")
-    rows: list[int] = order[~np.all(np.isnan(errors), axis=0)[order]].tolist()
+    rows: list[int] = order[~np.isnan(mean[order])].tolist()
     return rows
 
 

@@ -6,21 +6,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bo.strategies.query import Choice, Query
+from bo.strategies.scenarios import Scenarios, make_scenarios
+from bo.strategies.sources import equal_weights
 from history_store.errors import DataError, UsageError
-from history_store.response import min_max_normalised
 
 
 def portfolio(query: Query) -> list[Choice]:
-    """Choose the greedy portfolio of all datasets; distances are not looked at."""
-    return [Choice(row) for row in portfolio_rows(query.errors, query.k)]
+    """Choose the greedy portfolio of all sources; distances are not looked at."""
+    weights = equal_weights(len(query.errors), query.groups)
+    return [Choice(row) for row in portfolio_rows(query.errors, query.k, weights=weights)]
 
 
 def portfolio_rows(
-    errors: NDArray[np.float64], k: int, *, weights: ArrayLike | None = None, start: Sequence[int] = ()
+    errors: NDArray[np.float64],
+    k: int,
+    *,
+    weights: ArrayLike | None = None,
+    start: Sequence[int] = (),
+    scenarios: Scenarios | None = None,
 ) -> list[int]:
     """Add, one by one, the configuration that most lowers the mean best normalised regret over the datasets.
 
-    Missing cells are filled by `filled_regrets`. Equal gains go to the lower mean regret, then to the lower row, so
+    The mean is taken over what missing cells may be, see `bo.strategies.scenarios`. Equal gains go to the lower mean regret, then to the lower row, so
     the order stays useful after every dataset's best is in.
 
     Args:
@@ -28,6 +35,7 @@ def portfolio_rows(
         k: how many to add.
         weights: `m` ≥ 0, the worth of each dataset; None = all alike.
         start: rows that are chosen already; they count towards the best and are not chosen again.
+        scenarios: of the errors, where they are made already.
 
     Returns: at most k rows, best first; a configuration without any error is never among them.
 
@@ -35,8 +43,8 @@ def portfolio_rows(
         UsageError: when there is not one weight a dataset.
         DataError: when weights are negative, not finite or all 0.
     """
-    share = _shares(weights, len(errors))
-    regrets = filled_regrets(errors)
+    worlds = make_scenarios(errors) if scenarios is None else scenarios
+    share, regrets = _shares(weights, len(errors))[worlds.dataset] * worlds.share, worlds.regrets
     overall = share @ regrets
     best = regrets[:, list(start)].min(axis=1, initial=1.0)
     is_open = ~np.all(np.isnan(errors), axis=0)
@@ -49,23 +57,6 @@ def portfolio_rows(
         is_open[row] = False
         best = np.minimum(best, regrets[:, row])
     return rows
-
-
-def filled_regrets(errors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Scale each dataset's errors to [0, 1] between its best and its worst, and fill in what was not measured.
-
-    A missing cell is expected to be as good as the configuration was elsewhere, drawn towards the mean of all cells
-    as if by one dataset more: of two configurations that never failed to be good, the one seen more often comes first.
-
-    Args:
-        errors: `m x c`, NaN = missing, at least one known.
-
-    Returns: `m x c` in [0, 1] without NaN; a dataset whose errors are all equal has 0.
-    """
-    regrets = min_max_normalised(errors)
-    known = ~np.isnan(regrets)
-    mean = (np.nansum(regrets, axis=0) + regrets[known].mean()) / (known.sum(axis=0) + 1)
-    return np.where(known, regrets, mean)
 
 
 def _shares(weights: ArrayLike | None, m: int) -> NDArray[np.float64]:

@@ -21,11 +21,12 @@ class Query:
     """A checked request for designs (see `bo.designs.designs` for the checks).
 
     Attributes:
-        errors: `m x c` float64, NaN = missing, at least one known.
+        errors: `m x c` float64, NaN = missing, at least one known in each row.
         distances: `m` float64 ≥ 0 from the new dataset, or None.
         k: designs wanted, in 1..c.
         dedupe: what a neighbour gives whose best configuration is taken already.
         reach: how far `joint` looks.
+        groups: `m` numbers of the datasets' sources, or None: each is a source of its own.
     """
 
     errors: NDArray[np.float64]
@@ -33,6 +34,7 @@ class Query:
     k: int
     dedupe: Dedupe = "next_best"
     reach: Reach = UNCALIBRATED
+    groups: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True, slots=True)

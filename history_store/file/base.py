@@ -1,6 +1,8 @@
 """The HDF5 file of a history as a whole: content to file and back."""
 
+import secrets
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,32 @@ from history_store.file.layout import (
     write_text,
 )
 from history_store.file.sink import Sink
+from history_store.file.stored_images import add_checksums
 from history_store.file.table import table_faults, write_table
 
 Embeddings = dict[str, NDArray[np.float32]]
 WriteImages = Callable[[h5py.Group], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What tells the file of a history from others.
+
+    Attributes:
+        id: of the history, for life.
+        serial: of the last operation in it.
+        salt: of this generation: drawn anew whenever a file is written; empty in files of version 1.
+        inode: number under which it was written; a copy has another. 0 in files of version 1.
+    """
+
+    id: str
+    serial: int
+    salt: str
+    inode: int
+
+
 @reader("history", "1")
+@reader("history", "2")
 def read_content(file: h5py.File, where: str) -> Content:
     """Read everything but images and embeddings, checksums compared.
 
@@ -52,6 +73,7 @@ def read_content(file: h5py.File, where: str) -> Content:
             space_json=read_text(space, f"{where}:/space"),
             stored_size=int(header["stored_size"]),
             notes=dict(read(file, "notes", "json", where)),
+            salt=str(header.get("salt", "")),
             serial=int(header["serial"]),
             revision=int(header["revision"]),
             datasets=[decode_info(info, where) for info in read(file, "datasets", "json", where)],
@@ -73,11 +95,16 @@ def read_content(file: h5py.File, where: str) -> Content:
         return content
 
 
-def read_identity(path: Path) -> tuple[str, int]:
-    """Read the id and the serial number of a history file; raises as `open_file` does."""
+def read_identity(path: Path) -> Identity:
+    """Read what identifies a history file; raises as `open_file` does."""
     with open_file(path) as file, damage(path):
-        header = read(file, "header", "json", str(path))
-        return str(header["id"]), int(header["serial"])
+        return identity_of(file, str(path))
+
+
+def identity_of(file: h5py.File, where: str) -> Identity:
+    """Read what identifies an open history file."""
+    header = read(file, "header", "json", where)
+    return Identity(str(header["id"]), int(header["serial"]), str(header.get("salt", "")), int(header.get("inode", 0)))
 
 
 @reader("embeddings", "1")
@@ -127,12 +154,15 @@ def write_base(
             images = file.create_group("images")
             for group, name in keep:
                 group.file.copy(group, images, name=quoted(name))
+                add_checksums(images[quoted(name)])
                 sink.check()
             for write in add:
                 write(images)
                 sink.check()
             header = {
                 "id": content.id,
+                "salt": secrets.token_hex(8),
+                "inode": sink.inode,
                 "serial": content.serial,
                 "revision": content.revision,
                 "stored_size": content.stored_size,

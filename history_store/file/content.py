@@ -26,13 +26,14 @@ class Content:
 
     An operation is planned (checked in full, against this state, without changing it), written by the caller, and
     only then applied; applying a planned operation cannot fail. `serial` counts operations, `revision` those that
-    change datasets, configurations or evaluations.
+    change datasets, configurations or evaluations. `salt` is that of the file that it was read from.
     """
 
     id: str
     space_json: str
     stored_size: int
     notes: dict[str, str]
+    salt: str = ""
     serial: int = 0
     revision: int = 0
     datasets: list[DatasetInfo] = field(default_factory=list)

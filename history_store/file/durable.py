@@ -7,6 +7,7 @@ cuts or removes a file of a history; h5py writes through `history_store.file.sin
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -25,10 +26,79 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def open_append(path: Path) -> int:
-    """Open a file for appending, creating it where it is missing; returns the descriptor."""
+def open_companion(path: Path, flags: int, history: Path | None = None) -> int:
+    """Open a companion of a history: never through a link, and made with the mode and the group of the history.
+
+    Args:
+        path: of the companion.
+        flags: of `os.open`.
+        history: whose readers and writers may read and write the companion; None, or missing = as the umask says.
+
+    Raises:
+        StorageError: a link, a pipe or a folder has that name.
+    """
+    like = None if history is None else next((p for p in (history, beside(history, ".bak")) if p.is_file()), None)
+    try:
+        fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666 if like is None else 0o600)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.ENOTDIR):
+            raise StorageError(_not_ordinary(path)) from error
+        raise
+    try:
+        _settle(fd, path, like if flags & os.O_CREAT else None)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _settle(fd: int, path: Path, like: Path | None) -> None:
+    """Check that an open companion is an ordinary file, and share it as its history is shared."""
+    found = os.fstat(fd)
+    if not stat.S_ISREG(found.st_mode):
+        raise StorageError(_not_ordinary(path))
+    if like is not None:
+        _share(fd, found, like.stat())
+
+
+def _share(fd: int, found: os.stat_result, like: os.stat_result) -> None:
+    """Give a companion the group and the mode of its history, as far as the system lets us."""
+    user = os.geteuid()
+    if user not in (0, found.st_uid):
+        return
+    if (found.st_uid, found.st_gid) != (like.st_uid, like.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, like.st_uid if user == 0 else -1, like.st_gid)
+    mode = stat.S_IMODE(like.st_mode) & 0o666
+    if os.fstat(fd).st_gid != like.st_gid:
+        mode &= ~0o060  # a group that the history is not shared with
+    if stat.S_IMODE(found.st_mode) != mode:
+        os.fchmod(fd, mode)
+
+
+def _not_ordinary(path: Path) -> str:
+    return f"{path}: expected an ordinary file, got {_kind(path)}. Remove it: the writer makes its own."
+
+
+def _kind(path: Path) -> str:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return "something else"
+    kinds = {stat.S_IFLNK: "a link", stat.S_IFIFO: "a named pipe", stat.S_IFDIR: "a folder", stat.S_IFSOCK: "a socket"}
+    return kinds.get(stat.S_IFMT(mode), "something else")
+
+
+def open_append(path: Path, history: Path | None = None) -> int:
+    """Open a companion for appending, creating it where it is missing; returns the descriptor."""
     _announce("open", path)
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    return open_companion(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, history)
+
+
+def open_new(path: Path, history: Path | None = None) -> int:
+    """Make a new file in the place of whatever a stopped writer left under that name; returns the descriptor."""
+    path.unlink(missing_ok=True)
+    return open_companion(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, history)
 
 
 def write(fd: int, data: bytes, path: Path) -> None:
@@ -91,11 +161,10 @@ def remove(path: Path) -> None:
 
 
 def copy(source: Path, target: Path) -> None:
-    """Write a synced copy of a file, with its mode."""
+    """Write a synced copy of a file, with its mode and its group."""
     with source.open("rb") as reader:
-        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        fd = open_new(target, source)
         try:
-            os.fchmod(fd, os.fstat(reader.fileno()).st_mode & 0o7777)
             while chunk := reader.read(_CHUNK):
                 write(fd, chunk, target)
             sync(fd, target)
@@ -103,10 +172,10 @@ def copy(source: Path, target: Path) -> None:
             os.close(fd)
 
 
-def write_file(path: Path, data: bytes) -> None:
-    """Replace a small file as a whole, durably."""
+def write_file(path: Path, data: bytes, history: Path | None = None) -> None:
+    """Replace a small file as a whole, durably; a companion of `history` gets its mode and its group."""
     temporary = beside(path, ".tmp")
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+    fd = open_new(temporary, history)
     try:
         write(fd, data, temporary)
         sync(fd, temporary)

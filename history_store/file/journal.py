@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import HistoryDamagedError, HistoryVersionError
+from history_store.errors import HistoryDamagedError, HistoryVersionError, StorageError
 from history_store.file import durable
+from history_store.file.lock import is_at
 
-VERSION = 1
+VERSIONS = (1, 2)
+"""1: the journal of a file without a salt, as version 0.1 writes them; 2: its header names the salt."""
+_SERIALS = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,11 @@ class JournalText:
     end: int
     torn: bool
     damaged: tuple[int, ...]
+
+    @property
+    def salt(self) -> str:
+        """Salt of the generation of the file that it goes on from; empty for version 1."""
+        return "" if self.header is None else str(self.header.get("salt", ""))
 
     def after(self, serial: int) -> list[dict[str, Any]]:
         """Give the operations that a file of this serial number lacks."""
@@ -62,37 +70,68 @@ def parse(data: bytes) -> JournalText:
             damaged.append(number)
         elif number == 1:
             header = values
-        else:
+        elif _is_operation(values):
             operations.append(values)
+        else:
+            damaged.append(number)
     return JournalText(header, tuple(operations), end, torn, tuple(damaged))
 
 
 def load(path: Path) -> JournalText:
-    """Read a journal file; a missing one is empty."""
-    try:
-        return parse(path.read_bytes())
-    except FileNotFoundError:
-        return parse(b"")
-
-
-def check(text: JournalText, history_id: str, path: Path, hint: str) -> None:
-    """Check that a journal can be used for a history.
+    """Read a journal file; a missing one is empty.
 
     Raises:
-        HistoryDamagedError: whole lines do not match their checksums, or it is of another history.
+        HistoryDamagedError: it is no ordinary file.
+        StorageError: it may not be read.
+    """
+    try:
+        with os.fdopen(durable.open_companion(path, os.O_RDONLY), "rb") as file:
+            return parse(file.read())
+    except FileNotFoundError:
+        return parse(b"")
+    except StorageError as error:
+        raise HistoryDamagedError(str(error)) from error
+    except OSError as error:
+        msg = f"{path}: expected a journal that may be read, got: {error.strerror}. Change its permissions: the history is not whole without it."
+        raise StorageError(msg) from error
+
+
+def check(text: JournalText, history: tuple[str, int, str], path: Path, hint: str) -> None:
+    """Check that a journal can be used for a history.
+
+    Args:
+        text: of the journal.
+        history: id, serial number and salt of the file.
+        path: of the journal.
+        hint: the way back, for a message.
+
+    Raises:
+        HistoryDamagedError: whole lines do not match their checksums or are no operations, or it goes on from another
+            history, or from another file of this one.
         HistoryVersionError: written by a newer version.
     """
+    history_id, serial, salt = history
     if text.damaged:
-        msg = f"{path}: expected whole lines that match their checksums, got altered lines {', '.join(map(str, text.damaged))}. {hint}"
+        msg = f"{path}: expected whole operations that match their checksums, got altered lines {', '.join(map(str, text.damaged))}. {hint}"
         raise HistoryDamagedError(msg)
     if text.header is None:
         return
-    if text.header.get("journal") != VERSION:
-        msg = f'{path}: expected journal version "{VERSION}", got "{text.header.get("journal")}". Upgrade warmstart.'
+    if text.header.get("journal") not in VERSIONS:
+        msg = (
+            f'{path}: expected journal version "{VERSIONS[-1]}", got "{text.header.get("journal")}". Upgrade warmstart.'
+        )
         raise HistoryVersionError(msg)
     if text.header.get("history") != history_id:
         msg = f"{path}: expected the journal of history {history_id}, got that of {text.header.get('history')}. Move it away, or put its own history file back."
         raise HistoryDamagedError(msg)
+    if not belongs(text, serial, salt):
+        msg = f"{path}: expected the journal of this file ({salt or 'without a salt'}), got one that goes on from another copy of the history ({text.salt or 'without a salt'}). Put that copy back, or move the journal away."
+        raise HistoryDamagedError(msg)
+
+
+def belongs(text: JournalText, serial: int, salt: str) -> bool:
+    """Tell whether a journal goes on from the file of this salt, or holds nothing that the file lacks."""
+    return text.salt == salt or not text.after(serial)
 
 
 class JournalWriter:
@@ -103,20 +142,27 @@ class JournalWriter:
         history_id: of its history.
         size: bytes of the whole lines; what follows is cut off.
         lines: number of operations in it.
+        salt: of the file that it goes on from; empty for a file without one.
+        history: whose mode and group the journal gets.
+
+    Raises:
+        StorageError: it was written or replaced since it was read.
     """
 
-    def __init__(self, path: Path, history_id: str, *, size: int, lines: int) -> None:
+    def __init__(
+        self, path: Path, history_id: str, *, size: int, lines: int, salt: str = "", history: Path | None = None
+    ) -> None:
         self.path = path
         self.lines = lines
         self.size = size
         self.uncut = False
-        self._fd = durable.open_append(path)
+        self._fd = durable.open_append(path, history)
         try:
             if os.fstat(self._fd).st_size != size:
                 durable.truncate(self._fd, size, path)
                 durable.sync(self._fd, path)
             if size == 0:  # synced on its own: a power cut must not leave a line behind a torn header
-                self._write(header(history_id))
+                self._write(header(history_id, salt))
                 durable.sync_folder(path.parent)
         except BaseException:
             os.close(self._fd)
@@ -128,7 +174,9 @@ class JournalWriter:
         Raises:
             StorageError: it could not be written; the journal is as before.
         """
+        self._check()
         self._write(line(text))
+        self._check()
         self.lines += 1
 
     def close(self) -> None:
@@ -147,6 +195,14 @@ class JournalWriter:
             durable.truncate(self._fd, self.size, self.path)
             durable.sync(self._fd, self.path)
             self.uncut = False
+
+    def _check(self) -> None:
+        """Check that the journal is the file that was opened, and that nobody else wrote to it."""
+        size = os.fstat(self._fd).st_size
+        if not is_at(self._fd, self.path) or (size != self.size and not self.uncut):
+            got = f"{size:,} bytes" if is_at(self._fd, self.path) else "another file" if self.path.exists() else "none"
+            msg = f"{self.path}: expected the journal that this writer opened, {self.size:,} bytes long, got {got}. Nothing more is written; open the history again."
+            raise StorageError(msg)
 
     def _write(self, data: bytes) -> None:
         self.recover()
@@ -168,17 +224,23 @@ def line(text: str) -> bytes:
     return b"%08x %s\n" % (zlib.crc32(data), data)
 
 
-def header(history_id: str) -> bytes:
+def header(history_id: str, salt: str = "") -> bytes:
     """Make the first line of a journal."""
-    return line(json.dumps({"journal": VERSION, "history": history_id}))
+    named = {"journal": 2, "history": history_id, "salt": salt} if salt else {"journal": 1, "history": history_id}
+    return line(json.dumps(named))
 
 
 def _checks(raw: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a line, or None where it does not match its checksum."""
+    """Return the JSON object of a line, or None where it does not match its checksum or cannot be read."""
     try:
         if len(raw) < 10 or raw[8:9] != b" " or int(raw[:8], 16) != zlib.crc32(raw[9:]):
             return None
         values = json.loads(raw[9:])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
+
+
+def _is_operation(values: dict[str, Any]) -> bool:
+    serial = values.get("serial")
+    return type(serial) is int and 0 < serial < _SERIALS and isinstance(values.get("op"), str)

@@ -22,7 +22,7 @@ from history_store.file.durable import beside
 FORMAT = "warmstart-history"
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 LIBVER = ("v110", "v110")  # the oldest with checksums on every piece of metadata
-CURRENT = {"history": "1", "json": "1", "array": "1", "evaluations": "1", "images": "1", "embeddings": "1"}
+CURRENT = {"history": "2", "json": "1", "array": "1", "evaluations": "1", "images": "2", "embeddings": "1"}
 """Newest version of every element type, the one that is written."""
 
 Reader = Callable[[Any, str], Any]

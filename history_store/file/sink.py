@@ -14,6 +14,7 @@ class Sink:
 
     Attributes:
         error: the first error, for `check`.
+        inode: number of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -21,7 +22,8 @@ class Sink:
         self.error: OSError | None = None
         self._at = 0
         self._size = 0
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        self.inode = os.fstat(self._fd).st_ino
 
     def check(self) -> None:
         """Raise the error that was kept, if there is one.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import time
+import warnings
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,13 +14,13 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError, ImagesMissingError, StorageError, UsageError
+from history_store.errors import HistoryDamagedError, HistoryWarning, ImagesMissingError, StorageError, UsageError
 from history_store.file import journal
 from history_store.file.base import read_content, read_embeddings
 from history_store.file.content import Content, quoted
 from history_store.file.durable import beside
 from history_store.file.layout import damage, hint, open_file
-from history_store.file.stored_images import StoredImages, map_file, map_images
+from history_store.file.stored_images import PixelChecks, StoredImages, map_file, map_images
 from history_store.file.table import EvaluationTable
 from history_store.records import DatasetInfo, Evaluation, Value
 
@@ -40,6 +41,8 @@ class Snapshot:
         self._file: h5py.File | None = None
         self._map: mmap.mmap | None = None
         self._images: dict[str, StoredImages] = {}
+        self._checks: dict[str, PixelChecks] = {}
+        self._generation: tuple[int, int, str] | None = None
         self._content: Content
         self._load()
 
@@ -179,6 +182,10 @@ class Snapshot:
         Raises:
             UsageError: there is no dataset of that name.
             ImagesMissingError: the history holds it without images.
+            HistoryDamagedError: labels or split are altered; altered pixels are told when they are read.
+
+        Warns:
+            HistoryWarning: the file is of version 0.1, whose images have no checksums.
         """
         if name not in self._images:
             info = self.dataset(name)
@@ -193,7 +200,8 @@ class Snapshot:
             with damage(self._real):
                 if self._map is None:
                     self._map = map_file(self._h5)
-                self._images[name] = map_images(self._h5, quoted(name), name, str(self._real), self._map)
+                self._images[name] = map_images(self._h5, quoted(name), name, str(self._real), self._map, self._checks)
+            self._note_missing_checksums(name)
         return self._images[name]
 
     @property
@@ -230,7 +238,7 @@ class Snapshot:
                 serial = content.serial
                 text = journal.load(log)
                 if _is_at(file, self._real):
-                    journal.check(text, content.id, log, hint(str(self._real)))
+                    journal.check(text, (content.id, serial, content.salt), log, hint(str(self._real)))
                     missing = text.after(serial)
                     if [op["serial"] for op in missing] == list(range(serial + 1, serial + 1 + len(missing))):
                         with damage(log):
@@ -250,7 +258,18 @@ class Snapshot:
             self._file.close()
         self._file, self._content = file, content
         self._map, self._images = None, {}
+        found = os.fstat(file.id.get_vfd_handle())
+        if self._generation != (generation := (found.st_dev, found.st_ino, content.salt)):
+            self._checks, self._generation = {}, generation
         return serial, text
+
+    def _note_missing_checksums(self, name: str) -> None:
+        if not self._images[name].has_checksums:
+            warnings.warn(
+                f"{self.path}: its images have no checksums, so that altered pixels are noticed by `warmstart history verify` only. `warmstart history upgrade {self.path}` adds them.",
+                HistoryWarning,
+                stacklevel=3,
+            )
 
     def _check_open(self) -> None:
         if self._closed:

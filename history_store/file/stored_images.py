@@ -1,7 +1,8 @@
-"""Images inside a history: written contiguous, read through one memory map."""
+"""Images inside a history: written contiguous, read through one memory map, each compared with its checksum once."""
 
 import mmap
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, field
 from typing import Literal
 
 import h5py
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, HistoryDamagedError, UsageError
-from history_store.file.layout import hint, mark, read, reader, version, write_array, write_json
+from history_store.file.layout import get_text, hint, mark, read, reader, version, write_array, write_json
 from history_store.records import DatasetInfo
 from history_store.subsample import SPLIT_NAMES
 
@@ -23,20 +24,57 @@ class StoredImages:
     The arrays stay valid and unchanged for as long as they are referenced, whatever is written to the history
     meanwhile: a file is replaced, never changed.
 
+    An image is compared with its checksum when it is read first, and no more for as long as the file stays open.
+    Files of version 0.1 have no checksums of single images.
+
     Attributes:
         name: of the dataset.
-        array: `n x s x s x c` uint8, memory-mapped, read-only.
         labels: `n` int64, index into `class_names`.
         split: `n` int8; 0 train, 1 val, 2 test.
         class_names: by label.
     """
 
     name: str
-    array: NDArray[np.uint8]
     labels: NDArray[np.int64]
     split: NDArray[np.int8]
     class_names: tuple[str, ...]
-    _rows: dict[str, NDArray[np.int64]]
+    _pixels: NDArray[np.uint8]
+    _checks: "PixelChecks"
+    _rows: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+
+    @property
+    def array(self) -> NDArray[np.uint8]:
+        """All images, `n x s x s x c` uint8, memory-mapped, read-only; the first time, all are read and compared.
+
+        Raises:
+            HistoryDamagedError: an image does not match its checksum.
+        """
+        self._checks.check_all(self._pixels)
+        return self._pixels
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Shape of `array`, without reading it."""
+        n, height, width, channels = self._pixels.shape
+        return n, height, width, channels
+
+    @property
+    def has_checksums(self) -> bool:
+        """Tell whether altered pixels are noticed when they are read."""
+        return self._checks.expected is not None
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+        """Read some images, `k x s x s x c` uint8, copied from the map.
+
+        Args:
+            rows: `k` indices.
+
+        Raises:
+            HistoryDamagedError: one of them does not match its checksum.
+        """
+        images: NDArray[np.uint8] = self._pixels[rows]
+        self._checks.check(rows, images)
+        return images
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -68,13 +106,66 @@ class StoredImages:
 
         Raises:
             UsageError: tau < 1, or an unknown part.
+            HistoryDamagedError: an image of the sample does not match its checksum.
         """
         if tau < 1:
             msg = f"images of {self.name!r}: expected a sample of at least 1, got tau={tau}. The papers use 200."
             raise UsageError(msg)
         rows = self.rows(split)
         chosen = rows[rng.choice(len(rows), size=min(tau, len(rows)), replace=False)]
-        return self.array[chosen], self.labels[chosen]
+        return self.take(chosen), self.labels[chosen]
+
+
+class PixelChecks:
+    """Which images of a dataset are known to match their checksums.
+
+    Args:
+        expected: `n` CRC-32; None = the file has none.
+        where: element and file, for errors.
+    """
+
+    def __init__(self, expected: NDArray[np.uint32] | None, where: str) -> None:
+        self.expected, self._where = expected, where
+        self._known = np.zeros(0 if expected is None else len(expected), dtype=np.bool_)
+        self._all = expected is None
+
+    def check(self, rows: NDArray[np.int64], images: NDArray[np.uint8]) -> None:
+        """Compare those of the images that have not been; `images` are those at `rows`.
+
+        Raises:
+            HistoryDamagedError: one does not match.
+        """
+        if self._all or self._known[rows].all():
+            return
+        fresh = np.flatnonzero(~self._known[rows])
+        self._compare(rows[fresh], images, fresh.tolist())
+
+    def check_all(self, images: NDArray[np.uint8]) -> None:
+        """Compare all images that have not been.
+
+        Raises:
+            HistoryDamagedError: one does not match.
+        """
+        if not self._all:
+            rows = np.flatnonzero(~self._known)
+            self._compare(rows, images, rows.tolist())
+            self._all = True
+
+    def _compare(self, rows: NDArray[np.int64], images: NDArray[np.uint8], at: list[int]) -> None:
+        assert self.expected is not None  # noqa: S101 - else nothing is left to compare
+        flat, size, crc32 = images.reshape(-1).data, images[0].size, zlib.crc32
+        found = [crc32(flat[i * size : i * size + size]) for i in at]
+        wrong = rows[np.array(found, dtype=np.uint32) != self.expected[rows]]
+        if len(wrong):
+            named = ", ".join(map(str, wrong[:5].tolist())) + ", …" * (len(wrong) > 5)
+            msg = f"{self._where}: expected images that match their checksums, got {len(wrong)} with altered bytes (number {named}). {hint(self._where)}"
+            raise HistoryDamagedError(msg)
+        self._known[rows] = True
+
+
+def image_checksums(images: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Compute the CRC-32 of each image, `n` uint32."""
+    return np.fromiter((zlib.crc32(np.ascontiguousarray(image).data) for image in images), np.uint32, len(images))
 
 
 def check_images(
@@ -127,30 +218,46 @@ def write_images(
     group = parent.create_group(key)
     mark(group, "images")
     write_array(group, "array", images)
+    write_array(group, "checksums", image_checksums(images))
     write_array(group, "labels", labels.astype("<i8"))
     write_array(group, "split", split.astype("i1"))
     write_json(group, "class_names", list(class_names))
 
 
+def add_checksums(group: h5py.Group) -> None:
+    """Bring the images of one dataset, copied from a file of version 0.1, up to date."""
+    if get_text(group, "encoding-version") == "1":
+        write_array(group, "checksums", image_checksums(group["array"][()]))
+        for name in ("encoding-type", "encoding-version"):
+            del group.attrs[name]
+        mark(group, "images")
+
+
 @reader("images", "1")
+@reader("images", "2")
 def _open_images(
     group: h5py.Group, at: str
-) -> tuple[h5py.Dataset, NDArray[np.int64], NDArray[np.int8], tuple[str, ...]]:
+) -> tuple[h5py.Dataset, NDArray[np.uint32] | None, NDArray[np.int64], NDArray[np.int8], tuple[str, ...]]:
     where = at.split(":/")[0]
     array = group["array"]
     version(array, "array", f"{at}/array")
     labels, split = read(group, "labels", "array", where), read(group, "split", "array", where)
     names = tuple(read(group, "class_names", "json", where))
+    sums = None if get_text(group, "encoding-version") == "1" else read(group, "checksums", "array", where)
     n = array.shape[0]
     plain = array.id.get_create_plist().get_layout() == h5py.h5d.CONTIGUOUS and array.dtype == np.uint8
-    if not plain or array.ndim != 4 or labels.shape != (n,) or split.shape != (n,) or array.id.get_offset() is None:
-        msg = f"{at}: expected contiguous uint8 images with one label and split code each, got {array.dtype} {array.shape}, {labels.shape}, {split.shape}. {hint(at)}"
+    is_summed = sums is None or (sums.shape == (n,) and sums.dtype == np.uint32)
+    fits = array.ndim == 4 and labels.shape == (n,) and split.shape == (n,) and array.id.get_offset() is not None
+    if not plain or not fits or not is_summed:
+        msg = f"{at}: expected contiguous uint8 images with one label, split code and checksum each, got {array.dtype} {array.shape}, {labels.shape}, {split.shape}, {None if sums is None else sums.shape}. {hint(at)}"
         raise HistoryDamagedError(msg)
-    return array, labels, split, names
+    return array, sums, labels, split, names
 
 
-def map_images(file: h5py.File, key: str, name: str, where: str, mapped: mmap.mmap) -> StoredImages:
-    """Read one dataset's labels and lay its images over the map of the file; their checksum is left to `verify`.
+def map_images(
+    file: h5py.File, key: str, name: str, where: str, mapped: mmap.mmap, known: dict[str, PixelChecks] | None = None
+) -> StoredImages:
+    """Read one dataset's labels and lay its images over the map of the file.
 
     Args:
         file: open for reading.
@@ -158,10 +265,20 @@ def map_images(file: h5py.File, key: str, name: str, where: str, mapped: mmap.mm
         name: of the dataset.
         where: file name, for errors.
         mapped: the whole file.
+        known: what is known to match in this very file, by key; grows.
+
+    Raises:
+        HistoryDamagedError: the labels are altered, or the images reach beyond the file.
     """
-    array, labels, split, names = read(file["images"], key, "images", where)
-    pixels: NDArray[np.uint8] = np.ndarray(array.shape, np.uint8, buffer=mapped, offset=array.id.get_offset())
-    return StoredImages(name, pixels, labels, split, names, {})
+    array, sums, labels, split, names = read(file["images"], key, "images", where)
+    offset = array.id.get_offset()
+    if offset + array.nbytes > len(mapped):
+        msg = f"{where}:/images/{key}: expected {array.nbytes:,} bytes of images, got a file that ends before. {hint(where)}"
+        raise HistoryDamagedError(msg)
+    pixels: NDArray[np.uint8] = np.ndarray(array.shape, np.uint8, buffer=mapped, offset=offset)
+    fresh = PixelChecks(sums, f"{where}:/images/{key}")
+    checks = fresh if known is None else known.setdefault(key, fresh)
+    return StoredImages(name, labels, split, names, pixels, checks)
 
 
 def map_file(file: h5py.File) -> mmap.mmap:

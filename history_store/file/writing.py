@@ -13,7 +13,7 @@ from pathlib import Path
 
 from history_store.errors import HistoryReadOnlyError, MissingPathError, StorageError, UsageError
 from history_store.file import durable
-from history_store.file.base import check_base, read_identity
+from history_store.file.base import Identity, check_base, read_identity
 from history_store.file.durable import beside
 from history_store.file.journal import JournalText, JournalWriter
 from history_store.file.lock import WriterLock
@@ -26,28 +26,47 @@ class Files:
 
     Args:
         path: of the history, links resolved.
-        identity: id and serial number of the file.
+        identity: of the file.
         text: what its journal holds.
+        lock: of the writer.
+
+    Attributes:
+        is_copy: the file was copied since it was written: a journal of it would fit the other copies too.
     """
 
-    def __init__(self, path: Path, identity: tuple[str, int], text: JournalText) -> None:
+    def __init__(self, path: Path, identity: Identity, text: JournalText, lock: WriterLock) -> None:
         self.path = path
         self.backup = beside(path, ".bak")
         self.journal = beside(path, ".journal")
         self.journal_lines = len(text.operations)
+        self._lock = lock
         self._identity = identity
         self._text = text
         self._writer: JournalWriter | None = None
         self._ready = False
+        self.is_copy = identity.inode not in (0, path.stat().st_ino)
 
     def append(self, line: str) -> None:
-        """Write one operation to the journal, durably."""
+        """Write one operation to the journal, durably.
+
+        Raises:
+            StorageError: it could not be written, or lock, history or journal are not the files that were opened.
+        """
         with durable.storage_errors(self.path):
+            self._lock.check()
             self._prepare()
             if self._writer is None:
                 size = self._text.end if self.journal.exists() else 0
-                self._writer = JournalWriter(self.journal, self._identity[0], size=size, lines=self.journal_lines)
+                self._writer = JournalWriter(
+                    self.journal,
+                    self._identity.id,
+                    size=size,
+                    lines=self.journal_lines,
+                    salt=self._identity.salt,
+                    history=self.path,
+                )
             self._writer.append(line)
+            self._lock.check()  # what was replaced meanwhile is not acknowledged
             self.journal_lines = self._writer.lines
 
     def recover(self) -> None:
@@ -65,9 +84,10 @@ class Files:
                 brings it up to date.
         """
         with durable.storage_errors(self.path):
+            self._lock.check()
             if keep_backup:
                 self._prepare()
-            with install(self.path, backup=None if keep_backup else self.backup) as temporary:
+            with install(self.path, backup=None if keep_backup else self.backup, lock=self._lock) as temporary:
                 yield temporary
             self.close()
             if not keep_backup and self.journal.exists():
@@ -94,11 +114,17 @@ class Files:
             durable.copy(self.path, beside(self.path, ".bak.tmp"))
             durable.replace(beside(self.path, ".bak.tmp"), self.backup)
             durable.sync_folder(folder)
-            if self._text.operations and not self._text.after(self._identity[1]):
-                durable.remove(self.journal)
-                durable.sync_folder(folder)
-                self.journal_lines = 0
+        if self._is_old_journal():
+            durable.remove(self.journal)
+            durable.sync_folder(folder)
+            self.journal_lines = 0
         self._ready = True
+
+    def _is_old_journal(self) -> bool:
+        """Tell whether the journal goes on from an earlier file and holds nothing that this one lacks."""
+        text = self._text
+        is_other = text.header is not None and text.salt != self._identity.salt
+        return (is_other or bool(text.operations)) and not text.after(self._identity.serial)
 
     def _backup_is_current(self) -> bool:
         try:
@@ -108,12 +134,13 @@ class Files:
 
 
 @contextlib.contextmanager
-def install(target: Path, *, backup: Path | None) -> Iterator[Path]:
+def install(target: Path, *, backup: Path | None, lock: WriterLock | None = None) -> Iterator[Path]:
     """Give the path of a temporary file and put it in the place of `target`, with a copy as backup.
 
     Args:
         target: need not exist.
         backup: where the copy goes; None = no copy.
+        lock: of its writer; it must hold what it locked until the end, and goes over to the new file.
 
     Raises:
         StorageError: as `durable.storage_errors` tells; target and backup are then as before.
@@ -121,19 +148,25 @@ def install(target: Path, *, backup: Path | None) -> Iterator[Path]:
     temporary, copied = beside(target, ".tmp"), beside(target, ".bak.tmp")
     with durable.storage_errors(target):
         try:
+            os.close(durable.open_new(temporary, target))
             yield temporary
-            if target.exists():
-                temporary.chmod(target.stat().st_mode & 0o7777)
             durable.sync_file(temporary)
             check_base(temporary)
             if backup is not None:
                 durable.copy(temporary, copied)
+            if lock is not None:
+                lock.check()
+                lock.cover(temporary)
         except BaseException:
             temporary.unlink(missing_ok=True)
             copied.unlink(missing_ok=True)
+            if lock is not None and lock.held:
+                lock.check()  # another writer that came in is the cause to name
             raise
         durable.replace(temporary, target)
         durable.sync_folder(target.parent)
+        if lock is not None:
+            lock.replaced()
         if backup is not None:
             durable.replace(copied, backup)
             durable.sync_folder(target.parent)

@@ -15,6 +15,23 @@ from history_store.readers.base import printable
 _SCHEME = re.compile(r"^([a-z][a-z0-9+_-]+):(?!/)(.*)$")
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".rar", ".7z")
 _HISTORIES = (".h5", ".hdf5")
+_TORCHVISION = (
+    *(
+        "Caltech101",
+        "Caltech256",
+        "CIFAR10",
+        "CIFAR100",
+        "DTD",
+        "EuroSAT",
+        "FashionMNIST",
+        "FGVCAircraft",
+        "Flowers102",
+    ),
+    *("Food101", "GTSRB", "KMNIST", "MNIST", "OxfordIIITPet", "SEMEION", "StanfordCars", "STL10", "SUN397", "SVHN"),
+    *("USPS", "VOC2007", "VOC2012"),
+)
+"""Names that people type without their scheme."""
+_SKLEARN = {"digits": "sklearn:digits", "olivettifaces": "sklearn:olivetti_faces", "lfwpeople": "sklearn:lfw_people"}
 _NPY_STEMS = ("images", "x", "X", "x_train", "X_train", "train_images", "data")
 _schemes: dict[str, Callable[[str], ImageSource]] = {}
 
@@ -65,8 +82,16 @@ def _open_name(text: str) -> ImageSource:
         return _schemes[scheme](name)
     parent = Path(text).expanduser().parent
     step = "Check the path." if parent.is_dir() else f"Check the path: {printable(str(parent))} does not exist either."
+    if (known := _known_as(text)) is not None:
+        step = f"Did you mean {known}?"
     msg = f"{printable(text)}: expected a folder, a file or a name such as sklearn:digits, got a path that does not exist. {step}"
     raise MissingPathError(msg)
+
+
+def _known_as(text: str) -> str | None:
+    """Give the source that goes by a plain name like ``cifar10`` or ``digits``, with its scheme."""
+    plain = re.sub(r"[\W_]", "", text).lower()
+    return next((f"torchvision:{name}" for name in _TORCHVISION if name.lower() == plain), _SKLEARN.get(plain))
 
 
 def _open_folder(path: Path) -> ImageSource:

@@ -62,6 +62,12 @@ def images(folder: Path, n: int, repeats: int) -> dict[str, float]:
     with h5py.File(folder / "chunked.h5", "w") as file:
         file.create_dataset("array", data=pixels, chunks=(64, 32, 32, 3))
     opened = statistics.median(clocked(lambda: History.open(path).close(), time.perf_counter) for _ in range(5))
+    firsts = []
+    for _ in range(max(5, repeats // 4)):
+        with History.open(path) as history:
+            stored = history.images("big")
+            stored.rows("train")
+            firsts.append(clocked(lambda stored=stored: stored.sample(rng, TAU)))
     with History.open(path) as history, h5py.File(path) as same, h5py.File(folder / "chunked.h5") as chunked:
         stored = history.images("big")
 
@@ -70,13 +76,16 @@ def images(folder: Path, n: int, repeats: int) -> dict[str, float]:
             array[rows], labels[rows]
 
         ours = median(lambda: stored.sample(rng, TAU), repeats)
+        again = median(lambda: stored.sample(np.random.default_rng(0), TAU), repeats)
         contiguous = median(lambda: h5py_sample(same["images/big/array"]), repeats)
         in_chunks = median(lambda: h5py_sample(chunked["array"]), max(3, repeats // 10))
     return {
         "n": n,
         "write_wall_s": written,
         "open_wall_s": opened,
+        "first_sample_ms": statistics.median(firsts) * 1e3,
         "ours_ms": ours * 1e3,
+        "repeated_sample_ms": again * 1e3,
         "h5py_contiguous_ms": contiguous * 1e3,
         "h5py_chunked_ms": in_chunks * 1e3,
         "ratio_to_contiguous": ours / contiguous,
@@ -164,6 +173,7 @@ def main() -> int:
     stored = figures["images"]
     figures["asked"] = {
         "sample <= 1.2 ms": stored["ours_ms"] <= 1.2,
+        "first sample, compared with checksums, <= 1.2 ms": stored["first_sample_ms"] <= 1.2,
         "sample <= 1/8 of h5py": stored["ratio_to_contiguous"] <= 1 / 8,
         "import of 100,000 <= 10 s": importing * share <= 10,
         "import linear (growth per evaluation <= 1.3)": growth <= 1.3,

@@ -20,7 +20,9 @@ from bo.calibration import REACHES, calibrate
 from bo.designs import initial_designs
 from bo.regret import regret_curve
 from bo.strategies.joint import nearness_weights
-from bo.strategies.portfolio import filled_regrets, portfolio_rows
+from bo.strategies.portfolio import portfolio_rows
+from bo.strategies.scenarios import make_scenarios
+from history_store.response import min_max_normalised
 from training.evaluation.metrics import feature_metric
 from training.evaluation.protocol import Fold, folds
 from training.evaluation.table import ErrorTable, read_table
@@ -29,6 +31,11 @@ Matrix = NDArray[np.float64]
 TIMES = (1, 3, 5, 10)
 Choose = Callable[[Matrix, Matrix, Matrix, list[str], int], list[int]]
 """errors `m x c`, distances `m`, distances `m x m` between those that answer, their groups, t -> rows"""
+
+
+def filled_regrets(e: Matrix) -> Matrix:
+    """Scale errors to [0, 1] by row, missing ones counting as expected."""
+    return min_max_normalised(make_scenarios(e).expected_errors(len(e)))
 
 
 def by_reach(reach: float) -> Choose:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from history_store.errors import HistoryWarning
 from history_store.history import History
 from history_store.records import Evaluation, Status
 from history_store.verify import upgrade, verify
@@ -48,7 +49,8 @@ def test_version_1_is_read(path: Path) -> None:
         assert [run.seed for run in history.evaluations()] == [0, 0, *[2**63 - 1] * 3, None]
         assert history.embeddings("abc123")["first"].tolist() == [0.5, -1.0]
         assert history.get_result("calibration") == {"slope": 0.5}
-        stored = history.images("first")
+        with pytest.warns(HistoryWarning, match=r"no checksums.*`warmstart history upgrade .*` adds them"):
+            stored = history.images("first")
         assert stored.array[1, 0, 0].tolist() == [48, 49, 50]
         assert stored.labels.tolist() == [0, 0, 1, 1, 0, 1]
         assert stored.split.tolist() == [0, 0, 0, 0, 1, 2]
@@ -57,7 +59,8 @@ def test_version_1_is_read(path: Path) -> None:
 
 def test_version_1_verifies_and_is_written_on(path: Path) -> None:
     assert verify(path).ok
-    upgrade(path)
+    assert upgrade(path)
+    assert not upgrade(path)
     with History.open(path, write=True) as history:
         history.append(Evaluation("first", history.configs[2], 0.5))
         history.compact()
@@ -79,3 +82,15 @@ def test_the_maker_still_makes_it(path: Path, tmp_path: Path) -> None:
         assert old.datasets == new.datasets
         np.testing.assert_array_equal(old.configs_unit, new.configs_unit)
         assert old.revision == new.revision
+
+
+def test_version_1_is_written_on_as_it_is(path: Path) -> None:
+    """The journal of a file of 0.1 stays one that 0.1 reads, until the file is written anew."""
+    before = path.read_bytes()
+    with History.open(path, write=True) as history:
+        history.append(Evaluation("first", history.configs[2], 0.5, seed=77))
+    assert path.read_bytes() == before
+    assert b'{"journal": 1, "history": ' in path.with_name("history.h5.journal").read_bytes()
+    assert verify(path).ok
+    with History.open(path) as history:
+        assert history.n_evaluations == 7

@@ -101,6 +101,69 @@ def test_stands_a_dataset_without_any_error(strategy):
     assert len(initial_designs(errors, distances, 5, strategy=strategy)) == 5
 
 
+def test_a_dataset_without_any_error_equals_none(strategy):
+    errors, distances, groups = make_errors(7, missing=0.2), make_distances(7), ["a", "a", *range(M - 2)]
+    nearest = int(np.argmin(distances))
+    errors[nearest] = np.nan
+    rest = [row for row in range(M) if row != nearest]
+    found = designs(errors, distances, 8, strategy=strategy, groups=groups)
+    other = designs(errors[rest], distances[rest], 8, strategy=strategy, groups=[groups[row] for row in rest])
+    assert [choice.row for choice in found] == [choice.row for choice in other]
+    back = [None if choice.neighbour is None else rest[choice.neighbour] for choice in other]
+    assert [choice.neighbour for choice in found] == back
+
+
+HIDDEN = {
+    "at random": lambda shape, share, rng: rng.random(shape) < share,
+    "the second half": lambda shape, share, rng: (
+        (rng.random(shape[0]) < min(1.8 * share, 0.9))[:, None] & (np.arange(shape[1]) >= shape[1] // 2)
+    ),
+    "a stretch of each": lambda shape, share, rng: (
+        (np.arange(shape[1]) - rng.integers(shape[1], size=(shape[0], 1))) % shape[1] < share * shape[1]
+    ),
+    "most of some configurations": lambda shape, share, rng: (
+        (rng.random(shape) < 0.8) & (rng.random(shape[1]) < share / 0.8)
+    ),
+}
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("how", HIDDEN)
+def test_missing_cells_move_no_choice_where_datasets_agree_but_for_scale(strategy, how, share):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        errors = rng.random((16, 1)) + rng.uniform(0.2, 1, (16, 1)) * rng.random(40)
+        mask = HIDDEN[how](errors.shape, share, rng)
+        mask[:, (~mask).sum(axis=0) == 0] = False
+        distances = rng.random(16)
+        hidden = np.where(mask, np.nan, errors)
+        full = initial_designs(errors, distances, 5, strategy=strategy)
+        assert initial_designs(hidden, distances, 5, strategy=strategy) == full
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
+@pytest.mark.parametrize("how", HIDDEN)
+def test_missing_cells_cost_next_to_nothing_where_datasets_differ(strategy, how, share):
+    from bo.regret import regret_curve
+
+    costs = []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        # Good configurations come late, so that who measured the first half alone must not speak for them.
+        quality = np.linspace(0.5, 0.0, 40) + 0.4 * rng.random(40)
+        errors = rng.random((30, 1)) + rng.uniform(0.2, 1, (30, 1)) * (quality + 0.12 * rng.standard_normal((30, 40)))
+        distances = rng.random(20)
+        mask = HIDDEN[how]((20, 40), share, rng)
+        mask[:2] = False  # what nobody measured cannot be chosen
+        hidden = np.where(mask, np.nan, errors[:20])
+        full = initial_designs(errors[:20], distances, 3, strategy=strategy)
+        ours = initial_designs(hidden, distances, 3, strategy=strategy)
+        costs += [regret_curve(row, ours)[-1] - regret_curve(row, full)[-1] for row in errors[20:]]
+    by_seed = np.reshape(costs, (12, 10)).mean(axis=1)
+    assert by_seed.mean() < 0.01 + 2 * by_seed.std(ddof=1) / np.sqrt(12)
+    assert by_seed.mean() < 0.04
+
+
 def test_stands_constant_errors_and_a_single_cell(strategy):
     assert initial_designs(np.full((3, 4), 0.5), np.zeros(3), 4, strategy=strategy) == [0, 1, 2, 3]
     assert initial_designs([[np.nan, 0.2, np.nan]], [0.0], 3, strategy=strategy) == [1, 0, 2]

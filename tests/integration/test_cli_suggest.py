@@ -173,6 +173,20 @@ def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
     assert "Calibrate the history again" in run.err
 
 
+def test_a_dataset_without_runs_is_no_neighbour_and_makes_nothing_typical(cli, photos, tiny, tmp_path):
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    before = cli("suggest", "--dataset", photos, "--history", copy, "--format", "json").json()
+    assert cli("history", "add", copy, "--dataset", photos, "--name", "the-same", "--group", "home").code == 0
+    after = cli("suggest", "--dataset", photos, "--history", copy, "--format", "json").json()
+    for key in ("neighbours", "suggestions", "confidence", "strategy"):
+        assert after[key] == before[key], key
+    # What a dataset resembles can be asked all the same; it decides nothing there either.
+    near = cli("neighbours", "--dataset", photos, "--history", copy, "--format", "json").json()
+    assert near["neighbours"][0]["name"] == "the-same"
+    assert near["neighbours"][0]["best_error"] is None
+    assert near["confidence"] == before["confidence"]
+
+
 @pytest.mark.parametrize("form", ["yaml", "csv", "optuna", "ray", "configspace"])
 def test_other_formats_hold_the_same_configurations(cli, photos, form):
     first = cli("suggest", "--dataset", photos, "--format", "json").json()["suggestions"][0]["config"]
@@ -237,9 +251,9 @@ def test_python_takes_arrays_and_torch_datasets():
         ({"path": "x", "k": True}, "k: expected a whole number"),
         ({"path": "x", "k": 2.5}, "k: expected a whole number"),
         ({"path": "x", "seed": -1}, "seed: expected a whole number of at least 0"),
-        ({"path": "x", "k": 9}, "-k: expected at most 8, the number of configurations"),
-        ({"path": "x", "strategy": "best"}, "--strategy: expected one of"),
-        ({"path": "x", "exclude_group": "group9"}, "--exclude-group: expected groups"),
+        ({"path": "x", "k": 9}, "k: expected at most 8, the number of configurations"),
+        ({"path": "x", "strategy": "best"}, "strategy: expected one of"),
+        ({"path": "x", "exclude_group": "group9"}, "exclude_group: expected groups"),
     ],
 )
 def test_wrong_calls_from_python(arguments, match):

@@ -151,7 +151,7 @@ def test_a_space_of_which_nothing_is_known_is_filled_evenly(cli, call, tmp_path,
 def test_from_python(use_tiny, photos, mine):
     designs = warmstart.suggest(photos, space=mine, rename={"num_layers_conv": "depth"}, cache=False)
     assert all(Configuration(mine, values=dict(design.config)) for design in designs)
-    with pytest.raises(UsageError, match="--rename: expected a name of the source"):
+    with pytest.raises(UsageError, match="rename: expected a name of the source"):
         warmstart.suggest(photos, space=mine, rename={"x": "depth"}, cache=False)
 
 

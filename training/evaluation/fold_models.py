@@ -103,8 +103,8 @@ class FoldModels:
         """Train a model, or go on with it; keep it and its embeddings."""
         seen = [name for name, part in zip(self.names, self.parts.tolist(), strict=True) if part not in left_out]
         if len(seen) < 2:
-            msg = f"--folds: expected at least two datasets to train on with some left out, got {len(seen)} of {len(self.names)}. Use more folds, or a larger history."
-            raise UsageError(msg)
+            msg = f"expected at least two datasets to train on with some left out, got {len(seen)} of {len(self.names)}. Use more folds, or a larger history."
+            raise UsageError(msg, param="folds")
         checkpoint, show = path.with_suffix(".checkpoint"), self.progress
         text = f"model without part {' and '.join(str(part + 1) for part in sorted(left_out))}"
         if self.settings.spec.handcrafted and self._features is None:
@@ -219,7 +219,7 @@ def query_images(history: "History", name: str) -> tuple[NDArray[np.uint8], NDAr
     stored = history.images(name)
     labels = np.asarray(stored.labels)
     chosen = sample_rows(labels, stored.rows("train"), seed=0)
-    return np.asarray(stored.array[chosen]), labels[chosen]
+    return stored.take(chosen), labels[chosen]
 
 
 def make_folder(folder: Path) -> None:
@@ -231,7 +231,7 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        msg = f"{folder}: expected a folder for models, got: {error.strerror}. Choose another with --models."
+        msg = f"{folder}: expected a folder for models, got: {error.strerror}. Choose another with `models`."
         raise StorageError(msg) from error
 
 

@@ -76,8 +76,8 @@ def deal(protocol: Protocol, names: Sequence[str], groups: Sequence[str], k: int
         UsageError: an unknown protocol, or k < 2.
     """
     if k < 2:
-        msg = f"--folds: expected at least 2 models, each trained without one part of the datasets, got {k}. Use 6."
-        raise UsageError(msg)
+        msg = f"expected at least 2 models, each trained without one part of the datasets, got {k}. Use 6."
+        raise UsageError(msg, param="folds")
     units = held_together(protocol, names, groups)
     shuffled = np.random.default_rng(seed).permutation(sorted(set(units))).tolist()
     part = {unit: place % k for place, unit in enumerate(shuffled)}

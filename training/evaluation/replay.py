@@ -184,14 +184,12 @@ def evaluate(
     """
     unknown = [name for name in only if name not in table.datasets]
     if unknown:
-        msg = (
-            f"--only: expected datasets of {table.name}, got {', '.join(unknown)}. It has {', '.join(table.datasets)}."
-        )
-        raise UsageError(msg)
-    for name, value in (("--horizon", horizon), ("--repeats", repeats), ("--workers", workers)):
+        msg = f"expected datasets of {table.name}, got {', '.join(unknown)}. It has {', '.join(table.datasets)}."
+        raise UsageError(msg, param="only")
+    for name, value in (("horizon", horizon), ("repeats", repeats), ("workers", workers)):
         if value < 1:
-            msg = f"{name}: expected at least 1, got {value}. Leave it out for the default."
-            raise UsageError(msg)
+            msg = f"expected at least 1, got {value}. Leave it out for the default."
+            raise UsageError(msg, param=name)
     every = folds(protocol, table.datasets, table.groups)
     asked = {**metrics, TRUE_NORMALISED: given_metric(table.true_distances(normalised=True))}
     seen = {name: query_distances(metric, every, name=name) for name, metric in asked.items()}
@@ -229,7 +227,7 @@ def _tasks(
             shares = ~np.isnan(known[np.ix_(fold.history, measured)]).all(axis=1)
             answers = fold.history[shares]
             if not len(answers):
-                msg = f"evaluate: expected others that share a configuration with {table.datasets[row]}, got none. Measure shared ones, or leave it out with --only."
+                msg = f"evaluate: expected others that share a configuration with {table.datasets[row]}, got none. Measure shared ones, or leave it out with `only`."
                 raise DataError(msg)
             case = Case(
                 known[np.ix_(answers, measured)],
@@ -248,6 +246,6 @@ def _run(replay: Replay, tasks: Iterator[Task], workers: int) -> Iterator[Played
         return
     for done in LocalExecutor(workers).run(replay, tasks):
         if done.result is None:
-            msg = f"evaluate: expected an answer for every dataset, got none for row {done.task.row}: {done.note}. Use --workers 1 to see why."
+            msg = f"evaluate: expected an answer for every dataset, got none for row {done.task.row}: {done.note}. Use `workers` 1 to see why."
             raise AllTrialsFailedError(msg)
         yield done.result

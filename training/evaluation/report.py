@@ -107,8 +107,8 @@ def check_ours(ours: str, rivals: Collection[str]) -> None:
         UsageError: it is not.
     """
     if ours not in rivals:
-        msg = f"--ours: expected a rival that is played ({', '.join(rivals)}), got {ours!r}. Name one of those."
-        raise UsageError(msg)
+        msg = f"expected a rival that is played ({', '.join(rivals)}), got {ours!r}. Name one of those."
+        raise UsageError(msg, param="ours")
 
 
 def make_figures(outcome: Outcome) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from bo.calibration import Calibration, calibrate
 from bo.designs import WITH_DISTANCES, initial_designs
 from bo.strategies import STRATEGIES, Query
 from bo.strategies.joint import expected_regrets
+from bo.strategies.sources import number_groups
 from history_store.errors import UsageError
 
 Kind = Literal["baseline", "strategy", "search", "oracle", "control"]
@@ -58,7 +59,8 @@ class Case:
     def promise(self, metric: str, rows: Sequence[int]) -> NDArray[np.float64]:
         """Say what regret a calibrated strategy expects after each of its rows."""
         calibration = self.calibrations[metric]
-        query = Query(self.errors, self.distances[metric], len(rows), reach=calibration.reach)
+        sources = number_groups(self.groups) if self.groups else None
+        query = Query(self.errors, self.distances[metric], len(rows), reach=calibration.reach, groups=sources)
         return calibration.promise(expected_regrets(query, rows))
 
 
@@ -145,8 +147,8 @@ def choose_rivals(rivals: Mapping[str, Rival], names: Sequence[str]) -> dict[str
     """
     unknown = [name for name in names if name not in rivals]
     if unknown:
-        msg = f"--rivals: expected names among {', '.join(rivals)}, got {', '.join(unknown)}. Leave it out for all of them."
-        raise UsageError(msg)
+        msg = f"expected names among {', '.join(rivals)}, got {', '.join(unknown)}. Leave it out for all of them."
+        raise UsageError(msg, param="rivals")
     return {name: rival for name, rival in rivals.items() if not names or name in names}
 
 
@@ -194,15 +196,18 @@ def no_designs(case: Case, t: int, rng: np.random.Generator) -> list[int]:  # no
 
 def ask_strategy(case: Case, t: int, rng: np.random.Generator, *, strategy: str, metric: str | None) -> list[int]:  # noqa: ARG001
     """Ask a strategy for its first t rows."""
+    sources = case.groups or None
     if metric is None:
-        return initial_designs(case.errors, None, t, strategy=strategy)
+        return initial_designs(case.errors, None, t, strategy=strategy, groups=sources)
     known = case.calibrations.get(metric)
-    return initial_designs(case.errors, case.distances[metric], t, strategy=strategy, calibration=known)
+    return initial_designs(case.errors, case.distances[metric], t, strategy=strategy, calibration=known, groups=sources)
 
 
 def arbitrary_neighbours(case: Case, t: int, rng: np.random.Generator) -> list[int]:
     """Ask `nearest` with the datasets in random order."""
-    return initial_designs(case.errors, rng.permutation(len(case.errors)), t, strategy="nearest")
+    return initial_designs(
+        case.errors, rng.permutation(len(case.errors)), t, strategy="nearest", groups=case.groups or None
+    )
 
 
 def snapped_points(case: Case, t: int, rng: np.random.Generator, *, baseline: str) -> list[int]:

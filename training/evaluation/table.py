@@ -112,7 +112,7 @@ def read_table(path: Path) -> ErrorTable:
         DataError: no npz, or arrays that are missing or do not fit.
     """
     if not path.is_file():
-        msg = f"{path}: expected an npz file with a table of errors, got nothing there. Check --table."
+        msg = f"{path}: expected an npz file with a table of errors, got nothing there. Check `table`."
         raise MissingPathError(msg)
     if not zipfile.is_zipfile(path):
         msg = f"{path}: expected an npz file with a table of errors, got a file that cannot be read as one. Write it with numpy.savez."

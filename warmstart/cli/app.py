@@ -10,7 +10,7 @@ app = typer.Typer(
     name="warmstart",
     help="Find the datasets that yours resembles, and start from what won there.",
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -69,7 +69,7 @@ app.command(
     "evaluate",
     epilog=example(
         "warmstart evaluate --history mine.h5 --model mine.safetensors --protocol leave-source-out --out report.json",
-        "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank --format json",
+        "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank,joint --ours joint",
     ),
 )(evaluate.evaluate)
 history.command("create", epilog=example("warmstart history create mine.h5 --space compact --configs 64"))(

@@ -1,6 +1,6 @@
 """`history collect`: measure configurations on datasets."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,11 +17,15 @@ from warmstart.cli.options import (
 )
 from warmstart.cli.shell import Shell
 
+if TYPE_CHECKING:
+    from training.collect import Progress
+    from warmstart.cli.bar import Show
+
 
 def collect(
     manifests: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MANIFEST]...", help="TOML files, or folders of them; none: all datasets with images."),
+        typer.Argument(metavar="MANIFEST...", help="TOML files, or folders of them; none: all datasets with images."),
     ] = None,
     *,
     history: Annotated[
@@ -51,10 +55,20 @@ def collect(
         list[float] | None, typer.Option("--fraction", help="Part of the training split, in (0, 1]; may be repeated.")
     ] = None,
     replicates: Annotated[int, typer.Option("--replicates", min=1, help="Seeds a configuration.")] = 1,
+    race: Annotated[
+        float | None,
+        typer.Option(
+            "--race",
+            metavar="SE",
+            help="Then repeat the best quarter until the median standard error ÷ range of a dataset's errors is SE, e.g. 0.015.",
+        ),
+    ] = None,
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=1, help="Give one run up after so many seconds.")
     ] = None,
-    shards: Annotated[str | None, typer.Option("--shards", help="Folder for text shards of finished blocks.")] = None,
+    shards: Annotated[
+        str | None, typer.Option("--shards", help="Folder of text shards; every run is written there too.")
+    ] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
@@ -82,6 +96,7 @@ def collect(
             fractions=tuple(fraction or (1.0,)),
             configs=configs,
             replicates=replicates,
+            race=race,
             seed=seed,
             target_budget=target_budget,
             workers=workers,
@@ -92,7 +107,24 @@ def collect(
             time_budget=budget,
             cell_timeout=math.inf if timeout is None else timeout,
             shards=shards,
-            progress=show,
+            progress=lambda now: _show(show, now),
         )
-    row = {name: value for name, value in report.items() if name != "datasets"}
+    row = {name: value for name, value in report.items() if name not in ("datasets", "noise")}
     shell.result({"schema_version": 1, **report}, [{"history": history, "datasets": len(report["datasets"]), **row}])
+
+
+def _show(show: "Show", now: "Progress") -> None:
+    """Show the cells that run and what was measured last."""
+    last = now.latest
+    more = "" if last is None else f"last {last.dataset} {last.error:.3f} {last.status.value}"
+    text, since = "", None
+    if len(now.running) == 1:
+        (cell,) = now.running
+        text, since = f"{cell.dataset}, configuration {cell.index}", cell.since
+        more = f"error {cell.error:.3f}" if cell.error == cell.error else more
+    elif now.running:
+        text = "; ".join(
+            f"{cell.dataset}, configuration {cell.index}, {100 * cell.share:.0f} %" for cell in now.running[:3]
+        ) + (f" and {len(now.running) - 3} more" if len(now.running) > 3 else "")
+    parts = sum(cell.share for cell in now.running)
+    show(now.done + min(parts, 0.99 * len(now.running)), now.total, text, left_s=now.left_s, since=since, more=more)

@@ -1,7 +1,8 @@
 """`evaluate`: are the suggestions for datasets never seen better than what a person would try anyway?"""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,8 +16,13 @@ from warmstart.cli.options import (
     ThreadsOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, print_table, write
+from warmstart.cli.shell import Shell, write
 from warmstart.cli.train import ExtractorName, Preset, TargetName
+
+WORST = 10
+"""Datasets that are named where ours is worse."""
+OPTIONAL = ("kind", "evaluations_to_0.05", "regret@5", "regret@20", "ours-regret@10")
+"""Columns of the summary that a narrow terminal has no room for, the least important first."""
 
 
 class ProtocolName(StrEnum):
@@ -153,18 +159,24 @@ def evaluate(
         return
     for report in reports:
         title = f"{report['table']}, {report['protocol']}: {report['n_datasets']} datasets in {report['n_groups']} groups, {report['n_configs']} configurations"
-        print_table(summary_rows(report), title=title)
+        shell.table(summary_rows(report), title=title, optional=OPTIONAL)
         if report["distances"]:
             write("")
-            print_table(
+            shell.table(
                 distance_rows(report), title="Distances against the true ones, of errors as they are and normalised"
             )
         if "portfolio" in report["rivals"] and report["ours"] != "portfolio":
-            worse = [
-                f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in report["hurt"]
-            ]
-            write(f"\n'{report['ours']}' is worse than the portfolio on: {', '.join(worse) or 'no dataset'}")
+            write("")
+            shell.say(_worse(report))
         for name, promised in report["promises"].items():
             said = ", ".join(f"{one['promised']:.3f} / {one['seen']:.3f} at {t}" for t, one in promised.items())
-            write(f"'{name}' promised / left a regret of {said}")
+            shell.say(f"'{name}' promised / left a regret of {said}")
         write("* a difference beyond two standard errors; below 0, ours is better")
+
+
+def _worse(report: Mapping[str, Any]) -> str:
+    """Say on which datasets ours leaves more than the portfolio: the worst, and how many more."""
+    hurt = sorted(report["hurt"], key=lambda one: one["regret"] - one["ours"])
+    said = [f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in hurt[:WORST]]
+    more = f" and {len(hurt) - WORST} more" if len(hurt) > WORST else ""
+    return f"'{report['ours']}' is worse than the portfolio on: {', '.join(said) or 'no dataset'}{more}"

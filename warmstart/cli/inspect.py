@@ -14,7 +14,7 @@ from warmstart.cli.options import (
     SeedOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, print_table, write
+from warmstart.cli.shell import Shell, write
 
 
 def list_(
@@ -36,13 +36,14 @@ def list_(
         rows = dataset_rows(opened)
         where = str(opened.path)
     title = f"{where}: {len(rows)} datasets\n"
-    shell.result({"schema_version": 1, "history": where, "datasets": rows}, rows, title=title)
+    optional = ("group", "n_test", "n_val", "n_train", "n_classes")
+    shell.result({"schema_version": 1, "history": where, "datasets": rows}, rows, title=title, optional=optional)
 
 
 def show(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="A dataset, or FILE.h5::NAME; the history as a whole when left out."),
+        typer.Argument(metavar="NAME", help="A dataset, or FILE.h5::NAME; the history as a whole when left out."),
     ] = None,
     *,
     history: HistoryOption = None,
@@ -79,32 +80,32 @@ def show(
     rows = [{"field": key, "value": _plain(value)} for key, value in shown.items()]
     shell.result({"schema_version": 1, **found}, rows)
     if name is not None and format is Format.TABLE:
-        _print_parts(found)
+        _print_parts(shell, found)
 
 
-def _print_parts(found: dict[str, Any]) -> None:
+def _print_parts(shell: Shell, found: dict[str, Any]) -> None:
     """Write what has a table of its own: errors, best configurations, where errors gather, what it resembles."""
     if found["errors"]:
         write("")
-        print_table([found["errors"]], title="Errors over the configurations")
+        shell.table([found["errors"]], title="Errors over the configurations")
     if found["best_configs"]:
         rows = []
         for best in found["best_configs"]:
             plain = {key.removeprefix("log10_"): value for key, value in best["config"].items()}
             rows.append({"error": best["error"], **plain, **best["natural"]})
         write("")
-        print_table(rows, title="Best configurations")
+        shell.table(rows, title="Best configurations")
     if found["ccov_in_words"]:
         said = [
             {"hyperparameter": key, "CCoV": found["ccov"][key], "in words": text}
             for key, text in found["ccov_in_words"].items()
         ]
         write("")
-        print_table(said, title="Where errors gather")
+        shell.table(said, title="Where errors gather")
     if found["nearest"]:
         rows = [{**near, "sibling": "yes" if near["sibling"] else "no"} for near in found["nearest"]]
         write("")
-        print_table(rows, title="It resembles, by the model's distance")
+        shell.table(rows, title="It resembles, by the model's distance")
 
 
 def _plain(value: object) -> object:

@@ -6,14 +6,19 @@ import sys
 import warnings
 from collections.abc import Sequence
 
-from warmstart.exit_codes import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
+from warmstart.cli.errors import shown
+from warmstart.cli.spelling import with_hint
+from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
+
+COMPLETING = "_WARMSTART_COMPLETE"
+"""The variable by which a shell asks for completions."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command.
 
     The result goes to stdout, everything else to stderr. An error is one line, or with ``--format json`` one object
-    ``{"error": {"type", "message", "exit_code"}}``; its traceback is shown under ``-vv`` alone.
+    ``{"error": {"type", "message", "exit_code"}}`` and, where arguments are at fault, their names as ``params``; its traceback is shown under ``-vv`` alone.
 
     Args:
         argv: the arguments; those of the process when left out.
@@ -32,7 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             warnings.showwarning = _drop_warning if _wants_quiet(args) else _show_warning
             code = app(args=args, prog_name="warmstart", standalone_mode=False)
             sys.stdout.flush()
-    except (BrokenPipeError, SystemExit):
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and COMPLETING in os.environ:  # the words are written, the shell reads them
+            sys.stdout.flush()
+            return DONE
         # The reader of our output left (`| head`), which Typer turns into an exit: nothing is wrong, and the
         # interpreter must not flush into the void.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -44,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         message = getattr(error, "format_message", error.__str__)()
         context = getattr(error, "ctx", None)
         usage = "" if context is None else context.get_usage()
-        if not message:  # called without a command: the help has been asked for
+        if type(error).__name__ == "NoArgsIsHelpError" or not message:  # without a command: the help is the answer
             sys.stderr.write(context.get_help() + "\n" if context else "")
             return USAGE
         _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
@@ -56,22 +64,25 @@ def main(argv: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         code = exit_code(error)
         message = (
-            str(error)
+            shown(error)
             if code != UNEXPECTED
             else f"unexpected {type(error).__name__}: {error}. Run again with -vv and report it."
         )
-        _report(type(error).__name__, message, code, as_json=as_json)
+        _report(type(error).__name__, message, code, as_json=as_json, params=getattr(error, "params", ()))
         return code
     if code == INTERRUPTED:  # Typer's own way to tell of Ctrl-C
         _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
     return code if isinstance(code, int) else DONE
 
 
-def _report(kind: str, message: str, code: int, *, as_json: bool, prelude: str = "") -> None:
+def _report(
+    kind: str, message: str, code: int, *, as_json: bool, prelude: str = "", params: Sequence[str] = ()
+) -> None:
     """Write one error to stderr, on one line."""
-    message = " ".join(message.split())
+    message = with_hint(" ".join(message.split()))
     if as_json:
-        sys.stderr.write(json.dumps({"error": {"type": kind, "message": message, "exit_code": code}}) + "\n")
+        about = {"params": list(params)} if params else {}
+        sys.stderr.write(json.dumps({"error": {"type": kind, "message": message, "exit_code": code, **about}}) + "\n")
     else:
         sys.stderr.write(f"{prelude}\nerror: {message}\n" if prelude else f"error: {message}\n")
     sys.stderr.flush()

@@ -40,13 +40,15 @@ VerboseOption = Annotated[
 DeviceOption = Annotated[str, typer.Option("--device", help="Where networks run: cpu, cuda, cuda:1, ... or auto.")]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="CPU threads of the networks.")]
 NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache of meta-features.")]
-DatasetOption = Annotated[
-    str,
-    typer.Option(
-        "--dataset",
-        "-d",
-        help="Your images: a folder, idx, CIFAR binaries, .npz, FILE.h5::name, sklearn:digits, torchvision:NAME.",
-    ),
+_DATASET = typer.Option(
+    "--dataset",
+    "-d",
+    help="Your images: a folder, idx, CIFAR binaries, .npz, FILE.h5::name, sklearn:digits, torchvision:NAME.",
+)
+DatasetOption = Annotated[str, _DATASET]
+MaybeDatasetOption = Annotated[str | None, _DATASET]
+DatasetArgument = Annotated[
+    str | None, typer.Argument(metavar="DATASET", help="The same as --dataset, without its name.")
 ]
 RayOption = Annotated[
     bool,
@@ -82,6 +84,6 @@ DownloadOption = Annotated[
 ]
 HistoryArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[HISTORY]", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),
+    typer.Argument(metavar="HISTORY", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),
 ]
 HistoryFile = Annotated[str, typer.Argument(metavar="HISTORY", help="The history file.")]

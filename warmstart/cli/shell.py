@@ -1,15 +1,24 @@
 """What a command says: the result on stdout, everything else on stderr."""
 
+import re
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from warmstart.cli.table import Row, table
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from warmstart.cli.bar import Show
 
-Row = Mapping[str, Any]
+WIDTH = 100
+"""Columns of what is no terminal."""
+_ENDS = re.compile(r"(?<=[a-z0-9)'\"`%][.!?]) (?=[A-Z`'\"])")
+"""Between two sentences; not after an abbreviation of one letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,27 +34,55 @@ class Shell:
     format: str
     quiet: bool = False
     verbose: int = 0
+    _said: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def note(self, text: str) -> None:
-        """Say one line on stderr, unless quiet."""
-        if not self.quiet:
-            sys.stderr.write(text + "\n")
+        """Say something on stderr, unless quiet: a sentence a line, each once."""
+        for sentence in sentences(text):
+            if not self.quiet and sentence not in self._said:
+                self._said.add(sentence)
+                sys.stderr.write(wrapped(sentence, columns(sys.stderr)) + "\n")
 
     def detail(self, text: str) -> None:
         """Say one line on stderr under ``-v``."""
         if self.verbose:
             self.note(text)
 
-    def result(self, document: Mapping[str, Any], rows: Sequence[Row], *, title: str = "") -> None:
+    def table(self, rows: Sequence[Row], *, title: str = "", optional: Sequence[str] = ()) -> None:
+        """Write rows for people to stdout, as wide as there is room.
+
+        Args:
+            rows: values by head.
+            title: a line above.
+            optional: heads that may be left out where there is no room, the first one first; all are there under ``-v``.
+        """
+        width = columns(sys.stdout) or WIDTH
+        drawn = table(rows, width, optional=() if self.verbose else optional)
+        if title:
+            write(wrapped(title, width) if "\n" not in title.strip() else title)
+        write("\n".join(drawn.lines))
+        if drawn.left_out:
+            sys.stdout.flush()
+            self.note(f"Left out for want of room: {', '.join(drawn.left_out)} (-v shows them).")
+
+    def say(self, text: str) -> None:
+        """Write prose of the result to stdout: a sentence a line, wrapped at its spaces."""
+        width = columns(sys.stdout) or WIDTH
+        write("\n".join(wrapped(sentence, width) for sentence in sentences(text)))
+
+    def result(
+        self, document: Mapping[str, Any], rows: Sequence[Row], *, title: str = "", optional: Sequence[str] = ()
+    ) -> None:
         """Write a result to stdout.
 
         Args:
             document: the whole, for json and yaml; native types.
             rows: the same as a table, for csv and people.
             title: a line above the table.
+            optional: as for `table`.
         """
         if self.format == "table":
-            print_table(rows, title=title)
+            self.table(rows, title=title, optional=optional)
         else:
             from warmstart.formats import to_csv, to_json, to_yaml
 
@@ -58,26 +95,22 @@ class Shell:
             )
 
     @contextmanager
-    def progress(self, what: str) -> Iterator[Callable[[int, int | None, str], None]]:
-        """Show a bar on stderr where that is a terminal, else nothing.
+    def progress(self, what: str) -> Iterator["Show"]:
+        """Show on stderr how far a command is, unless quiet; see `warmstart.cli.bar`.
 
-        Yields: a function of (done, total, text).
+        Yields: `Bar.show`.
         """
-        if self.quiet or not sys.stderr.isatty():
-            yield lambda done, total, text: None  # noqa: ARG005
+        if self.quiet:
+            yield _ignore
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from warmstart.cli.bar import progress_on_stderr
 
-        columns = (
-            TextColumn(what),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, TextColumn("{task.fields[said]}"), console=Console(stderr=True)) as bar:
-            task = bar.add_task(what, total=None, said="")
-            yield lambda done, total, text: bar.update(task, completed=done, total=total, said=text)
+        with progress_on_stderr(what) as show:
+            yield show
+
+
+def _ignore(*_position: object, **_named: object) -> None:
+    """Show nothing."""
 
 
 def write(text: str) -> None:
@@ -85,44 +118,28 @@ def write(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
-def console() -> "Console":
-    """Give a console on stdout that cuts nothing off where stdout is no terminal."""
-    from rich.console import Console
-
-    return Console(
-        file=sys.stdout,
-        width=None if sys.stdout.isatty() else 200,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        soft_wrap=False,
-    )
+def columns(stream: TextIO) -> int | None:
+    """Return the columns of a stream's terminal; None where it is none."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
-def print_table(rows: Sequence[Row], *, title: str = "") -> None:
-    """Print rows as a table; their keys are its heads."""
-    from rich import box
-    from rich.table import Table
-
-    out = console()
-    if title:
-        out.print(title)
-    if not rows:
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    heads = list(dict.fromkeys(key for row in rows for key in row))
-    for head in heads:
-        numeric = all(isinstance(row.get(head), int | float | None) for row in rows)
-        table.add_column(head, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(cell(row.get(head)) for head in heads))
-    out.print(table)
+def wrapped(text: str, width: int | None) -> str:
+    """Wrap a line at its spaces; what follows is indented as the line is."""
+    if width is None or len(text) <= width:
+        return text
+    tail = text[len(text.rstrip()) :]
+    space = text[: len(text) - len(text.lstrip())]
+    indent = space if len(space) != 2 else " " * 5  # below an item of a list
+    lines = textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines) + tail
 
 
-def cell(value: Any) -> str:
-    """Write one value for people: numbers to four digits, nothing for None."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value)
+def sentences(text: str) -> list[str]:
+    """Split a text where a sentence ends and another begins; indented lines, which are items of a list, stay."""
+    lines = text.splitlines()
+    return [part for line in lines for part in ([line] if line.startswith(" ") else _ENDS.split(line)) if part]
+
+
+def shown_path(path: str) -> str:
+    """Return a path as it is seen from the working folder where it lies in that, else as it is."""
+    return str(Path(path).relative_to(Path.cwd())) if Path(path).is_relative_to(Path.cwd()) else path

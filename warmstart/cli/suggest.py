@@ -5,13 +5,14 @@ from typing import Annotated, Any
 import typer
 
 from warmstart.cli.options import (
-    DatasetOption,
+    DatasetArgument,
     DeviceOption,
     DownloadOption,
     ExcludeGroupOption,
     Format,
     FormatOption,
     HistoryOption,
+    MaybeDatasetOption,
     ModelOption,
     NoCacheOption,
     QuietOption,
@@ -22,12 +23,13 @@ from warmstart.cli.options import (
     ThreadsOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, print_table, write
+from warmstart.cli.shell import Shell, write
 
 
 def suggest(
+    path: DatasetArgument = None,
     *,
-    dataset: DatasetOption,
+    dataset: MaybeDatasetOption = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many configurations.")] = 3,
     strategy: Annotated[
         str | None,
@@ -68,7 +70,7 @@ def suggest(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     found = answer(
-        dataset,
+        _one_dataset(path, dataset),
         k=k,
         strategy=strategy,
         space=space,
@@ -84,11 +86,10 @@ def suggest(
         download=download,
         explain=explain,
     )
-    for note in found.notes:
-        shell.note(note)
+    _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
     if format is SuggestFormat.TABLE:
-        print_answer(found)
+        print_answer(shell, found)
     else:
         from warmstart import formats
 
@@ -104,6 +105,30 @@ def suggest(
         write(texts[format]())
 
 
+def _tell_notes(shell: Shell, found: Any) -> None:
+    """Say the notes; what the table says in its last line is not said twice."""
+    for note in found.notes:
+        if shell.format != Format.TABLE or note != found.confidence.note:
+            shell.note(note)
+
+
+def _one_dataset(path: str | None, dataset: str | None) -> str:
+    """Take the dataset from where it was named.
+
+    Raises:
+        UsageError: when it was not, or twice with a difference.
+    """
+    if path is not None and dataset in (None, path):
+        return path
+    if path is None and dataset is not None:
+        return dataset
+    from history_store.errors import UsageError
+
+    got = "none" if path is None else f"{path!r} and {dataset!r}"
+    msg = f"--dataset: expected your images, once, got {got}. Name them, as in `warmstart suggest photos/`."
+    raise UsageError(msg)
+
+
 def _renamed(rename: list[str] | None, space: str | None) -> dict[str, str]:
     """Read --rename, which means something with --space only."""
     if not rename:
@@ -114,12 +139,13 @@ def _renamed(rename: list[str] | None, space: str | None) -> dict[str, str]:
     if space is None:
         msg = "--rename: expected --space beside it, got none. Name the space that the new names belong to."
         raise UsageError(msg)
-    return parse_pairs("--rename", rename)
+    return parse_pairs("rename", rename)
 
 
 def neighbours(
+    path: DatasetArgument = None,
     *,
-    dataset: DatasetOption,
+    dataset: MaybeDatasetOption = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many datasets.")] = 10,
     history: HistoryOption = None,
     model: ModelOption = None,
@@ -139,7 +165,7 @@ def neighbours(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     found = nearest(
-        dataset,
+        _one_dataset(path, dataset),
         k=k,
         history=history,
         model=model,
@@ -151,24 +177,24 @@ def neighbours(
         cache=not no_cache,
         download=download,
     )
-    for note in found.notes:
-        shell.note(note)
+    _tell_notes(shell, found)
     document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
     rows = [neighbour.to_dict() for neighbour in found.neighbours]
     if len(rows) < k:
         shell.note(f"The history has {len(rows)} datasets to compare with.")
     shell.result(document, rows, title=_head(found))
     if format is Format.TABLE:
-        write(f"\n{found.confidence.note}")
+        write("")
+        shell.say(found.confidence.note)
 
 
 def _head(found: Any) -> str:
     return f"{found.dataset.path}: {found.dataset.n_images} images, {found.dataset.n_classes} classes\n"
 
 
-def print_answer(found: Any) -> None:
+def print_answer(shell: Shell, found: Any) -> None:
     """Write an answer for people: neighbours, configurations, confidence, reasons where there are any."""
-    print_table([neighbour.to_dict() for neighbour in found.neighbours], title=_head(found) + "\nIt resembles")
+    shell.table([neighbour.to_dict() for neighbour in found.neighbours], title=_head(found) + "\nIt resembles")
     rows: list[dict[str, Any]] = []
     for rank, design in enumerate(found.suggestions, start=1):
         shown: dict[str, Any] = {}
@@ -183,18 +209,19 @@ def print_answer(found: Any) -> None:
         }
         rows.append(row if design.expected_regret is None else {**row, "regret left": design.expected_regret})
     write("")
-    print_table(rows, title=f"Try these first (strategy {found.strategy})")
+    shell.table(rows, title=f"Try these first (strategy {found.strategy})")
     if found.explanation is not None:
-        _print_reasons(found)
-    write(f"\n{found.confidence.note}")
+        _print_reasons(shell, found)
+    write("")
+    shell.say(found.confidence.note)
 
 
-def _print_reasons(found: Any) -> None:
+def _print_reasons(shell: Shell, found: Any) -> None:
     """Write why the neighbours are near and why the configurations are there."""
     write("\nWhy these datasets")
     for near in found.explanation.neighbours:
         place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
-        write(f"  {near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else ""))
+        shell.say(f"  {near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else ""))
     write("\nWhy these configurations")
     for number, (design, why) in enumerate(
         zip(found.suggestions, found.explanation.suggestions, strict=False), start=1
@@ -207,15 +234,15 @@ def _print_reasons(found: Any) -> None:
         place = (
             "not in the portfolio" if why.portfolio_place is None else f"number {why.portfolio_place} of the portfolio"
         )
-        write(f"{text}; {place}.")
+        shell.say(f"{text}; {place}.")
         if design.expected_regret is not None:
-            write(
+            shell.say(
                 f"     After it, the best so far is expected at {100 * design.expected_regret:.1f} % of the way from the "
                 "best to the worst known configuration."
             )
     write("\nA portfolio that ignores your images would have said")
     for number, config in enumerate(found.explanation.portfolio, start=1):
-        write(
+        shell.say(
             f"  {number}. "
             + ", ".join(
                 f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"

@@ -21,10 +21,11 @@ from warmstart.cli.options import (
     SeedOption,
     VerboseOption,
 )
-from warmstart.cli.shell import Shell, write
+from warmstart.cli.shell import Shell, shown_path, write
+from warmstart.studies.options import Execution, Outputs, Problem, Search, WarmStart
 
 if TYPE_CHECKING:
-    from warmstart.studies.call import Options
+    from warmstart.cli.bar import Show
     from warmstart.studies.progress import Progress
     from warmstart.studies.summary import JointResult, TuneResult
     from warmstart.studies.trial import Trial
@@ -52,6 +53,9 @@ class PrunerName(StrEnum):
     MEDIAN = "median"
     ASHA = "asha"
     HYPERBAND = "hyperband"
+
+
+_WARM, _PRUNER = WarmName(WarmStart.warm), PrunerName(Search.pruner)
 
 
 def tune(
@@ -82,7 +86,7 @@ def tune(
     trials: Annotated[
         int | None,
         typer.Option("--trials", min=1, help="Trials of the study in the end; 50, or what --timeout allows."),
-    ] = None,
+    ] = Execution.trials,
     timeout: Annotated[
         str | None, typer.Option("--timeout", help="Begin no trial of this call after so long, e.g. 30m.")
     ] = None,
@@ -92,19 +96,19 @@ def tune(
     ] = None,
     study: Annotated[
         str | None, typer.Option("--study", help="Its name; made of the dataset's and the objective's when left out.")
-    ] = None,
+    ] = Execution.study,
     warm: Annotated[
         WarmName,
         typer.Option("--warm", help="Warm configurations are the whole design, the first of it, or extra to it."),
-    ] = WarmName.DESIGN,
+    ] = _WARM,
     no_warm: Annotated[bool, typer.Option("--no-warm", help="Begin without what the history suggests.")] = False,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many warm configurations.")] = 3,
+    k: Annotated[int, typer.Option("-k", min=1, help="How many warm configurations.")] = WarmStart.k,
     startup: Annotated[
         int, typer.Option("--startup", min=1, help="Points of the Sobol design, for initial, extra and --no-warm.")
-    ] = 3,
+    ] = WarmStart.startup,
     strategy: Annotated[
         str | None, typer.Option("--strategy", help="Of the warm configurations; see `warmstart suggest`.")
-    ] = None,
+    ] = WarmStart.strategy,
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
@@ -114,20 +118,22 @@ def tune(
             "--related", help="Dataset of the history to learn from too, or auto: the nearest. May be given repeatedly."
         ),
     ] = None,
-    neighbours: Annotated[int, typer.Option("--neighbours", min=1, help="How many --related auto stands for.")] = 3,
+    neighbours: Annotated[
+        int, typer.Option("--neighbours", min=1, help="How many --related auto stands for.")
+    ] = WarmStart.neighbours,
     surrogate: Annotated[
         str, typer.Option("--surrogate", help="gp, gp-map, dngo or bohamiann; see docs/optimiser.md.")
-    ] = "gp",
-    acquisition: Annotated[str, typer.Option("--acquisition", help="ei, pi, lcb or ei-per-second.")] = "ei",
-    pruner: Annotated[
-        PrunerName, typer.Option("--pruner", help="Stop hopeless trials by what they report.")
-    ] = PrunerName.NONE,
+    ] = Search.surrogate,
+    acquisition: Annotated[
+        str, typer.Option("--acquisition", help="ei, pi, lcb or ei-per-second.")
+    ] = Search.acquisition,
+    pruner: Annotated[PrunerName, typer.Option("--pruner", help="Stop hopeless trials by what they report.")] = _PRUNER,
     budget: Annotated[
         float | None, typer.Option("--budget", help="Of each trial, in the objective's own unit.")
-    ] = None,
+    ] = Search.budget,
     target_budget: Annotated[
         str, typer.Option("--target-budget", help="Of the target network: compact-400 or paper.")
-    ] = "compact-400",
+    ] = Problem.target_budget,
     trial_timeout: Annotated[
         str | None, typer.Option("--trial-timeout", help="Stop a trial after so long, e.g. 30m; it counts as failed.")
     ] = None,
@@ -139,7 +145,7 @@ def tune(
         typer.Option(
             "--workers", min=1, help="Processes that run trials: 1 when left out; with Ray, all that there is room for."
         ),
-    ] = None,
+    ] = Execution.workers,
     ray: RayOption = False,
     ray_address: RayAddressOption = None,
     cpus_per_trial: CpusOption = None,
@@ -148,7 +154,7 @@ def tune(
     record: Annotated[
         str | None,
         typer.Option("--record", help="Add the dataset and its trials to the history in the end, under this name."),
-    ] = None,
+    ] = Outputs.record,
     report: Annotated[
         str | None,
         typer.Option("--report", help="Markdown file of the report, JSON beside it; beside the storage when left out."),
@@ -159,22 +165,24 @@ def tune(
     ] = None,
     ensemble: Annotated[
         int, typer.Option("--ensemble", min=1, help="How many of the best networks --save-model keeps.")
-    ] = 1,
+    ] = Outputs.ensemble,
     download: DownloadOption = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
+    seed: SeedOption = Search.seed,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = Execution.device,
     no_cache: NoCacheOption = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
     """Tune, from the configurations on that won on datasets like yours. Goes on where it was stopped, even by a kill."""
+    given = locals()
     import contextlib
     import sys
 
     from warmstart.integrations.ray import chosen_cluster
     from warmstart.studies.summary import TuneResult
-    from warmstart.tuning import tune, tune_many
+    from warmstart.studies.tune_options import TuneOptions
+    from warmstart.tuning import tune_dataset, tune_datasets
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     paths, latest = dataset or [], list["Progress"]()
@@ -182,57 +190,33 @@ def tune(
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
         def told(now: "Progress") -> None:
+            if not latest and now.done >= now.total:
+                shell.note(f"All {now.done} trials are there already: none was run. A larger --trials goes on.")
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
-            show(now.done, None if now.total == float("inf") else int(now.total), _said(now, where))
+            _show(show, now, where)
             for trial in now.latest:
                 shell.detail(where + _line(trial))
 
         try:
-            options: Options = {
-                "objective": objective,
-                "command": command,
-                "space": space,
-                "trials": trials,
-                "timeout": timeout,
-                "storage": storage,
-                "study": study,
+            spelled = {
                 "warm": "none" if no_warm else warm.value,
-                "k": k,
-                "startup": startup,
-                "strategy": strategy,
-                "history": history,
-                "model": model,
+                "pruner": pruner.value,
                 "exclude_group": exclude_group or (),
                 "related": related or (),
-                "neighbours": neighbours,
-                "surrogate": surrogate,
-                "acquisition": acquisition,
-                "pruner": pruner.value,
-                "budget": budget,
-                "target_budget": target_budget,
-                "trial_timeout": trial_timeout,
-                "trial_memory": trial_memory,
-                "workers": workers,
                 "cluster": chosen_cluster(
                     ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
                 ),
-                "seed": seed,
-                "device": device,
-                "log": log,
-                "record": record,
                 "report": report or True,
-                "save_model": save_model,
-                "ensemble": ensemble,
                 "cache": not no_cache,
-                "download": download,
                 "progress": told,
                 "tell": shell.note,
             }
+            options = TuneOptions.of({**given, **spelled})
             found = (
-                tune_many(paths, split=split.value, **options)
+                tune_datasets(paths, options, split=split.value)
                 if len(paths) > 1
-                else tune(paths[0] if paths else None, **options)
+                else tune_dataset(paths[0] if paths else None, options)
             )
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
@@ -248,32 +232,48 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
     from warmstart.studies.report import joint_rows
 
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
-    title = f"{len(found.studies)} datasets in {found.storage}: {counts or 'no trial yet'}\n"
+    title = f"{len(found.studies)} datasets in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
     best = [{} if study.best is None else study.best.config for study in found.studies]
     rows = [{**row, **config} for row, config in zip(joint_rows(found), best, strict=True)]
     shell.result(found.to_dict(), rows, title=title)
     if shell.format == Format.TABLE:
         lines = [f"{study.dataset}: {study.comparison.line}" for study in found.studies if study.comparison is not None]
-        write("\n" + "\n".join(lines))
+        write("")
+        for line in lines:
+            shell.say(line)
         if found.report is not None:
-            write(f"Report: {found.report}")
+            shell.say(f"Report: {shown_path(found.report)}")
 
 
 def _print(shell: Shell, found: "TuneResult") -> None:
     best = found.best
     row: dict[str, Any] = {} if best is None else {"trial": best.number, "error": best.error, **best.config}
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
-    title = f"{found.study} in {found.storage}: {counts or 'no trial yet'}\n"
+    title = f"{found.study} in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
     shell.result(found.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
-        write("" if found.comparison is None else f"\n{found.comparison.line}")
+        write("")
+        if found.comparison is not None:
+            shell.say(found.comparison.line)
         if found.report is not None:
-            write(f"Report: {found.report}")
+            shell.say(f"Report: {shown_path(found.report)}")
 
 
-def _said(now: "Progress", where: str) -> str:
-    """Write what is best so far."""
-    return "" if now.best is None else f"{where}best {now.best.error:.4g} (trial {now.best.number})"
+def _show(show: "Show", now: "Progress", where: str) -> None:
+    """Show what runs, what it reported last, and what is best so far."""
+    said = [] if now.best is None else [f"best {now.best.error:.4g} (trial {now.best.number})"]
+    text, since = "", None
+    if len(now.running) == 1:
+        (trial,) = now.running
+        text, since = f"{where}trial {trial.number}", trial.since
+        if trial.step is not None:
+            said.insert(0, f"error {trial.error:.4g} at step {trial.step}")
+    elif now.running:
+        shown = ", ".join(str(trial.number) for trial in now.running[:8])
+        text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")
+    parts = sum(trial.share or 0.0 for trial in now.running)
+    total = None if now.total == float("inf") else now.total
+    show(now.done + parts, total, text, left_s=now.left_s, since=since, more=", ".join(said))
 
 
 def _line(trial: "Trial") -> str:

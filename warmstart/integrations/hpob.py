@@ -43,8 +43,8 @@ def read_hpob(path: Path, *, study: str | None = None) -> ForeignRuns:
         msg = f"{path}: expected {_WHAT}, got {type(content).__name__}. Give one of its meta-...-dataset.json files."
         raise DataError(msg)
     if study not in content and (study is not None or len(content) > 1):
-        msg = f"--study: expected one of the search spaces {', '.join(content)}, got {study or 'none'}. Name one."
-        raise UsageError(msg)
+        msg = f"expected one of the search spaces {', '.join(content)}, got {study or 'none'}. Name one."
+        raise UsageError(msg, param="study")
     space = study or next(iter(content))
     X, y, datasets = _stacked(content[space], f"{path}:{space}")
     params, known = _described(path.parent / DESCRIPTORS, space, X)

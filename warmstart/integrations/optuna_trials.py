@@ -19,13 +19,16 @@ from optuna.distributions import (
     IntDistribution,
     json_to_distribution,
 )
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from history_store.foreign import Curve, ForeignParameter, ForeignRuns, as_columns
 from history_store.records import Status
+from warmstart.studies.journal_file import JournalFile
+from warmstart.studies.sqlite_file import engine_options
 
+BUSY_S = 30.0
+"""Seconds that a read waits for a writer."""
 LEFT_OUT = {
     TrialState.PRUNED: "pruned before the end",
     TrialState.RUNNING: "still running",
@@ -53,8 +56,8 @@ def read_study(source: str, *, study: str | None = None, metric: str | None = No
             msg = f"{source}: expected a storage with a study, got an empty one. Check the path."
             raise DataError(msg)
         if study not in names and (study is not None or len(names) > 1):
-            msg = f"--study: expected one of {', '.join(names)}, got {study or 'none'}. Name the study to import."
-            raise UsageError(msg)
+            msg = f"expected one of {', '.join(names)}, got {study or 'none'}. Name the study to import."
+            raise UsageError(msg, param="study")
         opened = optuna.load_study(study_name=study or names[0], storage=storage)
         trials = _trials(opened, storage)
         objective = _objective(opened, metric)
@@ -122,13 +125,15 @@ def _open(source: str) -> optuna.storages.BaseStorage:
     if not is_file:
         return optuna.storages.RDBStorage(source)
     path = Path(source.removeprefix("sqlite:///"))
+    if source.startswith("sqlite:///") and not path.exists():
+        path = Path(urllib.parse.unquote(str(path)))
     if not path.is_file():
         msg = f"{source}: expected a study of Optuna, got {'a folder' if path.is_dir() else 'nothing there'}. Check the path."
         raise MissingPathError(msg)
     if is_sqlite(path):
-        place = urllib.parse.quote(str(path.resolve()))
-        return optuna.storages.RDBStorage(f"sqlite:///file:{place}?mode=ro&uri=true")
-    return optuna.storages.JournalStorage(JournalFileBackend(str(path)))
+        url, options = engine_options(path.resolve(), timeout=BUSY_S, write=False)
+        return optuna.storages.RDBStorage(url, engine_kwargs=options)
+    return optuna.storages.JournalStorage(JournalFile(path, None))
 
 
 def is_sqlite(path: Path) -> bool:
@@ -160,8 +165,8 @@ def _objective(study: optuna.Study, metric: str | None) -> int:
         return 0
     if metric in names:
         return names.index(metric)
-    msg = f"--metric: expected one of {', '.join(names)}, the objectives of study {study.study_name!r}, got {metric or 'none'}. Name the one that is the error."
-    raise UsageError(msg)
+    msg = f"expected one of {', '.join(names)}, the objectives of study {study.study_name!r}, got {metric or 'none'}. Name the one that is the error."
+    raise UsageError(msg, param="metric")
 
 
 def _value(trial: FrozenTrial, objective: int) -> float:

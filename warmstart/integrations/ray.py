@@ -44,13 +44,13 @@ class Cluster:
     gpus: float = 0.0
 
     def __post_init__(self) -> None:
-        for option, number in (("--cpus-per-trial", self.cpus), ("--gpus-per-trial", self.gpus)):
+        for param, number in (("cpus_per_trial", self.cpus), ("gpus_per_trial", self.gpus)):
             if not (math.isfinite(number) and number >= 0):
-                msg = f"{option}: expected a number of at least 0, got {number}. Leave it out for the default."
-                raise UsageError(msg)
+                msg = f"expected a number of at least 0, got {number}. Leave it out for the default."
+                raise UsageError(msg, param=param)
         if self.cpus + self.gpus == 0:
-            msg = "--cpus-per-trial: expected a trial that takes some of a machine, got no CPU and no GPU. Use --cpus-per-trial 0.1."
-            raise UsageError(msg)
+            msg = "expected a trial that takes some of a machine, got no CPU and no GPU. Use `cpus_per_trial` 0.1."
+            raise UsageError(msg, param="cpus_per_trial")
 
     @property
     def resources(self) -> dict[str, float]:
@@ -75,7 +75,7 @@ class Cluster:
         try:
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except (ConnectionError, RuntimeError, ValueError) as error:
-            raise UsageError(_unreached(address, error)) from error
+            raise UsageError(_unreached(address, error), param="ray_address") from error
         try:
             yield
         finally:
@@ -91,8 +91,8 @@ class Cluster:
             nodes = [
                 f"{node['Resources'].get('CPU', 0):g} CPU, {node['Resources'].get('GPU', 0):g} GPU" for node in living()
             ]
-            msg = f"--cpus-per-trial, --gpus-per-trial: expected a node for {self.cpus:g} CPU and {self.gpus:g} GPU, got {'; '.join(nodes) or 'no node'}. Ask for less, or name another cluster with --ray-address."
-            raise UsageError(msg)
+            msg = f"expected a node for {self.cpus:g} CPU and {self.gpus:g} GPU, got {'; '.join(nodes) or 'no node'}. Ask for less, or name another cluster with `ray_address`."
+            raise UsageError(msg, param=("cpus_per_trial", "gpus_per_trial"))
 
     def places(self) -> int:
         """Count the trials that the nodes take at a time."""
@@ -118,8 +118,8 @@ def chosen_cluster(
     if is_wanted or address is not None:
         return Cluster(address, 1.0 if cpus_per_trial is None else cpus_per_trial, gpus_per_trial or 0.0)
     if cpus_per_trial is not None or gpus_per_trial is not None:
-        msg = "--cpus-per-trial, --gpus-per-trial: expected --ray or --ray-address with them, got neither. Add --ray, or leave them out."
-        raise UsageError(msg)
+        msg = "expected `ray` or `ray_address` with them, got neither. Add `ray`, or leave them out."
+        raise UsageError(msg, param=("cpus_per_trial", "gpus_per_trial"))
     return None
 
 
@@ -335,8 +335,8 @@ def _load() -> Any:
     try:
         import ray
     except ImportError as error:
-        msg = f'--ray: expected Ray to be installed, got none ({error}). Install it with pip install "warmstart[ray]".'
-        raise UsageError(msg) from error
+        msg = f'expected Ray to be installed, got none ({error}). Install it with pip install "warmstart[ray]".'
+        raise UsageError(msg, param="ray") from error
     return ray
 
 
@@ -350,16 +350,16 @@ def _reach(address: str) -> None:
     if not colon:
         if address in ("local", "auto"):
             return
-        msg = f"--ray-address: expected HOST:PORT, ray://HOST:PORT, auto or local, got {address!r}. `ray status` on the head node shows it."
-        raise UsageError(msg)
+        msg = f"expected HOST:PORT, ray://HOST:PORT, auto or local, got {address!r}. `ray status` on the head node shows it."
+        raise UsageError(msg, param="ray_address")
     try:
         socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
     except (OSError, ValueError, OverflowError) as error:
-        raise UsageError(_unreached(address, error)) from error
+        raise UsageError(_unreached(address, error), param="ray_address") from error
 
 
 def _unreached(address: str, error: Exception) -> str:
-    return f"--ray-address: expected a Ray cluster that answers, got none at {address!r} ({_one_line(error)}). Start one with `ray start --head`, or leave it out for a cluster of this machine."
+    return f"expected a Ray cluster that answers, got none at {address!r} ({_one_line(error)}). Start one with `ray start --head`, or leave it out for a cluster of this machine."
 
 
 def _one_line(error: Exception) -> str:

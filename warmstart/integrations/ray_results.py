@@ -66,8 +66,8 @@ def read_results(source: Path, *, metric: str | None = None) -> ForeignRuns:
         {name for trial in trials for row in trial.results for name, value in row.items() if _is_real(value)}
     )
     if metric is None or metric not in reported:
-        msg = f"--metric: expected one of {', '.join(name for name in reported if not name.startswith('config/'))}, which the trials of {source} reported, got {metric or 'none'}. Name the one that is the error."
-        raise UsageError(msg)
+        msg = f"expected one of {', '.join(name for name in reported if not name.startswith('config/'))}, which the trials of {source} reported, got {metric or 'none'}. Name the one that is the error."
+        raise UsageError(msg, param="metric")
     longest = max((trial.length for trial in trials if not trial.failed), default=0)
     kept = [trial for trial in trials if trial.failed or (trial.length == longest and trial.results)]
     stopped = len(trials) - len(kept)

@@ -80,8 +80,8 @@ def _check_shared(store: Store) -> None:
     """
     others = sorted({node["NodeManagerHostname"] for node in living()} - {socket.gethostname()})
     if store.path is not None and others:
-        msg = f"--storage: expected a database that {', '.join(others)} can reach, got the file {store.path}. Name one by its URL: postgresql://USER@HOST/NAME."
-        raise UsageError(msg)
+        msg = f"expected a database that {', '.join(others)} can reach, got the file {store.path}. Name one by its URL: postgresql://USER@HOST/NAME."
+        raise UsageError(msg, param="storage")
 
 
 def _last_word(ray: Any, call: Any) -> WarmstartError | str | None:

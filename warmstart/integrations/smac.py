@@ -101,8 +101,8 @@ def _objective(rows: Sequence[Mapping[str, Any]], objectives: Sequence[str], met
         return 0
     if metric in names:
         return names.index(metric)
-    msg = f"--metric: expected one of {', '.join(names)}, the objectives of {where}, got {metric or 'none'}. Name the one that is the error."
-    raise UsageError(msg)
+    msg = f"expected one of {', '.join(names)}, the objectives of {where}, got {metric or 'none'}. Name the one that is the error."
+    raise UsageError(msg, param="metric")
 
 
 def _cost(row: Mapping[str, Any], index: int) -> float:

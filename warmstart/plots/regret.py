@@ -101,8 +101,8 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
 
     unknown = sorted(set(names) - set(report["rivals"]))
     if unknown:
-        msg = f"--rival: expected rivals of the report ({', '.join(report['rivals'])}), got {', '.join(unknown)}. Name some of those."
-        raise UsageError(msg)
+        msg = f"expected rivals of the report ({', '.join(report['rivals'])}), got {', '.join(unknown)}. Name some of those."
+        raise UsageError(msg, param="rival")
     every = {name: {part: _floats(report["rivals"][name]["curve"][part]) for part in PARTS} for name in names}
     curves = {name: curve for name, curve in every.items() if np.isfinite(curve["mean"]).all()}
     if not curves:
@@ -188,8 +188,8 @@ def _chosen_differences(report: Report, times: Sequence[int]) -> list[dict[str, 
         return found
     kept = [one for one in found if one["measure"] in {f"regret@{time}" for time in times}]
     if not kept:
-        msg = f"--time: expected some of {', '.join(str(time) for time in report['times'])}, got {', '.join(str(time) for time in times)}. Name a time of the report."
-        raise UsageError(msg)
+        msg = f"expected some of {', '.join(str(time) for time in report['times'])}, got {', '.join(str(time) for time in times)}. Name a time of the report."
+        raise UsageError(msg, param="time")
     return kept
 
 

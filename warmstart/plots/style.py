@@ -92,11 +92,11 @@ def check_target(path: Path) -> None:
         msg = "plot: expected matplotlib, got an installation without it. Install the extra: pip install 'warmstart[plots]'."
         raise UsageError(msg)
     if path.suffix.lower() not in FORMATS:
-        msg = f"--out: expected a file that ends in .png or .svg, got {str(path)!r}. The ending says what is written."
-        raise UsageError(msg)
+        msg = f"expected a file that ends in .png or .svg, got {str(path)!r}. The ending says what is written."
+        raise UsageError(msg, param="out")
     if not path.parent.is_dir():
-        msg = f"--out: expected a file in a folder that exists, got {str(path)!r}. Make the folder first."
-        raise UsageError(msg)
+        msg = f"expected a file in a folder that exists, got {str(path)!r}. Make the folder first."
+        raise UsageError(msg, param="out")
 
 
 @contextmanager

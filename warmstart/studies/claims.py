@@ -55,7 +55,7 @@ class FileClaims:
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            msg = f"{path}: expected a place for the claims of workers, got {error.strerror}. Give --storage a folder that can be written."
+            msg = f"{path}: expected a place for the claims of workers, got {error.strerror}. Give `storage` a folder that can be written."
             raise StorageError(msg) from error
 
     def take(self, number: int, *, patience: bool = False) -> bool:
@@ -65,7 +65,7 @@ class FileClaims:
         except (BlockingIOError, PermissionError):
             return False
         except OSError as error:
-            msg = f"{self._path}: expected a file system that locks files, got {error.strerror}. Put --storage on a local disk, or name a database."
+            msg = f"{self._path}: expected a file system that locks files, got {error.strerror}. Put `storage` on a local disk, or name a database."
             raise StorageError(msg) from error
         return True
 

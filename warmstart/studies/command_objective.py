@@ -65,41 +65,39 @@ class CommandObjective:
         try:
             self._words = shlex.split(self.command)
         except ValueError as error:
-            msg = (
-                f"--command: expected a command as typed in a shell, got {self.command!r} ({error}). Close its quotes."
-            )
-            raise UsageError(msg) from error
+            msg = f"expected a command as typed in a shell, got {self.command!r} ({error}). Close its quotes."
+            raise UsageError(msg, param="command") from error
         used = {name for word in self._words for name in _PLACE.findall(word)}
         self._check_names(used)
         unused = [name for name in self.names if not {*_spellings(name), "config", f"{_OF_TRIAL}config"} & used]
         if unused:
             bare = unused[0].removeprefix(_LOG)
             own = f"{_OF_SPACE}{bare}" if bare in OWN else bare
-            msg = f"--command: expected a placeholder for every hyperparameter, got none for {', '.join(unused)}. Add {{{own}}}, or {{{_OF_TRIAL}config}} for all as JSON."
-            raise UsageError(msg)
+            msg = f"expected a placeholder for every hyperparameter, got none for {', '.join(unused)}. Add {{{own}}}, or {{{_OF_TRIAL}config}} for all as JSON."
+            raise UsageError(msg, param="command")
         if self.dataset is None and (short := {"dataset", f"{_OF_TRIAL}dataset"} & used - set(self.names)):
-            msg = f"--command: expected a dataset for {{{min(short)}}}, got none. Give --dataset."
-            raise UsageError(msg)
+            msg = f"expected a dataset for {{{min(short)}}}, got none. Give `dataset`."
+            raise UsageError(msg, param="command")
         if not self._words or (not _PLACE.search(self._words[0]) and shutil.which(self._words[0]) is None):
-            msg = f"--command: expected a program that can be run, got {''.join(self._words[:1])!r}. Check its name and path."
-            raise UsageError(msg)
+            msg = f"expected a program that can be run, got {''.join(self._words[:1])!r}. Check its name and path."
+            raise UsageError(msg, param="command")
 
     def _check_names(self, used: Collection[str]) -> None:
         """Refuse placeholders that stand for nothing, or for two things."""
         spelled = {each for name in self.names for each in _spellings(name)}
         if taken := [name for name in self.names if name.startswith(_OF_TRIAL) and name.removeprefix(_OF_TRIAL) in OWN]:
-            msg = f"--command: expected no hyperparameter that is named like {{{taken[0]}}} of the trial, got one. Give it another name in the space."
-            raise UsageError(msg)
+            msg = f"expected no hyperparameter that is named like {{{taken[0]}}} of the trial, got one. Give it another name in the space."
+            raise UsageError(msg, param="command")
         if both := [name for name in OWN if name in used and name in spelled]:
             name = both[0]
-            msg = f"--command: expected {{{_OF_TRIAL}{name}}} for the trial's {name} or {{{_OF_SPACE}{name}}} for the hyperparameter of that name, got {{{name}}}, which may be either. Write the one that you mean."
-            raise UsageError(msg)
+            msg = f"expected {{{_OF_TRIAL}{name}}} for the trial's {name} or {{{_OF_SPACE}{name}}} for the hyperparameter of that name, got {{{name}}}, which may be either. Write the one that you mean."
+            raise UsageError(msg, param="command")
         known = {*spelled, *OWN, *(f"{_OF_TRIAL}{name}" for name in OWN)}
         mine = (name for name in used if name.isidentifier() or name.startswith((_OF_TRIAL, _OF_SPACE)))
         if unknown := sorted(name for name in mine if name not in known):
             shown = sorted(name for name in known if not name.startswith(_OF_SPACE))
-            msg = f"--command: expected placeholders among {', '.join(shown)}, got {{{unknown[0]}}}. Correct its name."
-            raise UsageError(msg)
+            msg = f"expected placeholders among {', '.join(shown)}, got {{{unknown[0]}}}. Correct its name."
+            raise UsageError(msg, param="command")
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
         """Run the command; raises `Pruned` where a report is answered by it."""

@@ -157,5 +157,5 @@ def check_different(paths: Sequence[str], fingerprints: Sequence[str | None]) ->
     for j, mark in enumerate(fingerprints):
         i = fingerprints.index(mark)
         if i < j:
-            msg = f"--dataset: expected datasets that differ, got {paths[j]}, which is the same as {paths[i]}. Leave one of them out."
-            raise UsageError(msg)
+            msg = f"expected datasets that differ, got {paths[j]}, which is the same as {paths[i]}. Leave one of them out."
+            raise UsageError(msg, param="dataset")

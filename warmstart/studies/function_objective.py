@@ -83,16 +83,16 @@ class FunctionObjective:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise
-            msg = f"--objective: expected a module that can be imported from {folder}, got {module!r} ({error}). Start in its folder, or write folder/file.py:{name}."
-            raise UsageError(msg) from error
+            msg = f"expected a module that can be imported from {folder}, got {module!r} ({error}). Start in its folder, or write folder/file.py:{name}."
+            raise UsageError(msg, param="objective") from error
         try:
             function = operator.attrgetter(name)(found)
         except AttributeError as error:
-            msg = f"--objective: expected a function of {getattr(found, '__file__', module)}, got {name!r}, which it has not. Check the name after the colon."
-            raise UsageError(msg) from error
+            msg = f"expected a function of {getattr(found, '__file__', module)}, got {name!r}, which it has not. Check the name after the colon."
+            raise UsageError(msg, param="objective") from error
         if not callable(function):
-            msg = f"--objective: expected a function, got {text!r}, which is a {type(function).__name__}. Name one."
-            raise UsageError(msg)
+            msg = f"expected a function, got {text!r}, which is a {type(function).__name__}. Name one."
+            raise UsageError(msg, param="objective")
         return function  # type: ignore[no-any-return]
 
 
@@ -100,8 +100,8 @@ def _split(text: str) -> tuple[str, str]:
     module, _, name = text.rpartition(":")
     parts = name.split(".") if module.endswith(".py") else [*module.split("."), *name.split(".")]
     if not module or not all(part.isidentifier() for part in parts):
-        msg = f"--objective: expected module:function or folder/file.py:function, got {text!r}. Write train:objective for the function objective of train.py."
-        raise UsageError(msg)
+        msg = f"expected module:function or folder/file.py:function, got {text!r}. Write train:objective for the function objective of train.py."
+        raise UsageError(msg, param="objective")
     return module, name
 
 
@@ -122,13 +122,13 @@ def _bind(function: Callable[..., object], where: str) -> tuple[tuple[str, ...],
             positional += ["config"] * (number == 0)
         elif role is None:
             if parameter.default is parameter.empty:
-                msg = f"--objective: expected a function of configuration, dataset, budget, reporter, seed, got {where}, which needs {parameter.name!r}. {_STEP}"
-                raise UsageError(msg)
+                msg = f"expected a function of configuration, dataset, budget, reporter, seed, got {where}, which needs {parameter.name!r}. {_STEP}"
+                raise UsageError(msg, param="objective")
         elif parameter.kind is parameter.POSITIONAL_ONLY:
             positional.append(role)
         else:
             named[parameter.name] = role
     if "config" not in (*positional, *named.values()):
-        msg = f"--objective: expected a function that takes a configuration, got {where} with the parameters ({', '.join(p.name for p in parameters)}). {_STEP}"
-        raise UsageError(msg)
+        msg = f"expected a function that takes a configuration, got {where} with the parameters ({', '.join(p.name for p in parameters)}). {_STEP}"
+        raise UsageError(msg, param="objective")
     return tuple(positional), named

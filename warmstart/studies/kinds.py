@@ -38,14 +38,14 @@ def load_objective(
         UsageError: both a function and a command, or neither and no dataset; or what was named does not fit.
     """
     if function is not None and command is not None:
-        msg = f"tune: expected either --objective or --command, got {function!r} and {command!r}. Give one of them."
+        msg = f"tune: expected either `objective` or `command`, got {function!r} and {command!r}. Give one of them."
         raise UsageError(msg)
     if function is not None:
         return FunctionObjective(function, dataset, folder or Path.cwd())
     if command is not None:
         return CommandObjective(command, tuple(names), dataset)
     if dataset is None:
-        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the target network on it."
+        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the target network on it."
         raise UsageError(msg)
     check_target_names(names)
     return TargetObjective(dataset, target_budget or COMPACT.name, device)

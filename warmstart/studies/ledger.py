@@ -340,7 +340,7 @@ def _plan_of(store: Store, study: optuna.Study) -> Plan | None:
 
 
 def _foreign(store: Store, name: str) -> str:
-    return f"{store.shown}: expected a study {name!r} that warmstart made, got one of another program. Take another name with --study; WarmStartSampler (docs/optuna.md) goes on with studies of Optuna."
+    return f"{store.shown}: expected a study {name!r} that warmstart made, got one of another program. Take another name with `study`; WarmStartSampler (docs/optuna.md) goes on with studies of Optuna."
 
 
 def _suggest(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Literal, Self, get_args
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Self, get_args
 
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
-from warmstart.studies.related_dataset import AUTO, NEIGHBOURS, RelatedDataset, optional_tuple
+from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
+from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.split import Split
 
 if TYPE_CHECKING:
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 PLAN = "warmstart:plan"
 """The study's user attribute under which its plan lies."""
-Warm = Literal["design", "initial", "extra", "none"]
-"""How warm configurations count: they are the whole design; its first; or come before it; there are none."""
-Pruner = Literal["none", "median", "asha", "hyperband"]
-
 MULTI_TASK = ("gp", "dngo", "bohamiann")
 """Surrogates that learn from related datasets."""
 
@@ -39,29 +36,19 @@ class WarmConfig:
     source_error: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The problem and the search of one study; a study never changes its plan.
+@dataclass(frozen=True, kw_only=True)
+class Plan(Search, WarmStart):
+    """The problem and the search of one study; a study never changes its plan. What is not told here: see `warmstart.tune`.
 
     Attributes:
         space: ConfigSpace JSON.
         objective: what is evaluated: `function`, `command` or `target_budget` of the target network.
         dataset: path, as given; other machines may have it elsewhere.
         fingerprint: of the dataset, where it holds images.
-        seed: of everything random.
-        surrogate: a name in `bo.surrogates.SURROGATES`.
-        acquisition: a name in `bo.beliefs.ACQUISITIONS`.
-        pruner: what stops hopeless trials early.
-        budget: of each trial, in the objective's own unit; None = all.
-        warm: how warm configurations count.
-        k: warm configurations asked for; `strategy` and `exclude_group` as they were asked for.
-        startup: points of the Sobol design, where the warm configurations are not the whole of it.
         configs: the warm configurations, best first.
         history: `path`, `id` and `revision` of the history they are from; empty where none was asked.
         folder: first on the path of a function's import.
         device: of the target network.
-        related: names of datasets of the history to learn from, or `auto` alone.
-        neighbours: how many `auto` stands for.
         tasks: what the history knows of the related datasets.
         meta_feature: of the dataset, where the tasks have theirs.
         members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
@@ -69,38 +56,35 @@ class Plan:
     """
 
     space: str
-    objective: Mapping[str, str | None]
+    objective: Mapping[str, str | None] = field(
+        metadata=identity(
+            ("`objective`", lambda plan: plan.objective.get("function")),
+            ("`command`", lambda plan: plan.objective.get("command")),
+            ("`target_budget`", lambda plan: plan.objective.get("target_budget")),
+        )
+    )
     dataset: str | None
-    fingerprint: str | None
-    seed: int
-    surrogate: str
-    acquisition: str
-    pruner: Pruner
-    budget: float | None
-    warm: Warm
-    k: int
-    strategy: str | None
-    exclude_group: tuple[str, ...]
-    startup: int
+    fingerprint: str | None = field(metadata=identity(("`dataset`, of fingerprint", lambda plan: plan.fingerprint)))
     configs: tuple[WarmConfig, ...] = ()
     history: Mapping[str, str | int] | None = None
     folder: str = "."
     device: str = "auto"
-    related: tuple[str, ...] = ()
-    neighbours: int = NEIGHBOURS
     tasks: tuple[RelatedDataset, ...] = ()
     meta_feature: tuple[float, ...] | None = None
-    members: tuple[str, ...] = ()
-    split: Split = "equal"
+    members: tuple[str, ...] = field(
+        default=(), metadata=identity(("set of datasets tuned together,", lambda plan: tuple(sorted(plan.members))))
+    )
+    split: Split = field(default="equal", metadata=identity())
 
     def __post_init__(self) -> None:
+        WarmStart.__post_init__(self)
         check_warm(self.warm)
-        _check_known("--pruner", self.pruner, Pruner)
-        _check_known("--split", self.split, Split)
+        _check_known("pruner", self.pruner, Pruner)
+        _check_known("split", self.split, Split)
         if (self.related or self.members) and self.surrogate not in MULTI_TASK:
-            what = "--related" if self.related else "--dataset, several"
-            msg = f"{what}: expected --surrogate {', '.join(MULTI_TASK)}, got {self.surrogate}. Leave --surrogate out."
-            raise UsageError(msg)
+            several = "" if self.related else " for several datasets"
+            msg = f"expected `surrogate` {', '.join(MULTI_TASK)}{several}, got {self.surrogate}. Leave `surrogate` out."
+            raise UsageError(msg, param="related" if self.related else "dataset")
 
     @property
     def has_images(self) -> bool:
@@ -125,21 +109,12 @@ class Plan:
                 msg = f"{where}: expected a study of version {SCHEMA}, got {version!r}. Upgrade warmstart."
                 raise StorageError(msg)
             configs = tuple(WarmConfig(**each) for each in record.pop("configs"))
-            groups, related = tuple(record.pop("exclude_group")), tuple(record.pop("related", ()))
             members = tuple(record.pop("members", ()))
             tasks = tuple(RelatedDataset.from_dict(each) for each in record.pop("tasks", ()))
             meta = optional_tuple(record.pop("meta_feature", None))
-            return cls(
-                **record,
-                configs=configs,
-                exclude_group=groups,
-                related=related,
-                tasks=tasks,
-                meta_feature=meta,
-                members=members,
-            )
+            return cls(**record, configs=configs, tasks=tasks, meta_feature=meta, members=members)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            msg = f"{where}: expected a study that warmstart made, got a damaged plan ({type(error).__name__}: {error}). Restore the storage, or begin another study with --study."
+            msg = f"{where}: expected a study that warmstart made, got a damaged plan ({type(error).__name__}: {error}). Restore the storage, or begin another study with `study`."
             raise StorageError(msg) from error
 
     def check_same(self, other: Plan, where: str) -> None:
@@ -148,27 +123,17 @@ class Plan:
         Raises:
             UsageError: when it differs in anything that the outcome depends on; the message names it.
         """
+        before, after = identity_of(self), identity_of(other)
         differences = [
-            f"{option} {_shown(new)} (the study has {_shown(old)})"
-            for option, old, new in zip(_OPTIONS, self._identity(), other._identity(), strict=True)
-            if old != new
+            f"{label} {_shown(after[label])} (the study has {_shown(old)})"
+            for label, old in before.items()
+            if old != after[label]
         ]
         if not same_space(self.space, other.space):
-            differences.insert(0, f"--space: {_space_difference(self.space, other.space)}")
+            differences.insert(0, f"`space`: {_space_difference(self.space, other.space)}")
         if differences:
-            msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with --study."
+            msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with `study`."
             raise UsageError(msg)
-
-    def _identity(self) -> tuple[object, ...]:
-        """Give what makes two calls mean one study, in the order of `_OPTIONS`; the space apart."""
-        named = [self.objective.get(key) for key in ("function", "command", "target_budget")]
-        warm = (self.k, self.strategy) if self.warm != "none" else (0, None)
-        groups = self.exclude_group if self.warm != "none" or self.related else ()
-        startup = 0 if self.warm == "design" else self.startup
-        search = (self.seed, self.surrogate, self.acquisition, self.pruner, self.budget, self.warm)
-        neighbours = self.neighbours if self.related == (AUTO,) else 0
-        together = (tuple(sorted(self.members)), self.split)
-        return (*named, self.fingerprint, *search, *warm, groups, startup, self.related, neighbours, *together)
 
     def with_warm(self, configs: tuple[WarmConfig, ...], history: Mapping[str, str | int]) -> Plan:
         """Give the plan with what the history suggested."""
@@ -215,28 +180,6 @@ class Plan:
         return made[self.pruner]()
 
 
-_OPTIONS = (
-    "--objective",
-    "--command",
-    "--target-budget",
-    "--dataset, of fingerprint",
-    "--seed",
-    "--surrogate",
-    "--acquisition",
-    "--pruner",
-    "--budget",
-    "--warm",
-    "-k",
-    "--strategy",
-    "--exclude-group",
-    "--startup",
-    "--related",
-    "--neighbours",
-    "set of datasets tuned together,",
-    "--split",
-)
-
-
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
@@ -249,13 +192,13 @@ def check_warm(warm: str) -> None:
     Raises:
         UsageError: when there is none of that name.
     """
-    _check_known("--warm", warm, Warm)
+    _check_known("warm", warm, Warm)
 
 
-def _check_known(option: str, value: str, known: object) -> None:
+def _check_known(param: str, value: str, known: object) -> None:
     if value not in get_args(known):
-        msg = f"{option}: expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
-        raise UsageError(msg)
+        msg = f"expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
+        raise UsageError(msg, param=param)
 
 
 def same_space(one: str, other: str) -> bool:

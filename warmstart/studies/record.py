@@ -100,15 +100,15 @@ def check_recordable(path: Path, plan: Plan) -> None:
     from warmstart.locations import is_shipped
 
     if plan.dataset is None:
-        msg = "--record: expected a study of a dataset, got one without. Give --dataset."
-        raise UsageError(msg)
+        msg = "expected a study of a dataset, got one without. Give `dataset`."
+        raise UsageError(msg, param="record")
     if is_shipped(path):
-        msg = f"--record: expected a history of your own, got the shipped one, which an upgrade replaces. Copy {path}, and name the copy with --history."
-        raise UsageError(msg)
+        msg = f"expected a history of your own, got the shipped one, which an upgrade replaces. Copy {path}, and name the copy with `history`."
+        raise UsageError(msg, param="record")
     with History.open(path, write=True) as history:
         if not same_space(history.space_json, plan.space):
-            msg = f"--record: expected a study over the space of {path}, got one over another. Leave --space out, or --record."
-            raise UsageError(msg)
+            msg = f"expected a study over the space of {path}, got one over another. Leave `space` out, or `record`."
+            raise UsageError(msg, param="record")
 
 
 def _check_same(history: History, name: str, source: ImageSource) -> None:

@@ -54,8 +54,8 @@ def ask_related(
         return replace(plan, meta_feature=_place(plan, path, model, cache=cache, download=download).own)
     with History.open(path) as opened:
         if not same_space(opened.space_json, plan.space):
-            msg = f"--related: expected a study over the space of {path}, got one over another. Leave --space out, or --related."
-            raise UsageError(msg)
+            msg = f"expected a study over the space of {path}, got one over another. Leave `space` out, or `related`."
+            raise UsageError(msg, param="related")
         place = _place(plan, path, model, cache=cache, download=download) if plan.has_images else None
         names = _nearest(opened, place, plan) if plan.related == (AUTO,) else _checked(opened, plan, path)
         has_metas = place is not None and all(name in place.metas for name in names)
@@ -99,8 +99,8 @@ def _plain(vector: Sequence[float]) -> tuple[float, ...]:
 def _nearest(history: History, place: _Place | None, plan: Plan) -> list[str]:
     """Name the nearest datasets, one a group: siblings say the same."""
     if place is None:
-        msg = "--related auto: expected a dataset of images to compare with the history, got none. Give --dataset, or name the related datasets."
-        raise UsageError(msg)
+        msg = f"expected a dataset of images to compare with the history for {AUTO!r}, got none. Give `dataset`, or name the related datasets."
+        raise UsageError(msg, param="related")
     groups = dict(zip(history.names, history.groups, strict=True))
     found: dict[str, str] = {}
     for name in sorted(place.distances, key=lambda name: (place.distances[name], name)):
@@ -112,14 +112,14 @@ def _checked(history: History, plan: Plan, path: Path) -> list[str]:
     """Check the names of related datasets."""
     groups = dict(zip(history.names, history.groups, strict=True))
     if unknown := [name for name in plan.related if name not in groups]:
-        msg = f"--related: expected datasets of {path}, or {AUTO} alone, got {', '.join(unknown)}. `warmstart history list` shows them."
-        raise UsageError(msg)
+        msg = f"expected datasets of {path}, or {AUTO} alone, got {', '.join(unknown)}. `warmstart history list` shows them."
+        raise UsageError(msg, param="related")
     file, _, own = (plan.dataset or "").rpartition("::")
     is_own = bool(file) and Path(file).exists() and Path(file).samefile(path)
     left_out = [name for name in plan.related if groups[name] in plan.exclude_group or (is_own and name == own)]
     if left_out:
-        msg = f"--related: expected datasets that may answer, got {', '.join(left_out)}, which --exclude-group leaves out or which is the one that is tuned. Leave it out."
-        raise UsageError(msg)
+        msg = f"expected datasets that may answer, got {', '.join(left_out)}, which `exclude_group` leaves out or which is the one that is tuned. Leave it out."
+        raise UsageError(msg, param="related")
     return list(plan.related)
 
 
@@ -132,8 +132,8 @@ def _dataset(
     errors = history.errors[history.names.index(name)]
     rows = thinned(errors, min(EVALUATIONS, max(TOTAL // count, 1)))
     if not rows:
-        msg = f"--related: expected datasets with evaluations, got {name!r} of {where} without one. Leave it out."
-        raise UsageError(msg)
+        msg = f"expected datasets with evaluations, got {name!r} of {where} without one. Leave it out."
+        raise UsageError(msg, param="related")
     distance = None if place is None else place.distances.get(name, math.nan)
     return RelatedDataset(
         name,

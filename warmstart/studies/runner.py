@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import pickle
+import secrets
 import subprocess
 import tempfile
 import time
@@ -225,16 +226,21 @@ class _Trial:
     ) -> None:
         self.child, self.report, self.timeout, self.memory = child, report, timeout, memory
         self.curve: list[tuple[float, float]] = []
+        self.token = secrets.token_hex(8)
+        self.refused = 0
         self.spent = self.ended = False
         self.started = self.look = time.monotonic()
 
     def run(self, config: Config, seed: int, budget: float | None) -> Outcome:
         """Evaluate, answering the reports."""
         with contextlib.suppress(OSError):  # it just died: the next read tells
-            self.child.pipe.send((config, seed, budget))
+            self.child.pipe.send((self.token, config, seed, budget))
         outcome = None
         while outcome is None:
             outcome = self._step()
+        if self.refused:
+            note = f"{self.refused} message(s) of another trial or process were refused"
+            outcome = replace(outcome, note=one_line("; ".join(filter(None, [outcome.note, note]))))
         return replace(outcome, curve=tuple(self.curve))
 
     def _step(self) -> Outcome | None:
@@ -259,11 +265,15 @@ class _Trial:
             message = self.child.pipe.recv()
         except (EOFError, OSError):
             return self._died()
-        if message[0] == "done":
-            _, outcome, self.spent = message
+        kind, token, process, *said = message
+        if (token, process) != (self.token, self.child.process.pid):
+            self.refused += 1
+            return None
+        if kind == "done":
+            outcome, self.spent = said
             self.ended = True
             return outcome  # type: ignore[no-any-return]
-        _, step, error = message
+        step, error = said
         if math.isfinite(step) and math.isfinite(error):
             self.curve.append((step, error))
         before = time.monotonic()

@@ -7,6 +7,7 @@ import fcntl
 import os
 import sqlite3
 import traceback
+import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
 from warmstart.studies.claims import ASKING, NO_STUDY, Claims, DatabaseClaims, FileClaims
+from warmstart.studies.sqlite_file import check_not_elsewhere, engine_options
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -30,9 +32,9 @@ _CAUSES = (
     ("disk is full", "room on the disk, got none left", "Free some space and run the same command again"),
     ("No space left", "room on the disk, got none left", "Free some space and run the same command again"),
     ("locked", "a storage that can be written, got one that is locked by another program", "End that one, and run the same command again"),
-    ("readonly", "a storage that can be written, got a read-only one", "Change its permissions, or name another with --storage"),
-    ("Permission denied", "a storage that can be written, got a read-only one", "Change its permissions, or name another with --storage"),
-    ("Read-only file system", "a storage that can be written, got a read-only one", "Name another with --storage"),
+    ("readonly", "a storage that can be written, got a read-only one", "Change its permissions, or name another with `storage`"),
+    ("Permission denied", "a storage that can be written, got a read-only one", "Change its permissions, or name another with `storage`"),
+    ("Read-only file system", "a storage that can be written, got a read-only one", "Name another with `storage`"),
     ("unable to open", "a storage that can be opened, got none", "Check that its folder is there and can be written"),
     ("disk I/O error", "a storage that answers, got an error of the disk", "Check that the file is still there, and run the same command again"),
 )  # fmt: skip
@@ -102,17 +104,31 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
     named = DEFAULT if text is None else os.fspath(text)
     kind, separator, rest = named.partition("://")
     if not separator or kind.split("+")[0] == "sqlite":
-        path = Path(rest.removeprefix("/") if separator else named).absolute()
+        path = (_path_of_url(named, rest) if separator else _typed(named)).absolute()
         _check_place(path)
         is_journal = not separator and path.suffix in JOURNALS
         with _told(str(path)), _alone(path):
             opened = _journal(path) if is_journal else _sqlite(path)
             return Store(str(path), opened, path, _inode(path))
     if kind.split("+")[0] not in SERVERS:
-        msg = f"--storage: expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
-        raise UsageError(msg)
+        msg = f"expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
+        raise UsageError(msg, param="storage")
     with _told(named):
         return Store(named, _server(named), None)
+
+
+def _typed(text: str) -> Path:
+    """Take a path as it is, but for a leading `~/`, which no shell expands in `--storage=~/x.db`."""
+    return Path(text).expanduser() if text.startswith("~/") and not Path("~").is_dir() else Path(text)
+
+
+def _path_of_url(url: str, rest: str) -> Path:
+    """Read the path of a URL of SQLite, percent signs decoded."""
+    place, query, _ = rest.partition("?")
+    if query or not place.startswith("/"):
+        msg = f"expected sqlite:///PATH, got {url!r}. Give the path alone: every character may stand in it."
+        raise UsageError(msg, param="storage")
+    return Path(urllib.parse.unquote(place[1:]))
 
 
 def _check_place(path: Path) -> None:
@@ -121,11 +137,11 @@ def _check_place(path: Path) -> None:
         msg = f"{path}: expected a file for the studies, got a folder. Name a file in it."
         raise UsageError(msg)
     if not path.parent.is_dir():
-        msg = f"{path}: expected a folder for the studies, got none at {path.parent}. Make it, or name another place with --storage."
+        msg = f"{path}: expected a folder for the studies, got none at {path.parent}. Make it, or name another place with `storage`."
         raise MissingPathError(msg)
     for place in (path.parent, *([path] if path.exists() else [])):
         if not place.stat().st_mode & 0o222:
-            msg = f"{place}: expected a storage that can be written, got a read-only one. Change its permissions, or name another with --storage."
+            msg = f"{place}: expected a storage that can be written, got a read-only one. Change its permissions, or name another with `storage`."
             raise StorageError(msg)
 
 
@@ -144,9 +160,11 @@ def _sqlite(path: Path) -> BaseStorage:
     from optuna.storages import RDBStorage, get_storage
     from sqlalchemy import event
 
+    check_not_elsewhere(path)
     with contextlib.closing(sqlite3.connect(path, timeout=BUSY_S)) as file:
         file.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer; kept in the file
-    storage = RDBStorage(f"sqlite:///{path}", engine_kwargs={"connect_args": {"timeout": BUSY_S}})
+    url, options = engine_options(path, timeout=BUSY_S)
+    storage = RDBStorage(url, engine_kwargs=options)
 
     # A transaction that begins by reading cannot wait for its turn to write: SQLite calls it locked at once.
     @event.listens_for(storage.engine, "connect")
@@ -163,12 +181,11 @@ def _sqlite(path: Path) -> BaseStorage:
 
 def _journal(path: Path) -> BaseStorage:
     from optuna.storages import JournalStorage
-    from optuna.storages.journal import JournalFileBackend
+
+    from warmstart.studies.journal_file import JournalFile
 
     path.touch()
-    lock = _JournalLock(path)
-    backend = JournalFileBackend(str(path), lock_obj=lock)  # type: ignore[arg-type]  # it asks for these two methods
-    return JournalStorage(backend)
+    return JournalStorage(JournalFile(path, _JournalLock(path)))
 
 
 class _WriterLock:
@@ -221,8 +238,8 @@ def _server(url: str) -> BaseStorage:
         finally:
             alone.close()
     except ImportError as error:
-        msg = f"--storage: expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install the extra warmstart[postgres] or warmstart[mysql]."
-        raise UsageError(msg) from error
+        msg = f"expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install the extra warmstart[postgres] or warmstart[mysql]."
+        raise UsageError(msg, param="storage") from error
 
 
 @contextlib.contextmanager
@@ -277,4 +294,6 @@ def _inode(path: Path) -> int:
 
 
 def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
+    """Name a companion of a storage; all the names that links give it share one."""
+    real = path.resolve()
+    return real.with_name(real.name + suffix)

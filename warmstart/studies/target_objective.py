@@ -48,8 +48,8 @@ class TargetObjective:
             UsageError: when there is none of that name.
         """
         if self.budget not in BUDGETS:
-            msg = f"--target-budget: expected one of {', '.join(BUDGETS)}, got {self.budget!r}. Leave it out for the first."
-            raise UsageError(msg)
+            msg = f"expected one of {', '.join(BUDGETS)}, got {self.budget!r}. Leave it out for the first."
+            raise UsageError(msg, param="target_budget")
 
     def prepare(self) -> None:
         """Read the dataset.
@@ -119,5 +119,5 @@ def check_target_names(names: Collection[str]) -> None:
     """
     missing = [name for name in target_space() if name not in names]
     if missing:
-        msg = f"--space: expected the target network's hyperparameters, got none named {', '.join(missing)}. Give --objective or --command with a space of your own."
-        raise UsageError(msg)
+        msg = f"expected the target network's hyperparameters, got none named {', '.join(missing)}. Give `objective` or `command` with a space of your own."
+        raise UsageError(msg, param="space")

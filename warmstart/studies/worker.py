@@ -12,6 +12,7 @@ from pathlib import Path
 from training.budget import COMPACT
 from warmstart.studies.fleet import Fleet
 from warmstart.studies.kinds import load_objective
+from warmstart.studies.ledger import Ledger, Run
 from warmstart.studies.objective import Objective
 from warmstart.studies.plan import Plan
 from warmstart.studies.runner import TrialRunner
@@ -91,6 +92,8 @@ def work(
     *,
     log: Path | None = None,
     ended: Callable[[], object] = lambda: None,
+    begun: Callable[[], object] = lambda: None,
+    reported: Callable[[], object] = lambda: None,
 ) -> None:
     """Run trials until the studies have as many as wanted, or the time is up.
 
@@ -100,6 +103,8 @@ def work(
         limits: of this call.
         log: file for what the trials print.
         ended: called after each trial of this worker.
+        begun: called when a trial of this worker begins.
+        reported: called when it reports.
 
     Raises:
         UsageError: when the objective cannot be loaded; no trial was begun then.
@@ -116,11 +121,18 @@ def work(
                 continue
             i, run = chosen
             ledger = fleet.ledgers[i]
+            begun()
+
+            def report(step: float, error: float, ledger: Ledger = ledger, run: Run = run) -> bool:
+                stop = ledger.report(run, step, error)
+                reported()
+                return stop
+
             outcome = runners[i].run(
                 run.config,
                 seed=run.seed,
                 budget=ledger.plan.budget,
-                report=lambda step, error, ledger=ledger, run=run: ledger.report(run, step, error),  # type: ignore[misc]
+                report=report,
                 timeout=limits.trial_timeout,
                 memory=limits.trial_memory,
             )

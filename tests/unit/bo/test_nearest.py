@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bo.designs import designs, initial_designs
-from bo.strategies import Query
+from bo.strategies import Choice, Query
 from bo.strategies.nearest import nearest
 from history_store.errors import UsageError
 
@@ -35,9 +35,13 @@ def test_equal_errors_go_by_configuration_row():
     assert initial_designs([[0.2, 0.1, 0.1]], [0.0], 2, strategy="nearest") == [1, 2]
 
 
-def test_missing_cells_are_never_a_best():
-    errors = [[NAN, 0.9, NAN], [0.1, NAN, 0.2]]
-    assert initial_designs(errors, [0.0, 1.0], 2, strategy="nearest") == [1, 0]
+def test_a_gap_counts_as_the_error_to_be_expected():
+    # The nearest has not measured what is best on all that are like it; the next nearest that has is named.
+    errors = [[NAN, 0.5, 0.7, 0.9], [0.1, 0.5, 0.7, 0.9], [0.2, 0.6, 0.8, 1.0], [0.9, 0.5, 0.3, 0.1]]
+    first, second = designs(errors, [0.0, 2.0, 1.0, 3.0], 2, strategy="nearest")
+    assert first == Choice(0, 2, 1.0, 0.2)
+    assert second == Choice(1, 2, 1.0, 0.6)
+    assert initial_designs([[NAN, 0.2, 0.3, 0.9], [0.8, 0.2, 0.3, 0.9]], [0.0, 1.0], 1, strategy="nearest") == [1]
 
 
 def test_a_dataset_without_errors_gives_way_to_the_next():

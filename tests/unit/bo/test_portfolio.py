@@ -6,7 +6,7 @@ from scipy.stats import rankdata
 
 from bo.designs import initial_designs
 from bo.strategies.average_rank import average_rank_rows, scaled_ranks
-from bo.strategies.portfolio import filled_regrets, portfolio_rows
+from bo.strategies.portfolio import portfolio_rows
 from history_store.errors import DataError, UsageError
 from history_store.response import min_max_normalised
 
@@ -48,18 +48,12 @@ def test_when_all_bests_are_in_the_order_goes_on_by_mean_regret():
     assert portfolio_rows(np.array([[0.0, 0.9, 0.3, 0.6, 1.0]]), 5) == [0, 2, 3, 1, 4]
 
 
-def test_missing_cells_are_expected_to_be_as_elsewhere_with_one_dataset_of_doubt():
-    errors = np.array([[0.0, 1.0, 0.5], [0.0, 1.0, NAN], [1.0, NAN, 0.0]])
-    mean = np.mean([0, 1, 0.5, 0, 1, 1, 0])
-    expected = [[0, 1, 0.5], [0, 1, (0.5 + 0 + mean) / 3], [1, (1 + 1 + mean) / 3, 0]]
-    np.testing.assert_allclose(filled_regrets(errors), expected)
-    np.testing.assert_array_equal(filled_regrets(errors[:2, :2]), [[0, 1], [0, 1]])
-
-
-def test_of_two_that_never_failed_the_one_seen_more_often_comes_first():
-    # Configuration 2 is the best wherever it was measured, once; 0 is good everywhere.
-    errors = np.array([[0.1, 1.0, 0.0], [0.1, 1.0, NAN], [0.1, 1.0, NAN], [0.1, 1.0, NAN]])
-    assert portfolio_rows(errors, 2) == [0, 2]
+def test_of_two_that_look_alike_the_one_seen_more_often_comes_first():
+    # Rows disagree; 2 is the best where it was measured, once; 0 nearly so, everywhere.
+    rng = np.random.default_rng(0)
+    errors = np.column_stack([np.full(8, 0.05), np.full(8, 1.0), np.full(8, NAN), rng.random((8, 9))])
+    errors[3, 2] = 0.0
+    assert portfolio_rows(errors, 1) == [0]
 
 
 def test_hidden_cells_cost_little():
@@ -123,7 +117,24 @@ def test_average_rank_orders_by_mean_rank():
     assert initial_designs(errors, k=3, strategy="average-rank") == [0, 1, 2]
 
 
-def test_average_rank_counts_a_missing_cell_as_the_middle():
-    errors = np.array([[0.3, 0.1, 0.2], [0.3, NAN, 0.2], [0.3, NAN, 0.2], [NAN, NAN, NAN]])
-    assert average_rank_rows(errors) == [2, 1, 0]
+def test_average_rank_expects_of_a_missing_cell_what_the_others_say():
+    # Rows agree but for their scale; configuration 1 is the best wherever it was measured.
+    errors = np.array([[0.3, 0.1, 0.2], [0.6, 0.2, 0.4], [0.35, NAN, 0.25], [NAN, NAN, NAN]])
+    assert average_rank_rows(errors) == [1, 2, 0]
     assert average_rank_rows(np.array([[0.3, NAN, 0.2]])) == [2, 0]
+
+
+def test_average_rank_can_name_what_half_of_the_datasets_lack():
+    rng = np.random.default_rng(0)
+    quality = np.append(rng.uniform(0.3, 1, 20), rng.uniform(0, 0.3, 20))  # the second half is better
+    errors = quality + 0.02 * rng.standard_normal((20, 40))
+    hidden = errors.copy()
+    hidden[::2, 20:] = NAN
+    assert set(average_rank_rows(hidden)[:10]) <= set(range(20, 40))
+    assert average_rank_rows(hidden)[:1] == average_rank_rows(errors)[:1]
+
+
+def test_average_rank_weighs_datasets():
+    errors = np.array([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]])
+    assert average_rank_rows(errors, weights=[3, 1])[0] == 0
+    assert average_rank_rows(errors, weights=[1, 3])[0] == 2

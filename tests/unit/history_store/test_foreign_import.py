@@ -110,9 +110,9 @@ def test_curves_take_the_same_scale(history: History) -> None:
 @pytest.mark.parametrize(
     ("changes", "options", "kind", "message"),
     [
-        ({}, {}, UsageError, "--dataset: expected the name of the dataset on which runs of a test was measured"),
+        ({}, {}, UsageError, "dataset: expected the name of the dataset on which runs of a test was measured"),
         ({"datasets": ["a", "b"]}, {"dataset": "photos"}, UsageError, r"names its datasets \(a, b\), got 'photos'"),
-        ({"maximised": None}, {"dataset": "photos"}, UsageError, "--error-range: expected which values"),
+        ({"maximised": None}, {"dataset": "photos"}, UsageError, "error_range: expected which values"),
         ({}, {"dataset": "photos", "error_range": (1.0, 1.0)}, UsageError, "expected two different numbers BEST,WORST"),
         ({}, {"dataset": "photos", "error_range": (math.nan, 1.0)}, UsageError, "expected two different numbers"),
         (
@@ -128,7 +128,7 @@ def test_curves_take_the_same_scale(history: History) -> None:
             DataError,
             "runs of a test: expected hyperparameters in common",
         ),
-        ({}, {"dataset": "photos", "wishes": Wishes(fill={"no": 1})}, UsageError, "--fill"),
+        ({}, {"dataset": "photos", "wishes": Wishes(fill={"no": 1})}, UsageError, "^fill"),
         ({}, {"dataset": " "}, DataError, "expected a dataset name"),
     ],
 )

@@ -34,7 +34,7 @@ from history_store.file.layout import set_text
 from history_store.history import History
 from history_store.images import ImageSet
 from history_store.records import Evaluation
-from history_store.verify import upgrade, verify
+from history_store.verify import restore, upgrade, verify
 
 
 @pytest.fixture
@@ -154,11 +154,11 @@ class TestOpen:
     def test_a_newer_version(self, path: Path, place: str) -> None:
         with h5py.File(path, "r+") as file:
             del file[place].attrs["encoding-version"]
-            set_text(file[place], "encoding-version", "2")
+            set_text(file[place], "encoding-version", "9")
         before = path.read_bytes()
         for write in (False, True):
             with pytest.raises(
-                HistoryVersionError, match=r'expected encoding-version "1", got "2"\. Upgrade warmstart'
+                HistoryVersionError, match=r'expected encoding-version "[12]", got "9"\. Upgrade warmstart'
             ):
                 History.open(path, write=write)
         assert path.read_bytes() == before
@@ -168,8 +168,8 @@ class TestOpen:
         log = path.with_name("h.h5.journal")
         from history_store.file.journal import line
 
-        log.write_bytes(line('{"journal": 2, "history": "?"}'))
-        with pytest.raises(HistoryVersionError, match='expected journal version "1", got "2"'):
+        log.write_bytes(line('{"journal": 9, "history": "?"}'))
+        with pytest.raises(HistoryVersionError, match='expected journal version "2", got "9"'):
             History.open(path)
 
     def test_a_journal_of_another_history(self, path: Path, tmp_path: Path) -> None:
@@ -185,9 +185,55 @@ class TestOpen:
         history.append(one())
         history.close()
         path.write_bytes(old)
+        with pytest.raises(HistoryDamagedError, match="got one that goes on from another copy of the history"):
+            History.open(path)
+        assert any("another copy" in problem.what for problem in verify(path).problems)
+        assert restore(path).ok  # backup and journal belong together
+        with History.open(path) as found:
+            assert found.n_evaluations == len(histories.runs()) + 1
+
+    def test_a_gap_in_the_journal(self, path: Path, history: History) -> None:
+        for seed in (90, 91, 92):
+            history.append(one(seed=seed))
+        history.close()
+        log = path.with_name("h.h5.journal")
+        lines = log.read_bytes().splitlines(keepends=True)
+        log.write_bytes(b"".join(lines[:-2] + lines[-1:]))
         with pytest.raises(HistoryDamagedError, match="expected operations from number 1 on, got a gap"):
             History.open(path)
         assert any("gap" in problem.what for problem in verify(path).problems)
+
+    @pytest.mark.parametrize("both_written", [False, True])
+    def test_the_journal_of_a_copy(self, path: Path, history: History, both_written: bool, tmp_path: Path) -> None:
+        history.compact()
+        history.close()
+        copy = tmp_path / "copy.h5"
+        shutil.copy(path, copy)
+        with History.open(copy, write=True) as other:
+            other.append(one(seed=80))
+            other.append(one(seed=81))
+        if both_written:
+            with History.open(path, write=True) as mine:
+                mine.append(one(seed=70))
+        shutil.copy(tmp_path / "copy.h5.journal", path.with_name("h.h5.journal"))
+        for write in (False, True):
+            with pytest.raises(HistoryDamagedError, match="got one that goes on from another copy of the history"):
+                History.open(path, write=write)
+        assert not verify(path).ok
+
+    def test_a_copy_with_its_journal_goes_on(self, path: Path, history: History, tmp_path: Path) -> None:
+        history.compact()
+        history.append(one(seed=80))
+        history.close()
+        copy = tmp_path / "copy.h5"
+        for suffix in ("", ".journal"):
+            shutil.copy(path.with_name(path.name + suffix), tmp_path / f"copy.h5{suffix}")
+        with History.open(copy, write=True) as other:
+            for seed in (81, 82):
+                other.append(one(seed=seed))
+            assert other.n_evaluations == len(histories.runs()) + 3
+        assert verify(copy).ok
+        assert {run.seed for run in History.open(copy).evaluations()} >= {80, 81, 82}
 
     def test_through_a_link(self, path: Path, tmp_path: Path) -> None:
         link = tmp_path / "elsewhere" / "link.h5"

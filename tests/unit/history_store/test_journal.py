@@ -53,7 +53,7 @@ def test_an_altered_line_is_damage(data: bytes, number: int) -> None:
     text = parse(b"".join(lines))
     assert text.damaged == (number,)
     with pytest.raises(HistoryDamagedError, match=rf"got altered lines {number}\. The way back"):
-        check(text, "id", Path("h.h5.journal"), "The way back")
+        check(text, ("id", 0, ""), Path("h.h5.journal"), "The way back")
 
 
 @pytest.mark.parametrize("raw", [b"\n", b"short\n", b"zzzzzzzz {}\n", line("[1]"), line("not json")])
@@ -62,12 +62,12 @@ def test_lines_that_are_none(data: bytes, raw: bytes) -> None:
 
 
 def test_whose_journal_it_is(data: bytes) -> None:
-    check(parse(data), "id", Path("j"), "")
-    check(parse(b""), "id", Path("j"), "")
+    check(parse(data), ("id", 0, ""), Path("j"), "")
+    check(parse(b""), ("id", 0, "s"), Path("j"), "")
     with pytest.raises(HistoryDamagedError, match="expected the journal of history other, got that of id"):
-        check(parse(data), "other", Path("j"), "")
-    with pytest.raises(HistoryVersionError, match=r'expected journal version "1", got "9"\. Upgrade'):
-        check(parse(line('{"journal": 9}')), "id", Path("j"), "")
+        check(parse(data), ("other", 0, ""), Path("j"), "")
+    with pytest.raises(HistoryVersionError, match=r'expected journal version "2", got "9"\. Upgrade'):
+        check(parse(line('{"journal": 9}')), ("id", 0, ""), Path("j"), "")
 
 
 def test_writing_goes_on_behind_the_last_whole_line(tmp_path: Path, data: bytes) -> None:
@@ -87,3 +87,38 @@ def test_a_new_journal_starts_with_its_header(tmp_path: Path) -> None:
     writer.append(operation(1))
     writer.close()
     assert path.read_bytes() == header("id") + line(operation(1))
+
+
+def test_a_journal_of_another_copy(data: bytes) -> None:
+    salted = parse(header("id", "aa") + line(operation(4)))
+    check(salted, ("id", 3, "aa"), Path("j"), "")
+    check(salted, ("id", 4, "bb"), Path("j"), "")  # what a writer that was stopped left behind
+    for text, salt in ((salted, "bb"), (salted, ""), (parse(data), "aa")):
+        with pytest.raises(
+            HistoryDamagedError,
+            match=r"j: expected the journal of this file .*, got one that goes on from another copy",
+        ):
+            check(text, ("id", 2, salt), Path("j"), "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"op": "touch"}',
+        '{"serial": null, "op": "touch"}',
+        '{"serial": true, "op": "touch"}',
+        '{"serial": -1, "op": "touch"}',
+        '{"serial": 1e999, "op": "touch"}',
+        '{"serial": 4.0, "op": "touch"}',
+        '{"serial": 99999999999999999999999, "op": "touch"}',
+        '{"serial": 4}',
+        '{"serial": 4, "op": 7}',
+        '{"serial": 4, "op": "touch", "x": ' + "[" * 100_000 + "]" * 100_000 + "}",
+    ],
+    ids=lambda text: text[:30],
+)
+def test_whole_lines_that_are_no_operations(data: bytes, text: str) -> None:
+    found = parse(data + line(text) + line(operation(4)))
+    assert found.damaged == (5,)
+    with pytest.raises(HistoryDamagedError, match="got altered lines 5"):
+        check(found, ("id", 0, ""), Path("j"), "")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,10 +14,12 @@ from pathlib import Path
 import histories
 import pytest
 
-from history_store.errors import HistoryLockedError, HistoryReadOnlyError
+from history_store.errors import HistoryLockedError, HistoryReadOnlyError, StorageError
+from history_store.file import durable
 from history_store.file.lock import WriterLock
 from history_store.history import History
 from history_store.records import Evaluation
+from history_store.verify import verify
 
 
 @pytest.fixture
@@ -110,3 +114,122 @@ def test_releasing_twice(path: Path) -> None:
     lock.release()
     lock.release()
     assert not lock.held
+
+
+def run(seed: int) -> Evaluation:
+    return Evaluation("digits", histories.configs(1)[0], 0.5, seed=seed)
+
+
+def seeds(path: Path) -> set[int | None]:
+    with History.open(path) as history:
+        return {run.seed for run in history.evaluations("digits")}
+
+
+def take_away(path: Path) -> None:
+    path.with_name("h.h5.lock").unlink()
+
+
+def put_another(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_text("1\n")
+    other.replace(path.with_name("h.h5.lock"))
+
+
+@pytest.fixture(params=[True, False], ids=["locks of open files", "lock file alone"])
+def locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Whether the system can lock the history itself."""
+    if not request.param:
+        monkeypatch.delattr(fcntl, "F_OFD_SETLK", raising=False)
+    return bool(request.param and hasattr(fcntl, "F_OFD_SETLK"))
+
+
+@pytest.mark.parametrize("tamper", [take_away, put_another])
+def test_a_lock_file_removed_or_replaced_loses_nothing(path: Path, tamper, locks: bool) -> None:
+    first = History.open(path, write=True)
+    first.append(run(50))
+    tamper(path)
+    acknowledged = {50}
+    if locks:
+        with pytest.raises(HistoryLockedError):
+            History.open(path, write=True, lock_timeout=0)
+    else:
+        with History.open(path, write=True, lock_timeout=0) as second:
+            second.append(run(51))
+            second.compact()
+            second.append(run(52))
+        acknowledged |= {51, 52}
+    for attempt in (lambda: first.append(run(60)), first.compact, lambda: first.remove_dataset("digits")):
+        with pytest.raises(
+            StorageError, match=r"expected the lock file that this writer locked, got .*open the history again"
+        ):
+            attempt()
+    first.close()
+    with History.open(path, write=True, lock_timeout=0) as third:
+        third.append(run(53))
+    assert acknowledged | {53} <= seeds(path)
+    assert verify(path).ok
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="the system has no locks of open files")
+@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_lock_file_removed_before_any_call(path: Path, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is told that a run is kept finds it, wherever the lock file goes and another writer tries to come in."""
+    at = 1 - stride
+    while True:
+        at, left, acknowledged = at + stride, at + stride, set[int]()
+        place = path.with_name(f"run{at}")
+        place.mkdir()
+        there = place / "h.h5"
+        for suffix in ("", ".journal", ".bak"):
+            shutil.copy(path.with_name(path.name + suffix), place)
+
+        def tamper(call: str, file: Path, there: Path = there, acknowledged: set[int] = acknowledged) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                with monkeypatch.context() as quiet:
+                    quiet.setattr(durable, "hook", None)
+                    take_away(there)
+                    try:
+                        with History.open(there, write=True, lock_timeout=0) as second:
+                            second.append(run(70))
+                            acknowledged.add(70)
+                    except (HistoryLockedError, StorageError):
+                        pass
+
+        with History.open(there, write=True) as first:
+            monkeypatch.setattr(durable, "hook", tamper)
+            try:
+                for seed in (50, 51):
+                    first.append(run(seed))
+                    acknowledged.add(seed)
+                    first.compact()
+            except StorageError:
+                pass
+            monkeypatch.setattr(durable, "hook", None)
+        assert 70 not in acknowledged
+        assert acknowledged <= seeds(there)
+        assert verify(there).ok, verify(there).problems
+        shutil.rmtree(place)
+        if left > 0:
+            break
+    assert at > 40
+
+
+@pytest.mark.parametrize("suffix", ["", ".journal"])
+@pytest.mark.parametrize("put", [False, True])
+def test_a_writer_whose_file_was_replaced_stops(path: Path, suffix: str, put: bool) -> None:
+    with History.open(path, write=True) as first:
+        first.append(run(50))
+        file = path.with_name(path.name + suffix)
+        data = file.read_bytes()
+        file.unlink()
+        if put:
+            file.write_bytes(data)
+        before = {p.name: p.read_bytes() for p in path.parent.iterdir()}
+        with pytest.raises(
+            StorageError,
+            match=r"expected the (history file|journal) that this writer (locked|opened), .*open the history again",
+        ):
+            first.append(run(51))
+        assert {p.name: p.read_bytes() for p in path.parent.iterdir()} == before

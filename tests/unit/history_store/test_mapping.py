@@ -194,13 +194,13 @@ def test_a_rescaling_can_be_asked_for() -> None:
 @pytest.mark.parametrize(
     ("wishes", "message"),
     [
-        (Wishes(rename={"no": "layers"}), "--rename: expected a name of the source"),
-        (Wishes(fill={"no": 1}), "--fill: expected a hyperparameter of the space"),
-        (Wishes(fill={"size": 3}), "--fill: expected a value of size .1, 2, 4., got 3"),
-        (Wishes(fill={"momentum": 2}), r"--fill: expected a value of momentum \(0 \.\. 0\.99\), got 2"),
-        (Wishes(fill={"momentum": "x"}), "--fill: expected a value of momentum"),
-        (Wishes(rescale={"no": "1/x"}), "--rescale: expected a name of the source"),
-        (Wishes(rescale={"layers": "sin"}), "--rescale: expected one of x, "),
+        (Wishes(rename={"no": "layers"}), "rename: expected a name of the source"),
+        (Wishes(fill={"no": 1}), "fill: expected a hyperparameter of the space"),
+        (Wishes(fill={"size": 3}), "fill: expected a value of size .1, 2, 4., got 3"),
+        (Wishes(fill={"momentum": 2}), r"fill: expected a value of momentum \(0 \.\. 0\.99\), got 2"),
+        (Wishes(fill={"momentum": "x"}), "fill: expected a value of momentum"),
+        (Wishes(rescale={"no": "1/x"}), "rescale: expected a name of the source"),
+        (Wishes(rescale={"layers": "sin"}), "rescale: expected one of x, "),
     ],
 )
 def test_wrong_wishes_are_refused(wishes: Wishes, message: str) -> None:

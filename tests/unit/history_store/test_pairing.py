@@ -52,7 +52,7 @@ def test_two_that_fit_alike_are_left_to_the_person() -> None:
 
 @pytest.mark.parametrize("rename", [{"no": "depth"}, {"a": "no"}, {"a": "depth", "b": "depth"}])
 def test_a_wrong_rename_is_refused(rename: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"--rename: expected a name of the source and one of the space .*, got '"):
+    with pytest.raises(UsageError, match=r"rename: expected a name of the source and one of the space .*, got '"):
         pair_names(["a", "b"], ["depth"], rename=rename)
 
 

@@ -95,7 +95,7 @@ def test_bounds_forgive_rounding() -> None:
 
 
 def test_an_unknown_rescaling_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"--rescale: expected one of x, log10\(x\), .*, got 'log'"):
+    with pytest.raises(UsageError, match=r"rescale: expected one of x, log10\(x\), .*, got 'log'"):
         rescaling("log")
 
 

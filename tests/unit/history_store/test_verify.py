@@ -16,8 +16,9 @@ from history_store.errors import HistoryDamagedError, HistoryLockedError, Missin
 from history_store.file import layout
 from history_store.file.journal import line
 from history_store.file.layout import mark, write_array, write_json
-from history_store.file.stored_images import write_images
+from history_store.file.stored_images import PixelChecks, write_images
 from history_store.history import History
+from history_store.readers import open_images
 from history_store.records import Evaluation
 from history_store.verify import restore, upgrade, verify
 
@@ -262,3 +263,69 @@ def test_upgrade_rewrites_old_elements(path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
     assert not upgrade(path)
     assert History.open(path).notes == {"made": "in a test"}
+
+
+def flip(path: Path, needle: bytes, bit: int = 0) -> None:
+    """Flip a bit of a file in place, as a disk does."""
+    data = bytearray(path.read_bytes())
+    at = data.index(needle)
+    data[at + len(needle) // 2] ^= 1 << bit
+    path.write_bytes(data)
+
+
+def test_altered_pixels_are_noticed_when_they_are_read(path: Path) -> None:
+    with History.open(path) as history:
+        pixels = history.images("new").array.copy()
+    flip(path, pixels[3].tobytes(), bit=5)
+    with History.open(path) as history:
+        stored = history.images("new")
+        rows = np.array([0, 1, 2, 4, 5])
+        np.testing.assert_array_equal(stored.take(rows), pixels[rows])
+        message = r"h\.h5:/images/new: expected images that match their checksums, got 1 with altered bytes \(number 3\)\. Its backup"
+        for read in (
+            lambda: stored.take(np.array([5, 3])),
+            lambda: stored.sample(np.random.default_rng(0), 10),
+            lambda: stored.array,
+        ):
+            with pytest.raises(HistoryDamagedError, match=message):
+                read()
+        np.testing.assert_array_equal(stored.take(rows), pixels[rows])
+    with pytest.raises(HistoryDamagedError, match=message):
+        open_images(f"{path}::new").read([3], size=32)
+
+
+def test_every_flipped_bit_of_pixels_is_noticed(path: Path) -> None:
+    with History.open(path) as history:
+        pixels = history.images("new").array.copy()
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    start = whole.index(pixels.tobytes())
+    for _ in range(40):
+        altered = bytearray(whole)
+        altered[start + int(rng.integers(pixels.size))] ^= 1 << int(rng.integers(8))
+        path.write_bytes(altered)
+        with History.open(path) as history, pytest.raises(HistoryDamagedError, match="1 with altered bytes"):
+            history.images("new").sample(rng, 200)
+
+
+def test_images_are_compared_once_a_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    real = PixelChecks._compare
+
+    def count(self: PixelChecks, rows: np.ndarray, images: np.ndarray, at: list[int]) -> None:
+        compared.extend(rows.tolist())
+        real(self, rows, images, at)
+
+    monkeypatch.setattr(PixelChecks, "_compare", count)
+    with History.open(path) as reader, History.open(path, write=True) as writer:
+        for _ in range(3):
+            reader.images("new").take(np.arange(4))
+        writer.append(Evaluation("new", histories.configs(6)[5], 0.5, seed=1))
+        assert reader.refresh()
+        reader.images("new").take(np.arange(6))
+        assert compared == [0, 1, 2, 3, 4, 5]
+        writer.compact()  # another file
+        reader.refresh()
+        compared.clear()
+        assert len(reader.images("new").array) == 10
+        reader.images("new").sample(np.random.default_rng(0), 10)
+        assert compared == list(range(10))

@@ -128,7 +128,7 @@ def test_features_and_random_embeddings_are_kept(history, settings, tmp_path, mo
 
 
 def test_what_cannot_be_trained_is_told(models, history, settings, tmp_path):
-    with pytest.raises(UsageError, match=r"--folds: expected at least two datasets to train on .* got 0 of 6"):
+    with pytest.raises(UsageError, match=r"folds: expected at least two datasets to train on .* got 0 of 6"):
         models().embeddings(frozenset({0, 1, 2}))
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="expected a folder for models"):

@@ -43,5 +43,5 @@ def test_what_cannot_be_held_out_is_told():
         folds("in-source", ["x"], ["a"])
     with pytest.raises(UsageError, match="one of leave-source-out, in-source, got 'both'"):
         folds("both", NAMES, GROUPS)
-    with pytest.raises(UsageError, match="--folds: expected at least 2 models"):
+    with pytest.raises(UsageError, match="folds: expected at least 2 models"):
         deal("in-source", NAMES, GROUPS, 1, seed=0)

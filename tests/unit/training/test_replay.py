@@ -89,7 +89,8 @@ def test_strategies_ask_the_other_groups_alone(world):
     others = [row for row in range(M) if GROUPS[row] != "a"]
     for name, distances in (("nearest-given", world.distances["given"][0, others]), ("portfolio", None)):
         strategy = name.partition("-")[0]
-        rows = initial_designs(world.errors[others], distances, H, strategy=strategy)
+        groups = [GROUPS[row] for row in others]
+        rows = initial_designs(world.errors[others], distances, H, strategy=strategy, groups=groups)
         np.testing.assert_allclose(outcome.played[0].curves[name][0], regret_curve(world.errors[0], rows))
 
 
@@ -193,11 +194,11 @@ def test_the_papers_runs():
 
 
 def test_unknown_names_and_numbers_are_told(world):
-    with pytest.raises(UsageError, match=r"--rivals: expected names among random, .*got magic"):
+    with pytest.raises(UsageError, match=r"rivals: expected names among random, .*got magic"):
         play(world, "magic")
-    with pytest.raises(UsageError, match="--only: expected datasets of t, got nobody"):
+    with pytest.raises(UsageError, match="only: expected datasets of t, got nobody"):
         play(world, "random", only=["nobody"])
-    with pytest.raises(UsageError, match="--repeats: expected at least 1, got 0"):
+    with pytest.raises(UsageError, match="repeats: expected at least 1, got 0"):
         play(world, "random", repeats=0)
     bad = make_table(world.errors, distances={"given": np.full((M, M), np.nan)})
     with pytest.raises(DataError, match="given: expected distances of 0 or more"):
@@ -230,14 +231,16 @@ def test_a_promise_comes_from_those_who_answer_alone(world):
     from bo.calibration import calibrate
     from bo.strategies import Query
     from bo.strategies.joint import expected_regrets
+    from bo.strategies.sources import number_groups
 
     outcome, groups = play(world, "joint", "portfolio"), np.array(GROUPS)
     matrix = world.distances["given"]
     for one in outcome.played:
         rest = np.flatnonzero(groups != groups[one.row])
         found = calibrate(world.errors[rest], matrix[np.ix_(rest, rest)], groups[rest].tolist())
-        query = Query(world.errors[rest], matrix[one.row, rest], H, reach=found.reach)
-        rows = initial_designs(query.errors, query.distances, H, calibration=found)
+        sources = number_groups(groups[rest].tolist())
+        query = Query(world.errors[rest], matrix[one.row, rest], H, reach=found.reach, groups=sources)
+        rows = initial_designs(query.errors, query.distances, H, calibration=found, groups=sources.tolist())
         np.testing.assert_allclose(one.promised["joint"], found.promise(expected_regrets(query, rows)))
         np.testing.assert_allclose(one.curves["joint"][0], regret_curve(world.errors[one.row], rows))
         assert set(one.promised) == {"joint"}

@@ -123,5 +123,5 @@ def test_figures_are_best_errors_by_acquisition_start_and_dataset(outcome):
 
 
 def test_a_rival_that_was_not_played_is_told(outcome):
-    with pytest.raises(UsageError, match=r"--ours: expected a rival that is played \(mine, portfolio\), got 'yours'"):
+    with pytest.raises(UsageError, match=r"ours: expected a rival that is played \(mine, portfolio\), got 'yours'"):
         make_report(outcome, ours="yours")

@@ -174,7 +174,7 @@ def test_nothing_is_fetched_unasked(server: tuple[Path, str], tmp_path: Path, mo
     size = path.stat().st_size
     obtain = Obtain("download", "alpha.npz", url=f"{url}/alpha.npz", sha256=hash_file(path), max_bytes=size)
     monkeypatch.setenv("WARMSTART_DATA", str(tmp_path / "data"))
-    with pytest.raises(MissingPathError, match=r"got nothing there. Pass --download"):
+    with pytest.raises(MissingPathError, match=r"got nothing there. Pass `download`"):
         open_manifest(manifest(obtain=obtain))
     assert len(open_manifest(manifest(obtain=obtain), download=True)) == 40
     assert (tmp_path / "data" / "alpha.npz").exists()
@@ -243,7 +243,7 @@ def mnist(server: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("mnist")
 def test_torchvision_downloads_only_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "data"
-    with pytest.raises(MissingPathError, match=r"torchvision:MNIST: expected its files below .* Pass --download"):
+    with pytest.raises(MissingPathError, match=r"torchvision:MNIST: expected its files below .* Pass `download`"):
         open_torchvision("MNIST", root=root)
     assert not root.exists()
     source = open_torchvision("MNIST", root=root, download=True)

@@ -60,7 +60,7 @@ def test_a_hyperparameter_named_seed_is_never_the_seed_of_the_trial():
 @pytest.mark.parametrize("name", ["seed", "budget", "dataset", "config"])
 def test_a_short_form_that_may_be_either_is_refused(name):
     for names in ((name,), (f"log10_{name}",), (name, "x")):
-        message = rf"^--command: expected {{warmstart\.{name}}} for the trial's {name} or {{space\.{name}}} for the hyperparameter of that name, got {{{name}}}"
+        message = rf"^command: expected {{warmstart\.{name}}} for the trial's {name} or {{space\.{name}}} for the hyperparameter of that name, got {{{name}}}"
         with pytest.raises(UsageError, match=message):
             CommandObjective(f"python t.py {{{name}}} {{x}}".replace(" {x}", " {x}" if "x" in names else ""), names)
     with pytest.raises(
@@ -152,14 +152,14 @@ def test_limits_hold_for_the_command():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("python 'train.py", r"^--command: expected a command as typed in a shell, got .* \(No closing quotation\)"),
-        ("python {config} {lerning_rate}", r"^--command: expected placeholders among .*learning_rate.*, got {lerning_rate}"),
+        ("python 'train.py", r"^command: expected a command as typed in a shell, got .* \(No closing quotation\)"),
+        ("python {config} {lerning_rate}", r"^command: expected placeholders among .*learning_rate.*, got {lerning_rate}"),
         ("python {learning_rate}", r"none for momentum. Add {momentum}, or {warmstart.config}"),
-        ("python {config} {warmstart.sed}", r"^--command: expected placeholders among .*warmstart.seed, got {warmstart.sed}"),
-        ("python {config} {warmstart.dataset}", r"^--command: expected a dataset for {warmstart.dataset}, got none"),
+        ("python {config} {warmstart.sed}", r"^command: expected placeholders among .*warmstart.seed, got {warmstart.sed}"),
+        ("python {config} {warmstart.dataset}", r"^command: expected a dataset for {warmstart.dataset}, got none"),
         ("python {momentum}", r"none for log10_learning_rate. Add {learning_rate}, or"),
-        ("python {config} {dataset}", r"^--command: expected a dataset for {dataset}, got none"),
-        ("surely-not-there {config}", r"^--command: expected a program that can be run, got 'surely-not-there'"),
+        ("python {config} {dataset}", r"^command: expected a dataset for {dataset}, got none"),
+        ("surely-not-there {config}", r"^command: expected a program that can be run, got 'surely-not-there'"),
     ],
 )  # fmt: skip
 def test_a_command_that_cannot_be_run(command, message):
@@ -167,13 +167,13 @@ def test_a_command_that_cannot_be_run(command, message):
         CommandObjective(command, NAMES)
     with pytest.raises(UsageError):
         CommandObjective("", ())
-    with pytest.raises(UsageError, match=r"^--command: expected no hyperparameter that is named like {warmstart.seed}"):
+    with pytest.raises(UsageError, match=r"^command: expected no hyperparameter that is named like {warmstart.seed}"):
         CommandObjective("python {config}", ("warmstart.seed",))
 
 
 def test_one_kind_of_objective_is_named():
     assert isinstance(load_objective(command="echo {config}", names=NAMES), CommandObjective)
-    with pytest.raises(UsageError, match=r"^tune: expected either --objective or --command, got 'a:b' and 'c'"):
+    with pytest.raises(UsageError, match=r"^tune: expected either `objective` or `command`, got 'a:b' and 'c'"):
         load_objective("a:b", command="c", names=NAMES)
-    with pytest.raises(UsageError, match=r"^tune: expected --dataset, --objective or --command, got none"):
+    with pytest.raises(UsageError, match=r"^tune: expected `dataset`, `objective` or `command`, got none"):
         load_objective(names=NAMES)

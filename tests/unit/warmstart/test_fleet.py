@@ -253,14 +253,16 @@ def test_other_datasets_are_refused_before_a_study_is_made(tmp_path):
             UsageError, match=rf"s.db:b: .*set of datasets tuned together, {told} \(the study has b, c\)"
         ):
             begin(tmp_path / "s.db", wanted)
-    with pytest.raises(UsageError, match=r"--split equal \(the study has gain\)"):
+    with pytest.raises(UsageError, match=r"`split` equal \(the study has gain\)"):
         begin(tmp_path / "s.db", plans("bc", split="equal"))
     with pytest.raises(KeyError):
         open_store(tmp_path / "s.db").optuna.get_study_id_from_name("a")
 
 
 def test_surrogates_that_cannot_learn_from_others_are_refused():
-    with pytest.raises(UsageError, match="--dataset, several: expected --surrogate gp, dngo, bohamiann, got gp-map"):
+    with pytest.raises(
+        UsageError, match="dataset: expected `surrogate` gp, dngo, bohamiann for several datasets, got gp-map"
+    ):
         plans(surrogate="gp-map")
 
 

@@ -102,6 +102,7 @@ def test_csv_has_one_row_a_suggestion_and_empty_cells_for_none(answer):
         "from": "mnist",
         "distance": "0.5",
         "source_error": "0.1",
+        "expected_regret": "",
         "measured": "True",
     }
     assert rows[1] == {
@@ -111,6 +112,7 @@ def test_csv_has_one_row_a_suggestion_and_empty_cells_for_none(answer):
         "from": "",
         "distance": "",
         "source_error": "",
+        "expected_regret": "",
         "measured": "True",
     }
 

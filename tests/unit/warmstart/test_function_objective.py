@@ -56,10 +56,10 @@ def test_a_function_gets_what_its_signature_takes(function, given):
     [
         (
             lambda config, epochs: 0,
-            r"^--objective: expected a function of configuration, .*, which needs 'epochs'\. Take ",
+            r"^objective: expected a function of configuration, .*, which needs 'epochs'\. Take ",
         ),
-        (lambda: 0, r"^--objective: expected a function that takes a configuration, got .* with the parameters \(\)"),
-        (lambda seed: 0, r"^--objective: expected a function that takes a configuration, got .* \(seed\)"),
+        (lambda: 0, r"^objective: expected a function that takes a configuration, got .* with the parameters \(\)"),
+        (lambda seed: 0, r"^objective: expected a function that takes a configuration, got .* \(seed\)"),
     ],
 )
 def test_a_function_that_asks_for_something_else(function, message):
@@ -107,14 +107,14 @@ def test_a_file_brings_its_own_folder(project):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nothing:objective", r"^--objective: expected a module that can be imported from .*, got 'nothing' \(No module named 'nothing'\)"),
-        ("train:objective", r"^--objective: expected a function of .*train.py, got 'objective', which it has not"),
-        ("train:constant", r"^--objective: expected a function, got 'train:constant', which is a int"),
+        ("nothing:objective", r"^objective: expected a module that can be imported from .*, got 'nothing' \(No module named 'nothing'\)"),
+        ("train:objective", r"^objective: expected a function of .*train.py, got 'objective', which it has not"),
+        ("train:constant", r"^objective: expected a function, got 'train:constant', which is a int"),
         ("lacks:objective", r"^objective: expected one that loads, got ModuleNotFoundError: No module named 'surely_not"),
         ("wrong:objective", r"^objective: expected one that loads, got SyntaxError: expected ':'"),
-        ("train", r"^--objective: expected module:function or folder/file.py:function, got 'train'. Write"),
-        ("train:", r"^--objective: expected module:function"),
-        ("my-train:objective", r"^--objective: expected module:function"),
+        ("train", r"^objective: expected module:function or folder/file.py:function, got 'train'. Write"),
+        ("train:", r"^objective: expected module:function"),
+        ("my-train:objective", r"^objective: expected module:function"),
     ],
 )  # fmt: skip
 def test_a_name_that_cannot_be_called(project, text, message):

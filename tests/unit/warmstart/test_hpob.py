@@ -66,7 +66,7 @@ def test_without_descriptions_columns_have_numbers(tmp_path: Path) -> None:
 
 def test_one_of_several_spaces(tmp_path: Path) -> None:
     path = write(tmp_path, TABLE | {"4796": {"3": {"X": [[0.5]], "y": [[0.5]]}}})
-    with pytest.raises(UsageError, match="--study: expected one of the search spaces 5860, 4796, got none"):
+    with pytest.raises(UsageError, match="study: expected one of the search spaces 5860, 4796, got none"):
         read_hpob(path)
     assert read_hpob(path, study="4796").params == {"x0": [0.5]}
 

@@ -115,9 +115,9 @@ def test_one_of_several_studies(tmp_path: Path) -> None:
     fill(url)
     other = optuna.create_study(storage=url, study_name="other", direction="maximize")
     other.add_trial(create_trial(params={"lr": 1e-3}, distributions={"lr": SPACE["lr"]}, value=0.9))
-    with pytest.raises(UsageError, match="--study: expected one of cnn, other, got none"):
+    with pytest.raises(UsageError, match="study: expected one of cnn, other, got none"):
         read_study(url)
-    with pytest.raises(UsageError, match="--study: expected one of cnn, other, got third"):
+    with pytest.raises(UsageError, match="study: expected one of cnn, other, got third"):
         read_study(url, study="third")
     runs = read_study(url, study="other")
     assert (runs.maximised, runs.values.tolist(), len(read_study(url, study="cnn"))) == (True, [0.9], 7)
@@ -127,14 +127,14 @@ def test_one_of_several_objectives(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/runs.db"
     study = optuna.create_study(storage=url, study_name="both", directions=["minimize", "maximize"])
     study.optimize(lambda trial: (trial.suggest_float("lr", 0, 1), 0.75), n_trials=2)
-    with pytest.raises(UsageError, match="--metric: expected one of 0, 1, the objectives of study 'both', got none"):
+    with pytest.raises(UsageError, match="metric: expected one of 0, 1, the objectives of study 'both', got none"):
         read_study(url)
     assert read_study(url, metric="1").values.tolist() == [0.75, 0.75]
     with pytest.warns(optuna.exceptions.ExperimentalWarning):
         study.set_metric_names(["loss", "accuracy"])
     runs = read_study(url, metric="accuracy")
     assert (runs.maximised, runs.values.tolist()) == (True, [0.75, 0.75])
-    with pytest.raises(UsageError, match=r"--metric: expected one of loss, accuracy, .*got f1"):
+    with pytest.raises(UsageError, match=r"metric: expected one of loss, accuracy, .*got f1"):
         read_study(url, metric="f1")
 
 

@@ -254,9 +254,9 @@ def test_rivals_and_times_can_be_chosen(tmp_path):
     assert "portfolio" not in text_of(curves)
     assert "regret after 3" in text_of(differences)
     assert "regret after 10" not in text_of(differences)
-    with pytest.raises(UsageError, match=r"--rival: expected rivals of the report \(ours, .*got nobody"):
+    with pytest.raises(UsageError, match=r"rival: expected rivals of the report \(ours, .*got nobody"):
         draw_regret(report, tmp_path, rivals=["nobody"])
-    with pytest.raises(UsageError, match="--time: expected some of 1, 3, 5, 10, 20, got 4"):
+    with pytest.raises(UsageError, match="time: expected some of 1, 3, 5, 10, 20, got 4"):
         draw_regret(report, tmp_path, times=[4])
 
 

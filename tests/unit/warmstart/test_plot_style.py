@@ -50,9 +50,9 @@ def test_no_two_of_eight_look_alike_in_colour_or_in_print():
 def test_what_cannot_be_drawn_is_refused_beforehand(tmp_path, monkeypatch):
     check_target(tmp_path / "a.svg")
     check_target(Path("map.png"))
-    with pytest.raises(UsageError, match=r"--out: expected a file that ends in .png or .svg, got .*a.jpg"):
+    with pytest.raises(UsageError, match=r"out: expected a file that ends in .png or .svg, got .*a.jpg"):
         check_target(tmp_path / "a.jpg")
-    with pytest.raises(UsageError, match="--out: expected a file in a folder that exists"):
+    with pytest.raises(UsageError, match="out: expected a file in a folder that exists"):
         check_target(tmp_path / "none" / "a.png")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=r"expected matplotlib, .* pip install 'warmstart\[plots\]'"):

@@ -12,9 +12,9 @@ from warmstart.integrations.ray import Cluster, RayExecutor, chosen_cluster
 
 @pytest.mark.parametrize("cpus", [-1.0, math.nan, math.inf])
 def test_resources_are_amounts(cpus):
-    with pytest.raises(UsageError, match="--cpus-per-trial: expected a number of at least 0"):
+    with pytest.raises(UsageError, match="cpus_per_trial: expected a number of at least 0"):
         Cluster(cpus=cpus)
-    with pytest.raises(UsageError, match="--gpus-per-trial: expected a number of at least 0"):
+    with pytest.raises(UsageError, match="gpus_per_trial: expected a number of at least 0"):
         Cluster(gpus=cpus)
 
 
@@ -37,7 +37,7 @@ def test_options_choose_a_cluster():
     assert chosen_cluster("a:1", is_wanted=False, **none) == Cluster("a:1")
     assert chosen_cluster(None, is_wanted=True, cpus_per_trial=0.0, gpus_per_trial=1.0) == Cluster(None, 0.0, 1.0)
     for name in none:
-        with pytest.raises(UsageError, match="expected --ray or --ray-address with them"):
+        with pytest.raises(UsageError, match="expected `ray` or `ray_address` with them"):
             chosen_cluster(None, is_wanted=False, **{**none, name: 1.0})
 
 
@@ -60,7 +60,7 @@ def test_nobody_at_the_address_is_told_at_once(monkeypatch, prefix):
 @pytest.mark.parametrize("address", ["head", "head:port", "head:70000"])
 def test_an_address_has_a_port(monkeypatch, address):
     monkeypatch.setitem(sys.modules, "ray", Idle)
-    with pytest.raises(UsageError, match="--ray-address: expected"):
+    with pytest.raises(UsageError, match="ray_address: expected"):
         enter(address)
 
 

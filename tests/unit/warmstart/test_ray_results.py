@@ -50,7 +50,7 @@ def test_nested_metrics() -> None:
 
 
 def test_a_metric_must_be_named() -> None:
-    with pytest.raises(UsageError, match=r"--metric: expected one of accuracy, .*nested/f1, .*val_error, .*got none"):
+    with pytest.raises(UsageError, match=r"metric: expected one of accuracy, .*nested/f1, .*val_error, .*got none"):
         read_results(REAL)
     with pytest.raises(UsageError, match="got loss"):
         read_results(REAL, metric="loss")

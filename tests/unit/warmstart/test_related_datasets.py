@@ -123,14 +123,14 @@ def test_named_datasets_for_an_objective_without_images(use_tiny, tiny, monkeypa
     # What was asked is read as it was written, and is part of what makes a study.
     assert Plan.from_json(plan.to_json(), "here") == plan
     for changes, told in (
-        ({"related": ("stripes2",)}, r"--related stripes2 \(the study has stripes1, stripes4\)"),
-        ({"related": ()}, r"--related none \("),
-        ({"exclude_group": ("group1",)}, r"--exclude-group group1 \(the study has none\)"),
+        ({"related": ("stripes2",)}, r"`related` stripes2 \(the study has stripes1, stripes4\)"),
+        ({"related": ()}, r"`related` none \("),
+        ({"exclude_group": ("group1",)}, r"`exclude_group` group1 \(the study has none\)"),
     ):
         with pytest.raises(UsageError, match=told):
             plan.check_same(replace(plan, **changes), "here")
     plan.check_same(replace(plan, neighbours=7), "here")
-    with pytest.raises(UsageError, match=r"--neighbours 7 \(the study has 3\)"):
+    with pytest.raises(UsageError, match=r"`neighbours` 7 \(the study has 3\)"):
         replace(plan, related=("auto",)).check_same(replace(plan, related=("auto",), neighbours=7), "here")
     old = {name: value for name, value in json.loads(plan.to_json()).items() if name not in ("related", "neighbours", "tasks", "meta_feature")}  # fmt: skip
     assert Plan.from_json(json.dumps(old), "here").tasks == ()
@@ -139,15 +139,18 @@ def test_named_datasets_for_an_objective_without_images(use_tiny, tiny, monkeypa
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"related": "auto"}, "--related auto: expected a dataset of images to compare with the history, got none"),
-        ({"related": ["stripes1", "no"]}, r"--related: expected datasets of .*tiny\.h5, or auto alone, got no\."),
+        ({"related": "auto"}, "related: expected a dataset of images to compare with the history for 'auto', got none"),
+        ({"related": ["stripes1", "no"]}, r"related: expected datasets of .*tiny\.h5, or auto alone, got no\."),
         ({"related": ["auto", "stripes1"], "dataset": "{0}::stripes0"}, "or auto alone, got auto"),
-        ({"related": "stripes1", "exclude_group": "group0"}, "got stripes1, which --exclude-group leaves out"),
+        ({"related": "stripes1", "exclude_group": "group0"}, "got stripes1, which `exclude_group` leaves out"),
         ({"related": "stripes0", "dataset": "{0}::stripes0"}, "got stripes0, which .* is the one that is tuned"),
-        ({"related": "stripes0", "surrogate": "gp-map"}, "expected --surrogate gp, dngo, bohamiann, got gp-map"),
+        (
+            {"related": "stripes0", "surrogate": "gp-map"},
+            "related: expected `surrogate` gp, dngo, bohamiann, got gp-map",
+        ),
         (
             {"related": "stripes0", "space": ConfigurationSpace({"log10_learning_rate": (-5.0, 0.0)})},
-            "--related: expected a study over the space of .*, got one over another",
+            "related: expected a study over the space of .*, got one over another",
         ),
         ({"related": "auto", "neighbours": 0}, "neighbours: expected a whole number"),
     ],

@@ -96,12 +96,12 @@ def test_several_objectives(changed: Callable[[Callable[[Any], None]], Path]) ->
             entry["cost"] = [entry["cost"], 0.5]
 
     path = changed(change)
-    with pytest.raises(UsageError, match=r"--metric: expected one of 0, 1, the objectives of .*, got none"):
+    with pytest.raises(UsageError, match=r"metric: expected one of 0, 1, the objectives of .*, got none"):
         read_runhistory(path)
     about = path.with_name("scenario.json")
     about.write_text(json.dumps(json.loads(about.read_text()) | {"objectives": ["loss", "time"]}))
     assert set(read_runhistory(path, metric="time").values[:1]) == {0.5}
-    with pytest.raises(UsageError, match=r"--metric: expected one of loss, time, .*got 0"):
+    with pytest.raises(UsageError, match=r"metric: expected one of loss, time, .*got 0"):
         read_runhistory(path, metric="0")
 
 

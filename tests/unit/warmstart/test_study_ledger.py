@@ -221,12 +221,12 @@ def test_pruners_stop_what_lags_behind(tmp_path, pruner):
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"space": dump_space(plane())}, r"--space: adds x, y, lacks kind, layers, rate, momentum"),
-        ({"space": dump_space(mixed(layers=9))}, r"--space: changes layers"),
-        ({"objective": {"command": "a {x}"}}, r"--objective none \(the study has m:f\); --command a {x} \(the study has none\)"),
-        ({"seed": 4, "surrogate": "gp"}, r"--seed 4 \(the study has 3\); --surrogate gp \(the study has gp-map\)"),
-        ({"warm": "none"}, r"--warm none \(the study has design\)"),
-        ({"fingerprint": "listing:1"}, r"--dataset, of fingerprint listing:1"),
+        ({"space": dump_space(plane())}, r"`space`: adds x, y, lacks kind, layers, rate, momentum"),
+        ({"space": dump_space(mixed(layers=9))}, r"`space`: changes layers"),
+        ({"objective": {"command": "a {x}"}}, r"`objective` none \(the study has m:f\); `command` a {x} \(the study has none\)"),
+        ({"seed": 4, "surrogate": "gp"}, r"`seed` 4 \(the study has 3\); `surrogate` gp \(the study has gp-map\)"),
+        ({"warm": "none"}, r"`warm` none \(the study has design\)"),
+        ({"fingerprint": "listing:1"}, r"`dataset`, of fingerprint listing:1"),
     ],
 )  # fmt: skip
 def test_another_problem_under_the_same_name_is_refused(tmp_path, changes, told):

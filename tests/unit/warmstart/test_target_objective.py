@@ -63,13 +63,13 @@ def one_class(folder: Path) -> str:
     [
         (lambda folder: str(folder / "nowhere"), {}, MissingPathError, r"nowhere"),
         (one_class, {}, LabelError, r"photos: expected .*classes"),
-        (one_class, {"device": "abacus"}, UsageError, r"^--device: expected cpu, cuda or auto, got 'abacus'"),
-        (one_class, {"target_budget": "endless"}, UsageError, r"^--target-budget: expected one of compact-400, paper"),
+        (one_class, {"device": "abacus"}, UsageError, r"^device: expected cpu, cuda or auto, got 'abacus'"),
+        (one_class, {"target_budget": "endless"}, UsageError, r"^target_budget: expected one of compact-400, paper"),
         (
             one_class,
             {"names": ("x",)},
             UsageError,
-            r"^--space: expected the target network's hyperparameters, got none",
+            r"^space: expected the target network's hyperparameters, got none",
         ),
     ],
 )

@@ -229,7 +229,7 @@ def test_a_rename_goes_before_everything_and_takes_natural_names() -> None:
         "depth": "num_layers_fc",
         "lr": None,
     }
-    with pytest.raises(UsageError, match="--rename: expected a name of the source"):
+    with pytest.raises(UsageError, match="rename: expected a name of the source"):
         translated(form, momentum="lr")
 
 

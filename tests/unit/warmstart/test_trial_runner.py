@@ -179,6 +179,59 @@ def test_reports_that_are_no_numbers():
     assert len(heard) == 2
 
 
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+REFUSED = r"report\(s\) or result\(s\) of another process or an earlier trial were refused"
+
+
+@FORKS
+@pytest.mark.parametrize("child", ["returns", "raises"])
+def test_a_fork_that_returns_gives_nobody_its_value(child, tmp_path):
+    with TrialRunner(weather.fork_and_return, log=tmp_path / "log") as runner:
+        outcomes = [runner.run({"x": x, "child": child}, seed=0) for x in (0.1, 0.2, 0.3)]
+    assert [outcome.error for outcome in outcomes] == [0.1, 0.2, 0.3]
+    assert [outcome.curve for outcome in outcomes] == [((2, 0.1),), ((2, 0.2),), ((2, 0.3),)]
+    assert all(re.search(f"2 {REFUSED}", outcome.note) for outcome in outcomes)
+    assert "the result of process" in (tmp_path / "log").read_text()
+
+
+@FORKS
+def test_a_fork_that_stays_answers_no_later_trial():
+    with TrialRunner(weather.leave_the_fork) as runner:
+        outcomes = [runner.run({"x": x, "after": 0.2}, seed=0) for x in (0.0, 0.5, 0.25)]
+    assert [outcome.error for outcome in outcomes] == [0.0, 0.5, 0.25]
+    assert [outcome.curve for outcome in outcomes] == [(), (), ()]
+
+
+def test_a_thread_that_reports_late_is_refused():
+    heard = []
+    with TrialRunner(weather.report_late) as runner:
+        assert runner.run({"x": 0.0}, seed=0).error == 0.0
+        outcome = runner.run({"x": 0.5}, seed=0, report=lambda step, error: heard.append(step))
+    assert (outcome.error, outcome.curve, heard) == (0.5, ((1, 0.5), (2, 0.5)), [1, 2])
+    assert re.search(f"^1 {REFUSED}$", outcome.note)
+
+
+def test_messages_of_another_trial_are_refused():
+    with TrialRunner(weather.remember) as runner:
+        ours = module._Trial(runner._child, None, timeout=30.0, memory=None)
+        theirs = module._Trial(runner._child, None, timeout=30.0, memory=None)
+        runner._child.pipe.send((theirs.token, {"x": 0.9}, 0, None))
+        wait_until(lambda: runner._child.pipe.poll(0.1))
+        outcome = ours.run({"x": 0.5}, 0, None)
+    assert outcome.error == 0.5
+    assert outcome.note == "1 message(s) of another trial or process were refused"
+
+
+@pytest.mark.parametrize("step", [float("nan"), float("inf"), 1e30])
+@pytest.mark.parametrize("caught", [False, True])
+def test_a_step_that_no_storage_keeps_fails_the_trial(step, caught):
+    with TrialRunner(weather.report_impossible) as runner:
+        outcome = runner.run({"step": step, "caught": caught}, seed=0, report=lambda step, error: round(step) > 5)
+        assert (outcome.error, outcome.status, outcome.curve) == (None, "failed", ())
+        assert outcome.note == f"expected a finite step below 2^63 in a report, got {step:g}"
+        assert runner.run({"step": 2.0**62, "caught": False}, seed=0).error == 0.25
+
+
 def test_time_in_a_report_is_not_the_trials():
     with TrialRunner(weather.go_down) as runner:
         outcome = runner.run({"steps": 4}, seed=0, timeout=0.5, report=lambda *_: time.sleep(0.2))

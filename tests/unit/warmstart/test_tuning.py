@@ -12,7 +12,7 @@ import warmstart
 from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
 from history_store.history import History
 from history_store.space import target_space
-from warmstart.studies.call import default_name, memory_bytes
+from warmstart.studies.tune_options import default_name, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)  # each starts processes
 SPACE = ConfigurationSpace({"x": (-1.0, 1.0), "y": (-1.0, 1.0)})
@@ -64,10 +64,13 @@ def test_a_study_goes_on_and_then_is_done(tmp_path):
     assert [trial.number for trial in first.trials] == list(range(5))
     assert first.best.error == min(trial.error for trial in first.trials)
     assert (first.study, first.storage, first.counts) == ("s", str(tmp_path / "warmstart-studies.db"), {"ok": 5})
-    assert [now.done for now in told] == [0, 1, 2, 3, 4, 5]
+    ended = [now for now in told if now.latest]
+    assert [now.done for now in (told[0], *ended)] == [0, 1, 2, 3, 4, 5]
+    assert [trial.number for now in told for trial in now.running if now.done == trial.number]  # those under way
+    assert {len(now.running) for now in told if not now.latest} <= {0, 1}
     assert told[-1].best == first.best
-    assert told[2].left_s > 0
-    assert [len(now.latest) for now in told] == [0, 1, 1, 1, 1, 1]
+    assert ended[2].left_s > 0
+    assert [len(now.latest) for now in ended] == [1, 1, 1, 1, 1]
     more = tune(trials=7)
     assert more.trials[:5] == first.trials
     assert tune(trials=7, workers=3).trials == more.trials
@@ -182,13 +185,13 @@ def test_a_new_dataset_is_added_with_its_runs(own, tiny, tmp_path):
     ],
 )
 def test_what_cannot_be_recorded_is_told_before_anything_runs(own, changes, told):
-    with pytest.raises(UsageError, match=f"--record: {told}"):
+    with pytest.raises(UsageError, match=f"record: {told}"):
         tune(**{"dataset": f"{own}::stripes0", "history": own, "record": "a", **changes}, progress=pytest.fail)
 
 
 def test_the_shipped_history_is_not_written(monkeypatch, own, tmp_path):
     monkeypatch.setattr("warmstart.locations._DEFAULTS", tmp_path)
-    with pytest.raises(UsageError, match=r"--record: expected a history of your own, got the shipped one"):
+    with pytest.raises(UsageError, match=r"record: expected a history of your own, got the shipped one"):
         tune(objective=rate, space=None, dataset=f"{own}::stripes0", history=own, record="a")
 
 
@@ -217,16 +220,16 @@ def test_every_trial_failed():
 @pytest.mark.parametrize(
     ("changes", "error", "told"),
     [
-        ({"objective": None}, UsageError, "expected --dataset, --objective or --command, got none"),
-        ({"command": "true {config}"}, UsageError, "expected either --objective or --command"),
+        ({"objective": None}, UsageError, "expected `dataset`, `objective` or `command`, got none"),
+        ({"command": "true {config}"}, UsageError, "expected either `objective` or `command`"),
         ({"trials": 0}, UsageError, "trials: expected a whole number of at least 1, got 0"),
         ({"workers": True}, UsageError, "workers: expected a whole number"),
         ({"surrogate": "gpp"}, UsageError, "expected surrogate among"),
-        ({"warm": "hot", "dataset": "a"}, UsageError, "--warm: expected one of design, initial, extra, none"),
-        ({"pruner": "x"}, UsageError, "--pruner: expected one of none, median"),
+        ({"warm": "hot", "dataset": "a"}, UsageError, "warm: expected one of design, initial, extra, none"),
+        ({"pruner": "x"}, UsageError, "pruner: expected one of none, median"),
         ({"dataset": "none/such"}, MissingPathError, "none/such"),
-        ({"space": "none.json"}, UsageError, "--space: expected compact, paper or a ConfigSpace JSON file"),
-        ({"trial_memory": "much"}, UsageError, "--trial-memory: expected an amount of memory"),
+        ({"space": "none.json"}, UsageError, "space: expected compact, paper or a ConfigSpace JSON file"),
+        ({"trial_memory": "much"}, UsageError, "trial_memory: expected an amount of memory"),
         ({"timeout": "soon"}, UsageError, "expected a length of time"),
     ],
 )
@@ -242,7 +245,7 @@ def test_wrong_calls(changes, error, told, tmp_path):
 def test_an_objective_that_cannot_be_loaded_leaves_no_trial():
     with pytest.raises(UsageError, match="expected a module that can be imported"):
         tune(objective="nowhere:f")
-    with pytest.raises(UsageError, match="got another --objective"):
+    with pytest.raises(UsageError, match="got another `objective`"):
         tune(trials=1)
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -190,3 +191,47 @@ class Prepared:
 
     def __call__(self, config, *, seed, budget, report):
         return {"error": 0.0, "prepared": float(self.how == "prepared")}
+
+
+def fork_and_return(config, *, seed, budget, report):
+    """Fork; both processes report and return, the child first."""
+    pid = os.fork()
+    if pid == 0:
+        report(1, 0.9)
+        if config["child"] == "raises":
+            raise SystemExit(3)
+        return 0.9
+    os.waitpid(pid, 0)
+    report(2, config["x"])
+    return config["x"]
+
+
+def leave_the_fork(config, *, seed, budget, report):
+    """Fork, and let the child answer after the trial, or in the next one."""
+    if config["x"] == 0.0 and os.fork() == 0:
+        time.sleep(config["after"])
+        report(1, 0.9)
+        return 0.9
+    if config["x"] > 0:
+        time.sleep(3 * config["after"])
+    return config["x"]
+
+
+def report_late(config, *, seed, budget, report):
+    """Report from a thread that goes on after the trial."""
+    if config["x"] == 0.0:
+        threading.Thread(target=lambda: (time.sleep(0.3), report(7, 0.9)), daemon=True).start()
+        return 0.0
+    report(1, config["x"])
+    time.sleep(0.8)
+    report(2, config["x"])
+    return config["x"]
+
+
+def report_impossible(config, *, seed, budget, report):
+    try:
+        report(config["step"], 0.5)
+    except ValueError:
+        if not config["caught"]:
+            raise
+    return 0.25

@@ -1,16 +1,15 @@
-"""What one call of `tune` or `tune_many` asks for, read and checked."""
+"""All options of one call of `tune` or `tune_many`, read and checked."""
 
 from __future__ import annotations
 
 import math
-import os
 import re
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Self
 
 from history_store.errors import UsageError
 from history_store.space import load_space
@@ -18,54 +17,39 @@ from training.plan import parse_time
 from warmstart.locations import history_path
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.objective import Objective
-from warmstart.studies.plan import Plan, Pruner, Warm, check_warm
+from warmstart.studies.options import (
+    Execution,
+    Outputs,
+    PathLike,
+    Problem,
+    Search,
+    Sources,
+    Warm,
+    WarmStart,
+    pick,
+    pick_from,
+)
+from warmstart.studies.plan import Plan, check_warm
 from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.split import Split
 from warmstart.studies.warm_start import ask_history
 from warmstart.studies.worker import Limits
 
 if TYPE_CHECKING:
-    from warmstart.integrations.ray import Cluster
     from warmstart.spaces import SpaceLike
-    from warmstart.studies.progress import Progress
 
-PathLike = str | os.PathLike[str]
 TRIALS = 50
 """Trials of a call for which neither their number nor a time is given."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
-    """What the datasets of a call have in common; see `warmstart.tune` for every attribute."""
+@dataclass(frozen=True, kw_only=True)
+class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
+    """The options of a call, by group; the datasets apart."""
 
-    objective: str | Callable[..., object] | None
-    command: str | None
-    space: SpaceLike | None
-    trials: int | None
-    timeout: str | float | None
-    warm: Warm
-    k: int
-    startup: int
-    strategy: str | None
-    history: PathLike | None
-    model: PathLike | None
-    exclude_group: str | Collection[str] | None
-    related: str | Collection[str]
-    neighbours: int
-    surrogate: str
-    acquisition: str
-    pruner: Pruner
-    budget: float | None
-    target_budget: str
-    trial_timeout: str | float | None
-    trial_memory: str | int | None
-    workers: int | None
-    seed: int
-    device: str
-    ensemble: int
-    cache: bool
-    download: bool
-    tell: Callable[[str], object]
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Read options from values by name; what is no option is left out."""
+        return cls(**pick(cls, values))
 
     def limits(self) -> Limits:
         """Read what may be spent, counted from now, and check all numbers.
@@ -102,30 +86,18 @@ class Call:
         check_warm(self.warm)
         counts: Warm = self.warm if dataset is not None else "none"
         is_own = self.objective is not None or self.command is not None
-        tasks = (self.related,) if isinstance(self.related, str) else tuple(sorted(set(self.related)))
-        groups = self.exclude_group
-        is_image = counts != "none" or not is_own or AUTO in tasks
+        is_image = counts != "none" or not is_own or AUTO in self.related
         plan = Plan(
             space=_space_text(self.space, known, self.history),
             objective=_objective_text(self.objective, self.command, self.target_budget),
             dataset=dataset,
             fingerprint=None if dataset is None else _fingerprint(dataset, is_image=is_image, download=self.download),
-            seed=self.seed,
-            surrogate=self.surrogate,
-            acquisition=self.acquisition,
-            pruner=self.pruner,
-            budget=self.budget,
-            warm=counts,
-            k=self.k,
-            strategy=self.strategy,
-            exclude_group=(groups,) if isinstance(groups, str) else tuple(groups or ()),
-            startup=self.startup,
             folder=str(Path.cwd()),
             device=self.device,
-            related=tasks,
-            neighbours=self.neighbours,
             members=members,
             split=split,
+            **pick_from(Search, self),
+            **pick_from(WarmStart, self) | {"warm": counts},
         )
         plan.sampler()  # a wrong name is told before anything is written
         return plan
@@ -167,47 +139,6 @@ class Call:
         return default_name(dataset, self.objective, self.command)
 
 
-class Options(TypedDict, total=False):
-    """What `warmstart.tune_many` takes besides datasets: the arguments of `warmstart.tune` by the same names."""
-
-    objective: str | Callable[..., object] | None
-    command: str | None
-    space: SpaceLike | None
-    trials: int | None
-    timeout: str | float | None
-    storage: PathLike | None
-    study: str | None
-    warm: Warm
-    k: int
-    startup: int
-    strategy: str | None
-    history: PathLike | None
-    model: PathLike | None
-    exclude_group: str | Collection[str] | None
-    related: str | Collection[str]
-    neighbours: int
-    surrogate: str
-    acquisition: str
-    pruner: Pruner
-    budget: float | None
-    target_budget: str
-    trial_timeout: str | float | None
-    trial_memory: str | int | None
-    workers: int | None
-    cluster: Cluster | None
-    seed: int
-    device: str
-    log: PathLike | None
-    record: str | None
-    report: PathLike | Literal[True] | None
-    save_model: PathLike | None
-    ensemble: int
-    cache: bool
-    download: bool
-    progress: Callable[[Progress], None] | None
-    tell: Callable[[str], object]
-
-
 def check_count(name: str, number: int) -> None:
     """Check a number of things.
 
@@ -215,8 +146,8 @@ def check_count(name: str, number: int) -> None:
         UsageError: when it is no whole number above 0.
     """
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-        msg = f"{name}: expected a whole number of at least 1, got {number!r}. Leave it out for the default."
-        raise UsageError(msg)
+        msg = f"expected a whole number of at least 1, got {number!r}. Leave it out for the default."
+        raise UsageError(msg, param=name)
 
 
 def memory_bytes(text: str | int | None) -> int | None:
@@ -226,10 +157,8 @@ def memory_bytes(text: str | int | None) -> int | None:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kKMGT]?)i?B?", str(text).strip())
     found = int(float(match[1]) * 1024 ** " KMGT".index(match[2].upper() or " ")) if match else 0
     if found < 1:
-        msg = (
-            f"--trial-memory: expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
-        )
-        raise UsageError(msg)
+        msg = f"expected an amount of memory above 0, got {text!r}. Write 4G, 512M or a number of bytes."
+        raise UsageError(msg, param="trial_memory")
     return found
 
 
@@ -242,7 +171,7 @@ def default_name(dataset: str | None, objective: str | Callable[..., object] | N
     parts = [Path(part).name for part in (dataset, what) if part]
     name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
     if not name:
-        msg = "tune: expected --dataset, --objective or --command, got none of them. Give --dataset to tune the target network on it."
+        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the target network on it."
         raise UsageError(msg)
     return name
 

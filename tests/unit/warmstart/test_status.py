@@ -13,7 +13,7 @@ from history_store.errors import (
     UsageError,
     WarmstartError,
 )
-from warmstart.exit_codes import exit_code
+from warmstart.status import exit_code, http_status, json_pointer
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,32 @@ def test_no_error_raised_on_purpose_is_unexpected():
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, WarmstartError)]
     assert len(kinds) > 12
     assert all(exit_code(kind("x")) in (2, 3, 4, 5) for kind in kinds if kind is not WarmstartError)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (UsageError("x"), 400),
+        (errors.SpaceExhaustedError("x"), 409),
+        (MissingPathError("x"), 404),
+        (LabelError("x"), 422),
+        (errors.HistoryLockedError("x"), 423),
+        (errors.HistoryReadOnlyError("x"), 403),
+        (HistoryDamagedError("x"), 503),
+        (errors.StorageFullError("x"), 507),
+        (ZeroDivisionError(), 500),
+    ],
+)
+def test_each_kind_of_error_has_its_http_status(error, status):
+    assert http_status(error) == status
+
+
+def test_an_error_points_to_the_argument_at_fault():
+    assert json_pointer(UsageError("expected one", param="strategy")) == "/strategy"
+    assert json_pointer(UsageError("expected one")) is None
+
+
+def test_the_old_path_of_exit_codes_says_where_it_went():
+    with pytest.warns(DeprecationWarning, match=r"warmstart\.status"):
+        from warmstart.exit_codes import exit_code as moved
+    assert moved is exit_code

@@ -1,0 +1,44 @@
+"""Datasets of one source, siblings and parts, weigh together as one."""
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def equal_weights(m: int, groups: NDArray[np.int64] | None) -> NDArray[np.float64]:
+    """Weigh all sources alike, and the datasets of a source alike.
+
+    Args:
+        m: number of datasets.
+        groups: `m` numbers of their sources; None = each is a source of its own.
+
+    Returns: `m` > 0 with sum 1.
+    """
+    if groups is None:
+        return np.full(m, 1.0 / m)
+    _, place, counts = np.unique(groups, return_inverse=True, return_counts=True)
+    return 1.0 / (len(counts) * counts[place])
+
+
+def turns(order: NDArray[np.int64], groups: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Reorder datasets so that every source has had its turn before any has its second; else the order stays.
+
+    Args:
+        order: rows of the datasets.
+        groups: by row, as in `equal_weights`.
+    """
+    if groups is None:
+        return order
+    seen: dict[int, int] = {}
+    rounds = []
+    for group in groups[order].tolist():
+        rounds.append(seen.get(group, 0))
+        seen[group] = rounds[-1] + 1
+    return order[np.argsort(np.array(rounds, dtype=np.int64), kind="stable")]
+
+
+def number_groups(groups: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Number groups in order of first appearance."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    return np.array([numbers[group] for group in groups], dtype=np.int64)

@@ -1,0 +1,92 @@
+"""Tables that experiment trackers export, Weights & Biases and MLflow, as tables of runs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from history_store.exchange import is_empty
+from history_store.records import Status
+
+ENDED = ("finished", "complete", "completed")
+FAILED = ("failed", "fail", "crashed", "killed", "cancelled", "canceled")
+OPEN = ("running", "pending", "scheduled", "waiting", "queued", "preempting", "preempted")
+STATES = ("status", "Status", "state", "State")
+"""How trackers call the column that says how a run ended; the first one there is counts."""
+BOOKKEEPING = frozenset(
+    {
+        *("Name", "State", "Notes", "User", "Tags", "Created", "Runtime", "Sweep", "ID", "Hostname", "GitHub"),
+        *("Start Time", "Duration", "Run ID", "Source Type", "Source Name", "Status", "Source", "Version", "Models"),
+        *("run_id", "experiment_id", "artifact_uri", "start_time", "end_time", "run_name", "Experiment ID", "state"),
+    }
+)
+METRICS = "metrics."
+"""What MLflow's data frames put before the name of a metric."""
+_TIME = re.compile(r"\s*([\d.]+)\s*(ms|s|min|h|d)\s*")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+
+Columns = Mapping[str, Sequence[Any]]
+
+
+def is_tracked(columns: Columns) -> bool:
+    """Tell whether a tracker wrote a table: its runs are in states that trackers know and histories do not."""
+    state = _state(columns)
+    if state is None:
+        return False
+    words = {str(word).lower() for word in columns[state] if not is_empty(word)}
+    return bool(words) and words <= {*ENDED, *FAILED, *OPEN} and not words <= set(Status)
+
+
+def metric_column(columns: Columns, metric: str | None) -> str | None:
+    """Return the column of a metric by its name, with or without what MLflow puts before it."""
+    name = metric or "error"
+    found = METRICS + name
+    return found if found in columns and name not in columns else metric
+
+
+def untracked(columns: Columns, metric: str) -> tuple[dict[str, list[Any]], dict[str, int], list[int]]:
+    """Translate what a tracker exported.
+
+    A run that failed, and one that finished without the metric, counts as crashed; one that has not ended is left out.
+
+    Args:
+        columns: of the table.
+        metric: column of the objective value.
+
+    Returns: the columns as tables of runs have them, the number of runs left out by reason, and the rows that stayed.
+    """
+    state = _state(columns)
+    assert state is not None  # noqa: S101  the caller asked `is_tracked`
+    words = [str(word).lower() for word in columns[state]]
+    values = columns.get(metric, [None] * len(words))
+    rows = [row for row, word in enumerate(words) if word not in OPEN]
+    left_out = Counter(word for word in words if word in OPEN)
+    kept: dict[str, list[Any]] = {
+        name: [cells[row] for row in rows]
+        for name, cells in columns.items()
+        if name != state and name not in BOOKKEEPING and not name.startswith(("tags.", METRICS))
+    }
+    good = [words[row] in ENDED and not is_empty(values[row]) for row in rows]
+    kept[metric] = [values[row] if is_good else None for row, is_good in zip(rows, good, strict=True)]
+    kept["status"] = [Status.OK.value if is_good else Status.CRASHED.value for is_good in good]
+    took = next((columns[name] for name in ("Runtime", "Duration") if name in columns), None)
+    if took is not None and "duration" not in columns:
+        kept["duration"] = [_seconds(took[row]) for row in rows]
+    return kept, dict(left_out), rows
+
+
+def _state(columns: Columns) -> str | None:
+    return next((name for name in STATES if name in columns), None)
+
+
+def _seconds(cell: Any) -> float | None:
+    """Read a duration: seconds, or a number and its unit; None where it is neither."""
+    if is_empty(cell):
+        return None
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        found = _TIME.fullmatch(str(cell))
+        return float(found[1]) * _SECONDS[found[2]] if found else None

@@ -1,0 +1,274 @@
+"""What 0.1 wrote is opened, read and resumed; what its documentation imports is still there."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib
+import importlib.util
+import json
+import math
+import runpy
+import shutil
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+from ConfigSpace import Configuration
+
+from bo import Optimizer
+from bo.diagnostics import read_run
+from history_store.history import History
+from history_store.space import load_space
+from history_store.verify import verify
+from metafeat.model import MetaFeatureModel
+from warmstart.model_file import read_header
+
+ARCHIVE = Path(__file__).parent / "v0_1"
+DOCUMENTED = """
+bo: Optimizer RelatedTask
+bo.calibration: calibrate
+bo.designs: initial_designs
+bo.diagnostics: diagnose read_run
+bo.paper_spaces: cnn_space layered_space lbl_space natural
+bo.space: Encoding
+bo.strategies:
+bo.surrogates: GaussianProcess
+history_store.errors: AllTrialsFailedError DataError MissingPathError SpaceExhaustedError StorageError UsageError WarmstartError
+history_store.foreign_import: carry_out plan_import
+history_store.history: History
+history_store.images: ImageSource
+history_store.manifest: Manifest Obtain
+history_store.mapping: Wishes map_configs
+history_store.readers: open_images register_scheme
+history_store.readers.arrays: ArraySource
+history_store.readers.base: Source
+history_store.records: DatasetInfo Evaluation
+history_store.response: target_distance
+history_store.space: dump_space load_space target_space
+metafeat.cache: EmbeddingCache
+metafeat.handcrafted: FEATURES
+metafeat.index: DatasetIndex
+training.budget: Budget
+training.collect: collect
+training.enrol: rebuild
+training.executor: Executor
+training.siamese: train_from_history
+warmstart: answer neighbours suggest tune tune_many
+warmstart.exit_codes: exit_code
+warmstart.importing: read_source
+warmstart.integrations.botorch: SurrogateModel
+warmstart.integrations.optuna: WarmStartSampler warm_start
+warmstart.integrations.optuna_space: to_distributions
+warmstart.integrations.ray: Cluster RayExecutor
+warmstart.studies.kinds: load_objective
+warmstart.studies.network: Networks
+warmstart.studies.runner: TrialRunner
+"""
+"""Modules and names that README and docs of 0.1 import or point at; collected from them once, then frozen."""
+PATHS = [
+    (module, name)
+    for module, _, names in (line.partition(":") for line in DOCUMENTED.strip().splitlines())
+    for name in names.split() or [""]
+]
+
+
+def _studies():
+    spec = importlib.util.spec_from_file_location("make_0_1", ARCHIVE / "make.py")
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    return {name: command.split() for name, (command, _) in maker.STUDIES.items()}
+
+
+STUDIES = _studies()
+
+
+@pytest.fixture
+def archive(tmp_path, monkeypatch):
+    """Unpack a copy, and work in its folder."""
+    for path in ARCHIVE.iterdir():
+        if path.suffix == ".gz":
+            (tmp_path / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+        elif path.is_file():
+            shutil.copy(path, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def unpacked(name):
+    return gzip.decompress((ARCHIVE / f"{name}.gz").read_bytes())
+
+
+def trials(storage):
+    """Read the trials of a storage's studies with Optuna alone."""
+    import optuna
+    from optuna.storages import JournalStorage, RDBStorage
+    from optuna.storages.journal import JournalFileBackend
+
+    kind = JournalStorage(JournalFileBackend(storage)) if storage.endswith(".journal") else RDBStorage(f"sqlite:///{storage}")  # fmt: skip
+    return {
+        one.study_name: [
+            (trial.number, trial.state.name, trial.params, trial.values)
+            for trial in optuna.load_study(study_name=one.study_name, storage=kind).trials
+        ]
+        for one in optuna.get_all_study_summaries(kind)
+    }
+
+
+@pytest.mark.parametrize(("module", "name"), PATHS, ids=lambda value: value or "module")
+def test_documented_paths_are_there(module, name):
+    if module.endswith("botorch"):
+        pytest.importorskip("botorch", reason="the extra botorch is not installed")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # what moved stays for one release, and says so
+        found = importlib.import_module(module)
+        assert not name or hasattr(found, name)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("storage", ["running.db", "running.journal"])
+def test_a_killed_study_goes_on(storage, archive, cli):
+    ((name, before),) = trials(storage).items()
+    ended = [trial for trial in before if trial[1] in ("COMPLETE", "PRUNED", "FAIL")]
+    assert any(trial[1] == "RUNNING" for trial in before)
+    command = STUDIES[storage]
+    run = cli(*command, "--storage", storage, "--format", "json")
+    assert run.code == 0, run.err
+    found = run.json()
+    wanted = int(command[command.index("--trials") + 1])
+    assert (found["study"], sum(found["trials"].values())) == (name, wanted)
+    after = trials(storage)[name]
+    assert [trial for trial in after if trial[0] in {one[0] for one in ended}] == ended  # nothing told is lost
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("storage", ["done.db", "done.journal", "joint.db"])
+def test_a_study_that_is_done_says_the_same_and_can_be_made_longer(storage, archive, cli):
+    before = trials(storage)
+    old, command = json.loads(Path(f"{storage}.json").read_text()), STUDIES[storage]
+    run = cli(*command, "--storage", storage, "--format", "json")
+    assert run.code == 0, run.err
+    assert trials(storage) == before
+    new = run.json()
+    moving = {"storage", "report", "seconds", "studies"}
+    assert {key: new[key] for key in old if key not in moving} == {k: old[k] for k in old if k not in moving}
+    for was, now in zip(old.get("studies", ()), new.get("studies", ()), strict=True):
+        assert {key: now[key] for key in was if key not in moving} == {k: was[k] for k in was if k not in moving}
+    at = command.index("--trials") + 1
+    longer = [*command[:at], str(int(command[at]) + 1), *command[at + 1 :]]
+    run = cli(*longer, "--storage", storage, "--format", "json")
+    assert run.code == 0, run.err
+    assert sum(run.json()["trials"].values()) == int(longer[at])
+    assert {name: each[: len(before[name])] for name, each in trials(storage).items()} == before
+
+
+def test_another_plan_is_still_refused(archive, cli):
+    run = cli(*STUDIES["done.db"], "--storage", "done.db", "--acquisition", "pi")
+    assert run.code == 2
+    assert "got another --acquisition pi" in run.err
+
+
+@pytest.mark.timeout(120)
+def test_reports_have_the_fields_of_0_1(archive, cli):
+    old = {path: json.loads(path.read_text()) for path in archive.glob("*-report.json")}
+    for storage in ("done.db", "joint.db"):
+        assert cli(*STUDIES[storage], "--storage", storage).code == 0
+    for path, was in old.items():
+        assert set(was) <= set(json.loads(path.read_text())), path
+
+
+@pytest.mark.timeout(120)
+def test_the_answer_has_the_fields_of_0_1(archive, cli):
+    query = ("suggest", "--dataset", "sklearn:digits", "--exclude-group", "sklearn_digits", "--format")
+    old, new = json.loads(Path("suggest-explained.json").read_text()), cli(*query, "json", "--explain").json()
+
+    def check(was, now, where):
+        if isinstance(was, dict) and where != "config":
+            assert set(was) <= set(now), where
+            for key, value in was.items():
+                check(value, now[key], key)
+        elif isinstance(was, list) and was and isinstance(was[0], dict):
+            check(was[0], now[0], where)
+        elif was is not None and now is not None:
+            assert isinstance(now, type(was) if not isinstance(was, int | float) else int | float), where
+
+    check(old, new, "")
+    with Path("suggest.csv").open() as was:
+        heads = csv.DictReader(was).fieldnames
+    assert set(heads) <= set(cli(*query, "csv").out.splitlines()[0].split(","))
+    assert set(yaml.safe_load(Path("suggest.yaml").read_text())) <= set(yaml.safe_load(cli(*query, "yaml").out))
+    points = json.loads(Path("points.json").read_text())
+    assert [set(point) for point in points] == [set(point) for point in json.loads(cli(*query, "ray").out)]
+    assert set(json.loads(Path("start.json").read_text())) == set(json.loads(cli(*query, "configspace").out))
+
+
+def test_the_configurations_of_0_1_are_in_the_space_of_0_1(archive):
+    start = json.loads(Path("start.json").read_text())
+    space = load_space(json.dumps(start["space"]))
+    for values in start["configurations"]:
+        assert dict(Configuration(space, values=values)) == values
+
+
+def test_the_program_for_optuna_runs(archive):
+    study = runpy.run_path("start.py")["study"]
+    points = json.loads(Path("points.json").read_text())
+    assert [trial.system_attrs["fixed_params"] for trial in study.trials] == points
+
+
+def test_the_history_is_read_and_written_on(archive):
+    assert verify(archive / "history.h5").ok
+    with History.open(archive / "history.h5") as history:
+        errors = [[0.25, 0.5, math.nan, 0.75], [0.5, 0.25, 0.125, 0.5]]
+        np.testing.assert_array_equal(history.errors, errors)
+        assert (history.n_evaluations, history.notes) == (10, {"made": "v1"})
+        last = history.evaluations()[-1]
+        assert (last.dataset, last.error, last.seed, last.duration, last.origin) == ("Zwei/☃", 0.5, 7, 2.5, "0.1")
+    with History.open(archive / "history.h5", write=True) as history:
+        history.append(replace(last, seed=8))
+        history.compact()
+        assert history.n_evaluations == 11
+    assert verify(archive / "history.h5").ok
+
+
+def test_the_model_embeds_as_it_did(archive):
+    was = json.loads(Path("model.json").read_text())
+    model = MetaFeatureModel.load(archive / "model.safetensors")
+    assert model.hash == read_header(archive / "model.safetensors").hash == was["hash"]
+    images = (np.arange(6 * 8 * 8 * 3) * 37 % 256).astype(np.uint8).reshape(6, 8, 8, 3)
+    point = model.embed(images, np.array([0, 1, 2, 0, 1, 0]), rng=np.random.default_rng(0), draws=2)
+    np.testing.assert_allclose(point, was["embedding"], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("surrogate", ["gp", "gp-map", "dngo", "bohamiann", "mt-gp"])
+def test_an_optimiser_goes_on(surrogate, archive):
+    record = json.loads(unpacked(f"optimizer-{surrogate}.json"))
+    optimizer = Optimizer.from_dict(record["run"])
+    space = load_space((archive / "space.json").read_text())
+    assert len(optimizer.pending) == 1
+    config = optimizer.ask()[0]
+    assert dict(Configuration(space, values=config)).keys() == config.keys()
+    optimizer.tell(config, 0.5)
+    assert optimizer.best.error <= 0.5
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("surrogate", ["gp", "dngo", "bohamiann"])
+def test_a_checkpoint_is_resumed(surrogate, archive):
+    record = json.loads(unpacked(f"optimizer-{surrogate}.json"))
+    space, first = load_space((archive / "space.json").read_text()), Optimizer.from_dict(record["run"])
+    again = Optimizer(space, surrogate=surrogate, seed=3)
+    for one in first.history():
+        again.tell(one.config, one.error)
+    again.resume(record["checkpoint"], pending=first.pending)
+    assert again.ask() == first.ask()
+
+
+def test_what_is_drawn_is_read(archive, cli):
+    pytest.importorskip("matplotlib", reason="the extra plots is not installed")
+    run = cli("plot", "regret", "evaluation.json", "--out", "a.svg")
+    assert run.code == 0, run.err
+    assert len(read_run(json.loads(unpacked("optimizer-gp-map.json"))["run"]).errors) == 5

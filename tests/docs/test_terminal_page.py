@@ -1,0 +1,51 @@
+"""The sessions of the page on terminals are what a terminal of 80 columns shows, figures apart."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from terminal import type_in
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "terminal.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+COLUMNS = 80
+
+
+def sessions(kind):
+    """Give the commands of a kind of session, and what the page shows of each."""
+    for block in re.findall(rf"<!-- {kind} -->\n```text\n(.*?)```", TEXT, re.DOTALL):
+        command, *shown = block.splitlines()
+        yield shlex.split(command)[2:], shown
+
+
+def shape(lines):
+    """Give what must stay when figures move: words without their numbers, bars and gaps."""
+    text = re.sub(r"[━╸╺─]+", "─", "\n".join(lines).strip())
+    return [re.sub(r"\S*\d\S*", "0", word) for word in text.split()]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (code,) = re.findall(r"```python\n# quadratic\.py\n(.*?)```", TEXT, re.DOTALL)
+    (tmp_path / "quadratic.py").write_text(code)
+    return tmp_path
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("command", "shown"), list(sessions("session")), ids=lambda value: value[0])
+def test_a_session(command, shown, folder):
+    seen = type_in(*command, columns=COLUMNS, folder=folder)
+    assert seen.code == 0
+    assert max(map(len, shown)) <= COLUMNS
+    assert shape(seen.screen) == shape(shown)
+
+
+@pytest.mark.timeout(300)
+def test_a_bar_and_an_interrupt(folder):
+    ((_, frame),) = sessions("frame")
+    ((command, shown),) = sessions("interrupted")
+    seen = type_in(*command, columns=COLUMNS, folder=folder, interrupt_at="trial 2 for")
+    assert seen.code == 130
+    assert shape(seen.screen) == shape(shown)
+    assert any(shape(frame) == shape(one) for one in seen.frames)

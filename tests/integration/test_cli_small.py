@@ -1,0 +1,96 @@
+"""Small things that a person meets first: help, names that are nearly right, completion."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from history_store.readers.registry import _TORCHVISION
+from training.torchvision_parts import PARTS
+from warmstart.cli.spelling import closest, with_hint
+
+
+@pytest.mark.parametrize("group", [(), ("history",), ("plot",)])
+def test_a_command_without_arguments_shows_its_help_once(group, cli):
+    run = cli(*group)
+    assert (run.code, run.out) == (2, "")
+    assert run.err.count("Usage:") == 1
+    assert "error" not in run.err.split("Commands:")[0]
+    assert len(run.err.splitlines()) > 8
+
+
+def test_the_dataset_may_be_positional(photos, use_tiny, cli):
+    for command in ("suggest", "neighbours"):
+        named, plain = (cli(command, *how, photos, "--format", "json") for how in (("--dataset",), ()))
+        assert (plain.code, plain.json()) == (0, named.json())
+        assert cli(command, photos, "--dataset", photos, "--format", "json").json() == named.json()
+        assert "expected your images, once, got 'a' and 'b'" in cli(command, "a", "-d", "b").err
+        run = cli(command)
+        assert (run.code, "got none" in run.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("args", "hint"),
+    [
+        (("suggest", "cifar10"), "torchvision:CIFAR10"),
+        (("suggest", "fashion-mnist"), "torchvision:FashionMNIST"),
+        (("suggest", "Digits"), "sklearn:digits"),
+        (("suggest", "--datset", "x"), "--dataset"),
+        (("sugest", "x"), "'suggest'"),
+        (("suggest", "sklearn:digits", "--strategy", "portfolo"), "portfolio"),
+        (("suggest", "sklearn:digits", "--format", "jsn"), "json"),
+        (("tune", "--pruner", "hyperbnd"), "hyperband"),
+        (("tune", "--objective", "os:getpid", "--space", "compact", "--surrogate", "gpmap"), "gp-map"),
+        (("evaluate", "--rivals", "randm"), "random"),
+    ],
+)
+def test_did_you_mean(args, hint, cli, use_tiny):
+    run = cli(*args)
+    assert run.code == 2
+    assert run.err.rstrip().endswith(f"Did you mean {hint}?")
+    assert "Value error" not in run.err
+
+
+def test_no_hint_where_nothing_is_near_or_nothing_is_wrong():
+    for text in (
+        "--strategy: expected one of joint, nearest, got 'xyz'. Leave it out.",
+        "--x: expected a number among friends.",
+        "a.h5: expected a history, got a folder. Name the file.",
+    ):
+        assert with_hint(text) == text
+    assert closest("MNIST", ["mnist", "usps"]) == "mnist"
+    assert closest("mnist", ["mnist"]) is None
+
+
+def test_names_of_torchvision_that_are_hinted_at_are_there():
+    assert set(_TORCHVISION) == set(PARTS)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_completes_commands_and_options(shell):
+    program = Path(sys.executable).with_name("warmstart")
+    words = {"COMP_WORDS": "warmstart sug", "COMP_CWORD": "1"} if shell == "bash" else {"_TYPER_COMPLETE_ARGS": "warmstart sug"}  # fmt: skip
+    env = os.environ | words | {"_WARMSTART_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    done = subprocess.run([program], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "suggest" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_finished_study_says_so(tmp_path, monkeypatch, cli):
+    (tmp_path / "mine.py").write_text("def error(config):\n    return config['dropout_rate']\n")
+    monkeypatch.chdir(tmp_path)
+    command = ("tune", "--objective", "mine.py:error", "--space", "compact", "--no-warm", "--trials", 2)
+    assert "none was run" not in cli(*command).err
+    run = cli(*command)
+    assert run.code == 0
+    assert run.err.splitlines() == ["All 2 trials are there already: none was run.", "A larger --trials goes on."]
+
+
+def test_csv_has_natural_values_and_expected_regret(photos, use_tiny, cli):
+    head, *rows = cli("suggest", photos, "--format", "csv").out.splitlines()
+    assert {"learning_rate", "decay_rate", "log10_learning_rate", "expected_regret"} <= set(head.split(","))
+    values = dict(zip(head.split(","), rows[0].split(","), strict=True))
+    assert float(values["learning_rate"]) == pytest.approx(10 ** float(values["log10_learning_rate"]))

@@ -1,0 +1,90 @@
+"""Errors name arguments; options are spelled by the command line alone."""
+
+import ast
+import inspect
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+import warmstart
+from history_store import errors
+from history_store.errors import BrokenImagesError, UsageError, WarmstartError
+from warmstart.cli.errors import known_options, option_of, shown
+
+ROOT = Path(warmstart.__file__).parents[1]
+BELOW = [
+    path
+    for package in ("warmstart", "training", "metafeat", "bo", "history_store")
+    for path in sorted((ROOT / package).rglob("*.py"))
+    if path.relative_to(ROOT).parts[:2] != ("warmstart", "cli")
+]
+KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, WarmstartError)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_error_shows_the_argument_in_python_and_the_option_on_the_command_line(kind):
+    if kind is BrokenImagesError:
+        return
+    error = kind("expected one of a, b, got 'c'. Leave it out.", param="exclude_group")
+    assert str(error) == "exclude_group: expected one of a, b, got 'c'. Leave it out."
+    assert shown(error) == "--exclude-group: expected one of a, b, got 'c'. Leave it out."
+    again = pickle.loads(pickle.dumps(error))
+    assert (str(again), again.params, again.message) == (str(error), ("exclude_group",), error.message)
+
+
+def test_arguments_that_a_message_speaks_of_are_spelled_and_other_words_are_not():
+    error = UsageError("expected `c` errors with `space` or `save_model`, `warmstart train` made none.", param="k")
+    assert shown(error) == "-k: expected `c` errors with --space or --save-model, `warmstart train` made none."
+
+
+def test_several_arguments_at_fault_are_all_named():
+    error = UsageError("expected both, got one.", param=("cpus_per_trial", "gpus_per_trial"))
+    assert str(error) == "cpus_per_trial, gpus_per_trial: expected both, got one."
+    assert shown(error) == "--cpus-per-trial, --gpus-per-trial: expected both, got one."
+
+
+def test_errors_without_arguments_are_as_they_were():
+    assert str(UsageError("x")) == "x" == shown(UsageError("x"))
+    assert str(UsageError()) == ""
+    assert shown(ZeroDivisionError("y")) == "y"
+
+
+def test_no_text_below_the_command_line_opens_with_an_option():
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}: {node.value[:60]}"
+        for path in BELOW
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.match(r"--[a-z]|-k\b", node.value)
+    ]
+    assert found == []
+
+
+def test_no_error_below_the_command_line_speaks_of_an_option():
+    """What is raised is a name ``msg`` in this code; options stand in it only as part of a whole command, in backquotes."""
+    found = []
+    for path in BELOW:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "msg":
+                text = "".join(
+                    part.value if isinstance(part, ast.Constant) else "x"
+                    for part in (node.value.values if isinstance(node.value, ast.JoinedStr) else [node.value])
+                    if not isinstance(part, ast.Constant) or isinstance(part.value, str)
+                )
+                if re.search(r"(?<![\w-])--[a-z]", re.sub(r"`[^`]*`", "", text)):
+                    found.append(f"{path.relative_to(ROOT)}:{node.lineno}: {text}")
+    assert found == []
+
+
+def test_every_argument_that_an_error_names_is_an_option_of_a_command():
+    named = {
+        value.value
+        for path in BELOW
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "param"
+        for value in ast.walk(node.value)
+        if isinstance(value, ast.Constant) and isinstance(value.value, str)
+    }
+    assert len(named) > 30
+    assert {name for name in named if option_of(name) not in known_options()} == set()

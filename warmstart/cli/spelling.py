@@ -1,0 +1,40 @@
+"""What a person may have meant by a name that is not known."""
+
+import difflib
+import re
+
+_KNOWN = re.compile(
+    r"expected [^.]*?(?:one of|among) (?P<known>[^.]+?), got (?P<got>'[^']*'|[^\s',.]+)(?=[ .,])"
+    r"|(?P<wrong>'[^']*') is not one of (?P<choices>[^.]+)\."
+)
+_OPTIONS = re.compile(r" \(Possible options: (?P<options>[^)]*)\)|(?<=\w)\. Did you mean (?P<one>-\S+?)\?")
+_LIBRARY = ("Value error, ",)
+"""What a library puts before our text."""
+
+
+def with_hint(message: str) -> str:
+    """Return a message with "Did you mean ...?" where a name in it is nearly one of those that it lists."""
+    for text in _LIBRARY:
+        message = message.replace(text, "")
+    if found := _OPTIONS.search(message):
+        options = (found["options"] or found["one"]).split(", ")
+        return f"{message[: found.start()].rstrip('.')}. Did you mean {_either(options)}?"
+    found = _KNOWN.search(message)
+    if found is None:
+        return message
+    known = [name.strip(" '") for name in (found["known"] or found["choices"]).replace(" or ", ", ").split(",")]
+    near = closest((found["got"] or found["wrong"]).strip("'"), known)
+    return message if near is None else f"{message.rstrip()} Did you mean {near}?"
+
+
+def closest(name: str, known: list[str]) -> str | None:
+    """Return the name that another is nearly spelled as; None where there is none, or it is known."""
+    if name in known:
+        return None
+    by_lower = {each.lower(): each for each in known}
+    near = difflib.get_close_matches(name.lower(), list(by_lower), n=1, cutoff=0.6)
+    return by_lower[near[0]] if near else None
+
+
+def _either(names: list[str]) -> str:
+    return " or ".join(names)

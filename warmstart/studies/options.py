@@ -1,0 +1,150 @@
+"""The options of tuning, each stated once: its name, its type, its default, and whether it makes a study another one.
+
+The groups have no slots, so that ``Search.surrogate`` is the default of the option ``surrogate``. A new option is a field here,
+a keyword of `warmstart.tune` and a parameter of the command; whatever decides the outcome of a study belongs to `Search` or
+`WarmStart` and is kept in the study by that alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from training.budget import COMPACT
+from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
+
+if TYPE_CHECKING:
+    from warmstart.integrations.ray import Cluster
+    from warmstart.spaces import SpaceLike
+    from warmstart.studies.progress import Progress
+
+PathLike = str | os.PathLike[str]
+Warm = Literal["design", "initial", "extra", "none"]
+"""How warm configurations count: they are the whole design; its first; or come before it; there are none."""
+Pruner = Literal["none", "median", "asha", "hyperband"]
+
+_IDENTITY = "identity"
+_log = logging.getLogger("warmstart")
+
+
+def identity(*values: tuple[str, Callable[[Any], object]] | Callable[[Any], object]) -> dict[str, Any]:
+    """Return the metadata of a field whose value makes a study another one.
+
+    Args:
+        values: what is compared, a function of the record; or several, each with its label. The field's own value and
+            name when left out.
+    """
+    return {_IDENTITY: values}
+
+
+def identity_of(record: Any) -> dict[str, object]:
+    """Return what makes a record another one: values by their labels, in the order of the fields."""
+    found: dict[str, object] = {}
+    for each in fields(record):
+        if _IDENTITY not in each.metadata:
+            continue
+        for value in each.metadata[_IDENTITY] or (lambda record, name=each.name: getattr(record, name),):
+            label, read = value if isinstance(value, tuple) else (f"`{each.name}`", value)
+            found[label] = read(record)
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What is tuned; see `warmstart.tune` for every option of every group."""
+
+    objective: str | Callable[..., object] | None = None
+    command: str | None = None
+    space: SpaceLike | None = None
+    target_budget: str = COMPACT.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How it is searched; kept in the study."""
+
+    seed: int = field(default=0, metadata=identity())
+    surrogate: str = field(default="gp", metadata=identity())
+    acquisition: str = field(default="ei", metadata=identity())
+    pruner: Pruner = field(default="none", metadata=identity())
+    budget: float | None = field(default=None, metadata=identity())
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmStart:
+    """What is taken from the history; kept in the study. What is without effect makes no study another one."""
+
+    warm: Warm = field(default="design", metadata=identity())
+    k: int = field(default=3, metadata=identity(lambda asked: asked.k if asked.warm != "none" else 0))
+    strategy: str | None = field(
+        default=None, metadata=identity(lambda asked: asked.strategy if asked.warm != "none" else None)
+    )
+    exclude_group: tuple[str, ...] = field(
+        default=(),
+        metadata=identity(lambda asked: asked.exclude_group if asked.warm != "none" or asked.related else ()),
+    )
+    startup: int = field(default=3, metadata=identity(lambda asked: asked.startup if asked.warm != "design" else 0))
+    related: tuple[str, ...] = field(default=(), metadata=identity())
+    neighbours: int = field(
+        default=NEIGHBOURS, metadata=identity(lambda asked: asked.neighbours if asked.related == (AUTO,) else 0)
+    )
+
+    def __post_init__(self) -> None:
+        """Take one name as a tuple of one, and related datasets in any order."""
+        object.__setattr__(self, "exclude_group", _names(self.exclude_group))
+        object.__setattr__(self, "related", tuple(sorted(set(_names(self.related)))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where what is known comes from, and how it is fetched."""
+
+    history: PathLike | None = None
+    model: PathLike | None = None
+    cache: bool = True
+    download: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """Where trials run and how much they may take; another call of the same study may have others."""
+
+    trials: int | None = None
+    timeout: str | float | None = None
+    trial_timeout: str | float | None = None
+    trial_memory: str | int | None = None
+    workers: int | None = None
+    cluster: Cluster | None = None
+    device: str = "auto"
+    storage: PathLike | None = None
+    study: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outputs:
+    """What is written and said."""
+
+    log: PathLike | None = None
+    record: str | None = None
+    report: PathLike | Literal[True] | None = None
+    save_model: PathLike | None = None
+    ensemble: int = 1
+    progress: Callable[[Progress], None] | None = None
+    tell: Callable[[str], object] = _log.warning
+
+
+def pick(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those values that are fields of a group, by their names."""
+    return {each.name: values[each.name] for each in fields(group) if each.init and each.name in values}
+
+
+def pick_from(group: type[Any], record: object) -> dict[str, Any]:
+    """Return a record's values of the fields of a group."""
+    return {each.name: getattr(record, each.name) for each in fields(group)}
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given or ())

@@ -1,0 +1,71 @@
+"""An SQLite file as a storage of studies, opened by its path and never through a URL, which would be parsed."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import urllib.parse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from history_store.errors import StorageError
+
+_STUDIES_SHOWN = 3
+
+
+def engine_options(path: Path, *, timeout: float, write: bool = True) -> tuple[str, dict[str, Any]]:
+    """Return what Optuna's `RDBStorage` needs to open exactly this file.
+
+    The URL only says that it is SQLite's; SQLAlchemy parses it, and Optuna fills in braces. The connection is made from
+    the path itself, whatever characters it holds.
+
+    Args:
+        path: absolute.
+        timeout: seconds that a write waits for another one.
+        write: False = opened for reading only.
+
+    Returns: URL and `engine_kwargs`.
+    """
+    name = str(path) if write else f"file:{urllib.parse.quote(str(path), errors='surrogateescape')}?mode=ro"
+    connect = partial(sqlite3.connect, name, timeout=timeout, check_same_thread=False, uri=not write)
+    return "sqlite:///studies.db", {"creator": connect}
+
+
+def check_not_elsewhere(path: Path) -> None:
+    """Refuse a path whose studies version 0.1 wrote to another file: it read the path as a part of a URL.
+
+    That version left an SQLite file without tables at the path itself.
+
+    Raises:
+        StorageError: names the file that holds the studies.
+    """
+    elsewhere = Path(urllib.parse.unquote(str(path).partition("?")[0]))
+    if elsewhere == path or _tables(path) != 0:
+        return
+    names = study_names(elsewhere)
+    if names:
+        held = ", ".join(repr(name) for name in names[:_STUDIES_SHOWN]) + ", …" * (len(names) > _STUDIES_SHOWN)
+        msg = f"{path}: expected the studies of that name, got an empty file, for version 0.1 wrote them to another: {elsewhere} holds it: {held}. Name that one with --storage to go on; or remove the empty {path.name} to begin anew there."
+        raise StorageError(msg)
+
+
+def study_names(path: Path) -> list[str]:
+    """Return the names of the studies in an SQLite file; none where it is no such file. Changes nothing."""
+    rows = _ask(path, "SELECT study_name FROM studies ORDER BY study_id")
+    return [str(name) for (name,) in rows or ()]
+
+
+def _tables(path: Path) -> int | None:
+    """Count the tables of an SQLite file; None where there is no such file."""
+    rows = _ask(path, "SELECT count(*) FROM sqlite_master")
+    return None if rows is None else int(rows[0][0])
+
+
+def _ask(path: Path, statement: str) -> list[Any] | None:
+    _, options = engine_options(path, timeout=1.0, write=False)
+    try:
+        with contextlib.closing(options["creator"]()) as file:
+            return list(file.execute(statement))
+    except sqlite3.Error:
+        return None
