@@ -51,7 +51,7 @@ class Completion:
         """
         place = min(len(self.keys), len(self._points) - 1)
         for points in (self._points[place : place + 1], self._rng.random((DRAWS, self.encoding.p))):
-            fixed = self._fixed(points, known)
+            fixed = self.fixed(points, known)
             keys = self.encoding.keys(fixed)
             for row in np.flatnonzero(self.encoding.valid(fixed)).tolist():
                 if keys[row] not in self.keys:
@@ -66,8 +66,8 @@ class Completion:
         self.keys.update(self.encoding.keys(points))
         return self.encoding.decode(points)
 
-    def _fixed(self, points: Floats, known: Config) -> Floats:
-        """Put the known values into points."""
+    def fixed(self, points: Floats, known: Config) -> Floats:
+        """Put the known values into `n x p` points; raises as `complete`."""
         fixed = points.copy()
         for k, axis in enumerate(self._axes):
             if axis.name in known:

@@ -161,7 +161,9 @@ def _scaled(
         note = "as --rescale says"
     else:
         implied = implied_rescaling(*(split_logarithm(last_part(name))[0] for name in (there, here)))
-        if wishes.nearest:
+        if wishes.is_trusted:
+            chosen, note = implied, ""
+        elif wishes.nearest:
             chosen, note = check_scale(finite, ours.bounds, implied, log=ours.log, whole=ours.whole, ends=_ends(known))
         else:
             chosen, note = choose_rescaling(finite, ours.bounds, implied, whole=ours.whole)

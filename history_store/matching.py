@@ -24,6 +24,7 @@ class Wishes:
         outside: what to do with numbers outside our bounds: `clip` them, or `drop` the runs.
         nearest: the configurations are to be tried, they are no runs that were measured: a number goes to the nearest of
             choices that are numbers, and a scale is told by names alone.
+        is_trusted: with `nearest`, scales are those of the names, whatever the values.
     """
 
     rename: Mapping[str, str] = field(default_factory=dict)
@@ -31,6 +32,7 @@ class Wishes:
     rescale: Mapping[str, str] = field(default_factory=dict)
     outside: Outside = "clip"
     nearest: bool = False
+    is_trusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

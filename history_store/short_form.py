@@ -3,8 +3,8 @@
 ::
 
     lr: {log: [1e-5, 0.1]}        # a real on a logarithmic scale
-    dropout: [0, 0.5]             # two numbers are a range
-    layers: {int: [1, 9]}
+    dropout: [0, 0.5]             # two numbers are a range of reals
+    layers: {int: [1, 9]}         # two whole numbers have to be called a range
     batch_size: [16, 32, 64]      # more numbers are choices, ordered by size; so are words, without an order
     momentum: {float: [0, 0.99], default: 0.9, if: {optimizer: sgd}}
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Path = tuple[str, ...]
 KINDS = ("float", "log", "int", "log_int", "choice", "ordered", "value")
+_EXPECTED = "ConfigSpace JSON, or a space in YAML such as 'lr: {log: [1e-5, 0.1]}'"
 _RANGES = KINDS[:4]
 _BESIDE = ("step", "default", "if")
 _MEANT = {
@@ -85,7 +86,7 @@ def parse_space(text: str, where: str = "space") -> ConfigurationSpace:
     Raises:
         DataError: a text that is neither; the message names the line.
     """
-    data, lines = _read_yaml(text, where)
+    data, lines = read_yaml(text, where, expected=_EXPECTED)
     if _is_configspace(data):
         from history_store.space import load_space
 
@@ -119,7 +120,8 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
     for name, entry in entries.items():
         if not isinstance(name, str) or not name.strip():
             raise source.error((str(name),), "a name of a hyperparameter", name, "Put it in quotes.")
-        spec = _spec(name, _native(entry), source)
+        native = _native(entry)
+        spec = _spec(name, tuple(native) if isinstance(entry, tuple) else native, source)
         conditions[name] = spec.pop("if", None)
         try:
             space.add(_hyperparameter(name, spec, source))
@@ -138,7 +140,7 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
 def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
     """Give an entry as a mapping of exactly one kind, with what stands beside it."""
     if not isinstance(entry, Mapping):
-        return {_kind_of(name, entry, source): entry}
+        return {_kind_of(name, entry, source): list(entry) if isinstance(entry, tuple) else entry}
     for key in entry:
         if key not in (*KINDS, *_BESIDE):
             meant = _MEANT.get(str(key)) or next(iter(difflib.get_close_matches(str(key), (*KINDS, *_BESIDE), 1)), None)
@@ -154,8 +156,11 @@ def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
 
 
 def _kind_of(name: str, entry: Any, source: Source) -> str:
-    """Tell what a bare entry is: two numbers are a range, more are ordered choices, other lists are choices."""
-    if not isinstance(entry, list):
+    """Tell what a bare entry is: two numbers are a range, more are ordered choices, other lists are choices.
+
+    Two whole numbers may be a range or two choices: a tuple is the former, a list is refused.
+    """
+    if not isinstance(entry, list | tuple):
         if isinstance(entry, bool | int | float | str):
             return "value"
         raise source.error((name,), "a range, a list of choices or one value", entry, f"Write {name}: [0, 0.5].")
@@ -163,12 +168,14 @@ def _kind_of(name: str, entry: Any, source: Source) -> str:
         return "choice"
     if len(entry) != 2:
         return "ordered"
-    if entry == [0, 1] and all(isinstance(each, int) for each in entry):
-        step = (
-            f"Write {name}: {{float: [0, 1]}} for any number between, or {name}: {{choice: [0, 1]}} for one of the two."
-        )
-        raise source.error((name,), "a range or two choices, and this may be either", entry, step)
-    return "int" if all(isinstance(each, int) for each in entry) else "float"
+    if not all(isinstance(each, int) for each in entry):
+        return "float"
+    if isinstance(entry, tuple) and entry != (0, 1):
+        return "int"
+    low, high = entry
+    kind, what = ("float", "number") if low == 0 and high == 1 else ("int", "whole number")
+    step = f"Write {name}: {{{kind}: [{low}, {high}]}} for any {what} between, or {name}: {{choice: [{low}, {high}]}} for one of the two."
+    raise source.error((name,), "a range or two choices, and this may be either", list(entry), step)
 
 
 def _hyperparameter(name: str, spec: Mapping[str, Any], source: Source) -> Any:
@@ -344,15 +351,26 @@ _WORDS: Mapping[str, Any] = {
 }
 
 
-def _scalar(text: str) -> Any:
+def plain_value(text: str) -> Any:
     """Read a plain word as YAML 1.2 does: `1e-5` is a number; `on`, `off`, `yes` and `no` are texts."""
     if _INTEGER.fullmatch(text):
         return int(text) if len(text) < 400 else math.inf
     return float(text) if _FLOAT.fullmatch(text) else _WORDS.get(text, text)
 
 
-def _read_yaml(text: str, where: str) -> tuple[Any, dict[Path, int]]:
-    """Read YAML or JSON: its data, and the line of each key of the first two levels."""
+def read_yaml(text: str, where: str, *, expected: str) -> tuple[Any, dict[Path, int]]:
+    """Read one document of YAML 1.2 or JSON, without aliases.
+
+    Args:
+        text: of the document.
+        where: begins messages.
+        expected: what it should hold, for messages.
+
+    Returns: its data; and the line, from 1, of each key of the first two levels.
+
+    Raises:
+        DataError: a text that is neither; the message names the line.
+    """
     import yaml
 
     lines: dict[Path, int] = {}
@@ -362,7 +380,7 @@ def _read_yaml(text: str, where: str) -> tuple[Any, dict[Path, int]]:
 
     def read(node: Any, path: Path) -> Any:
         if isinstance(node, yaml.ScalarNode):
-            return _scalar(node.value) if node.style is None else node.value
+            return plain_value(node.value) if node.style is None else node.value
         if isinstance(node, yaml.SequenceNode):
             return [read(child, (*path, "")) for child in node.value]
         found: dict[Any, Any] = {}
@@ -385,11 +403,10 @@ def _read_yaml(text: str, where: str) -> tuple[Any, dict[Path, int]]:
         written = text.splitlines() or [""]
         at = 0 if mark is None else min(mark.line, len(written) - 1)
         got = written[at].strip()
-        kind = "ConfigSpace JSON or" if text.lstrip().startswith("{") else "ConfigSpace JSON, or"
         step = "Close its brackets and quotes, and indent alike what belongs together."
-        raise fail(at, f"{kind} a space in YAML such as 'lr: {{log: [1e-5, 0.1]}}'", _shown(got), step) from error
+        raise fail(at, expected, _shown(got), step) from error
     except RecursionError as error:
-        raise fail(0, "a space, one hyperparameter a line", "brackets nested too deep", "Write it flat.") from error
+        raise fail(0, expected, "brackets nested too deep", "Write it flat.") from error
 
 
 def _compose(text: str, fail: Callable[[int, str, str, str], DataError]) -> Any:
@@ -397,7 +414,7 @@ def _compose(text: str, fail: Callable[[int, str, str, str], DataError]) -> Any:
     import yaml
 
     class Reader(yaml.SafeLoader):
-        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's own name; words are read by `_scalar`
+        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's own name; words are read by `plain_value`
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             if self.check_event(yaml.AliasEvent):

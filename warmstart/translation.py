@@ -1,6 +1,6 @@
 """Suggestions for a space that is not the history's: what the two have in common, and what was done about the rest."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from bo.strategies import Choice
     from warmstart.session import Memory
     from warmstart.spaces import SpaceLike
+
+EVENLY = "spread evenly over the space (Sobol): the history knows nothing about it"
+"""Why a suggestion is what it is where nothing of it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ class Translation:
         picked: list[Picked] = []
         seen: set[tuple[tuple[str, Value], ...]] = set()
         for choice in choices:
-            known = self._known(choice.row)
+            known = self.known(choice.row)
             key = tuple(known.items())
             if self.lost[choice.row] or key in seen:
                 continue
@@ -121,21 +124,21 @@ class Translation:
         while more and len(found) < n:
             for one in more[: n - len(found)]:
                 assert one.choice is not None  # noqa: S101  for mypy
-                config = completion.complete(self._known(one.choice.row))
+                config = completion.complete(self.known(one.choice.row))
                 if config is None:
                     more.remove(one)
                     break
                 found.append(Picked(one.choice, config, self._open(config, one.choice.row)))
         return found
 
-    def _known(self, row: int) -> dict[str, Value]:
+    def known(self, row: int) -> dict[str, Value]:
         """Give what one of the history's configurations says here."""
         values = {name: self.columns[name][row] for name in self.columns}
         return {name: value for name, value in values.items() if value is not None}
 
     def _open(self, config: Mapping[str, Value], row: int | None) -> tuple[str, ...]:
         """Name the values of a configuration that were not measured."""
-        known = {} if row is None else self._known(row)
+        known = {} if row is None else self.known(row)
         return tuple(
             name
             for name in config
@@ -149,9 +152,8 @@ class Translation:
         What was measured and promised of them holds there only where nothing was changed.
         """
         given: Iterator[InitialDesign] = iter(designs)
-        why = "spread evenly over the space (Sobol): the history knows nothing about it"
         return tuple(
-            InitialDesign(one.config, natural(one.config), measured=False, not_measured=one.not_measured, why=why)
+            InitialDesign(one.config, natural(one.config), measured=False, not_measured=one.not_measured, why=EVENLY)
             if one.choice is None
             else self._design(next(given), one)
             for one in picked
@@ -218,19 +220,30 @@ def translate(memory: "Memory", space: "SpaceLike", rename: Mapping[str, str]) -
 
 def translate_configs(
     configs: Sequence[Mapping[str, Value]],
-    there: "ConfigurationSpace",
+    there: "ConfigurationSpace | None",
     here: "ConfigurationSpace",
     *,
     rename: Mapping[str, str],
 ) -> Translation:
-    """Put `n` configurations of one space into another, as far as they say something there; raises as `translate`."""
+    """Put `n` configurations of one space into another, as far as they say something there.
+
+    Args:
+        configs: of the one space.
+        there: the one space, by which scales are checked; None = not known, and names are trusted.
+        here: the other.
+        rename: names of the other by the one's, or by the natural ones behind its logarithms.
+
+    Raises:
+        UsageError: names that neither has.
+    """
     from history_store.foreign import as_columns
 
     rows: list[Mapping[str, Any]] = list(configs)
-    named = {f"log10_{name}" if name not in there and f"log10_{name}" in there else name: to for name, to in rename.items()}  # fmt: skip
-    columns = as_columns(rows) or {name: [] for name in there}
-    wishes = Wishes(rename=named, nearest=True)
-    found, left = match_columns(columns, here, known=describe_space(there), wishes=wishes)
+    columns = as_columns(rows)
+    renamed = {_name_in(columns, name): to for name, to in rename.items()}
+    wishes = Wishes(rename=renamed, nearest=True, is_trusted=there is None)
+    known = {} if there is None else describe_space(there)
+    found, left = match_columns(columns, here, known=known, wishes=wishes)
     lost = np.zeros(len(rows), dtype=np.bool_)
     for each in found.values():
         lost |= each.bad
@@ -242,6 +255,11 @@ def translate_configs(
         lost,
         (*matches, *left),
     )
+
+
+def _name_in(columns: Collection[str], name: str) -> str:
+    """Give the name that a natural one stands for."""
+    return f"log10_{name}" if name not in columns and f"log10_{name}" in columns else name
 
 
 def _unmeasured(hyperparameter: Any, n: int) -> Match:

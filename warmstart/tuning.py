@@ -66,6 +66,8 @@ def tune(
     history: PathLike | None = Sources.history,
     model: PathLike | None = Sources.model,
     exclude_group: str | Collection[str] | None = WarmStart.exclude_group,
+    rename: Mapping[str, str] | tuple[tuple[str, str], ...] = WarmStart.rename,
+    initial: PathLike | Sequence[Any] = WarmStart.initial,
     related: str | Collection[str] = WarmStart.related,
     neighbours: int = WarmStart.neighbours,
     surrogate: str = Search.surrogate,
@@ -113,6 +115,9 @@ def tune(
         history: that suggests; see `warmstart.suggest`.
         model: of the meta-features; see `warmstart.suggest`.
         exclude_group: of the history; see `warmstart.suggest`.
+        rename: names of the space by the history's, or by those of `initial`; see `warmstart.suggest`.
+        initial: configurations to begin with instead of the history's: a file that ``warmstart suggest --format json``, ``yaml``
+            or ``csv`` wrote, configurations, or what `warmstart.suggest` returned. They are put into the space; `k` does not count.
         related: datasets of the history whose evaluations the surrogate learns from too, or ``auto``: the nearest ones.
         neighbours: how many ``auto`` stands for, each of another group.
         surrogate: a name in `bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.

@@ -84,11 +84,12 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             WarmstartError: a dataset, a space or a history that cannot be read.
         """
         check_warm(self.warm)
-        counts: Warm = self.warm if dataset is not None else "none"
+        counts: Warm = self.warm if dataset is not None or self.initial else "none"
         is_own = self.objective is not None or self.command is not None
-        is_image = counts != "none" or not is_own or AUTO in self.related
+        is_image = (counts != "none" and not self.initial) or not is_own or AUTO in self.related
+        space = _space_text(self.space, known, self.history)
         plan = Plan(
-            space=_space_text(self.space, known, self.history),
+            space=space,
             objective=_objective_text(self.objective, self.command, self.target_budget),
             dataset=dataset,
             fingerprint=None if dataset is None else _fingerprint(dataset, is_image=is_image, download=self.download),
@@ -97,10 +98,22 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             members=members,
             split=split,
             **pick_from(Search, self),
-            **pick_from(WarmStart, self) | {"warm": counts},
+            **pick_from(WarmStart, self) | {"warm": counts, "initial": self._initial(space, is_new=known is None)},
         )
         plan.sampler()  # a wrong name is told before anything is written
         return plan
+
+    def _initial(self, space: str, *, is_new: bool) -> tuple[Mapping[str, Any], ...]:
+        """Read the configurations to begin with, and put them into the space; what was done is told of a new study."""
+        if not self.initial or self.warm == "none":
+            return ()
+        from warmstart.initial_configs import put_into, read_initial
+
+        configs = read_initial(self.initial)
+        found = put_into(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
+        for note in found.notes if is_new else ():
+            self.tell(note)
+        return found.configs
 
     def target(self, plan: Plan) -> Objective:
         """Load what a study evaluates.

@@ -31,7 +31,7 @@ TEXT = """\
 # my space
 lr: {log: [1e-5, 0.1]}
 dropout: [0, 0.5]
-layers: [1, 9]
+layers: {int: [1, 9]}
 width: {log_int: [16, 1024]}
 batch_size: [64, 16, 32]
 model_name: [resnet18, resnet50, off, "0x3"]
@@ -87,6 +87,8 @@ def test_a_dict_says_the_same() -> None:
     assert build_space(entries, Source("space")) == expected()
     tuples = {"lr": {"log": (np.float64(1e-5), 0.1)}, "layers": (1, np.int64(9)), "kind": ("a", "b")}
     made = build_space(tuples, Source("space"))
+    with pytest.raises(DataError, match="may be either"):
+        build_space({"a": (0, 1)}, Source("space"))
     assert (made["lr"].lower, made["layers"].upper, made["kind"].choices) == (1e-5, 9, ("a", "b"))
 
 
@@ -114,9 +116,10 @@ def test_small_numbers_however_written(number: str) -> None:
         ("lr", "s.yaml: expected a space, one hyperparameter a line .*, got 'lr'"),
         ("[1, 2]", "s.yaml: expected a space"),
         ("{}", "s.yaml: expected a space with at least one hyperparameter, got none"),
-        ("a: [1, 3]\nlr: {log: [0.1, 1e-5]}", r"s.yaml, line 2: lr log: expected two numbers, the lower one first, got \[0.1, 1e-05\]"),
-        ("a: [1, 3]\n\nlr:\n  default: 3\n  log: [0, 1]", "s.yaml, line 5: lr log: expected numbers from 1e-12 on"),
+        ("a: [1.5, 3]\nlr: {log: [0.1, 1e-5]}", r"s.yaml, line 2: lr log: expected two numbers, the lower one first, got \[0.1, 1e-05\]"),
+        ("a: [1.5, 3]\n\nlr:\n  default: 3\n  log: [0, 1]", "s.yaml, line 5: lr log: expected numbers from 1e-12 on"),
         ("a: [0, 1]", r"line 1: a: expected a range or two choices, and this may be either, got \[0, 1\]. Write a: {float: \[0, 1\]}"),
+        ("a: [16, 32]", r"may be either, got \[16, 32\]. Write a: {int: \[16, 32\]} for any whole number between, or a: {choice: \[16, 32\]}"),
         ("a: {choices: [x, y]}", "line 1: a choices: expected float, log, .* or if, got 'choices'. Write choice."),
         ("a: {flaot: [1, 2]}", "got 'flaot'. Write float."),
         ("a: {lr: [1, 2]}", r"got 'lr'. Write a: {log: \[1e-5, 0.1\]}"),
@@ -131,7 +134,7 @@ def test_small_numbers_however_written(number: str) -> None:
         ("a: &x [1, 2]\nb: *x", "line 2: expected values written out, got an alias"),
         ("a: [1, 2\nb: 3", "line 2: expected ConfigSpace JSON, or a space in YAML"),
         ("a: b: c", "line 1: expected ConfigSpace JSON, or a space in YAML .*, got 'a: b: c'"),
-        ("{", "line 1: expected ConfigSpace JSON or a space in YAML .*, got '{'"),
+        ("{", "line 1: expected ConfigSpace JSON, or a space in YAML .*, got '{'"),
         ('{"a": [1, 2],\n "b": [1,,2]}', "line 2: expected"),
         ("[" * 2000, "nested too deep"),
         ("a: {int: [1, 2.5]}", "line 1: a int: expected two whole numbers"),
