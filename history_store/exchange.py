@@ -242,7 +242,8 @@ def _read_csv(path: Path) -> tuple[str | None, Rows]:
             )  # rows longer than the header, which pandas would cut
             frame = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig", index_col=False)
     except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
-        msg = f"{path}: expected a CSV file in UTF-8 with a header, got: {str(error).strip()}. Save it anew as CSV."
+        said = "an empty file" if isinstance(error, pd.errors.EmptyDataError) else str(error).strip()
+        msg = f"{path}: expected a CSV file in UTF-8 with a header, got: {said}. Save it anew as CSV."
         raise DataError(msg) from error
     beside = path.with_suffix(".json")
     about = beside.read_text(encoding="utf-8") if beside.exists() else None

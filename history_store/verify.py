@@ -15,6 +15,7 @@ from history_store.errors import (
     HistoryVersionError,
     MissingPathError,
     StorageError,
+    UsageError,
     WarmstartError,
 )
 from history_store.file import durable, journal
@@ -22,7 +23,7 @@ from history_store.file.base import check_base, read_content, read_embeddings, r
 from history_store.file.codec import decode_info
 from history_store.file.content import Content, Operation, check_info, decode_line, encode_operation, quoted, unit_rows
 from history_store.file.durable import beside
-from history_store.file.layout import CURRENT, check_file, damage, get_text, open_file
+from history_store.file.layout import BROKEN, CURRENT, check_file, damage, get_text, open_file
 from history_store.file.lock import WriterLock
 from history_store.file.stored_images import check_images, map_file, map_images
 from history_store.file.table import EvaluationTable
@@ -94,7 +95,9 @@ def verify(path: str | Path) -> Report:
             counts |= {"n_datasets": len(content.datasets), "n_configs": len(content.configs)}
             counts["n_evaluations"] = len(content.table)
             problems += _backup(path, content.id, remarks)
-    except (HistoryDamagedError, HistoryVersionError) as error:
+    except (StorageError, *BROKEN) as error:
+        if isinstance(error, MissingPathError | UsageError):
+            raise
         return Report(str(path), (Problem("file", str(error)),), tuple(remarks))
     left = (beside(path, suffix) for suffix in (".tmp", ".bak.tmp", ".journal.tmp"))
     remarks += [
@@ -230,7 +233,7 @@ def _journal(content: Content, log: Path, remarks: list[str]) -> Iterator[Proble
             return
         try:
             content.apply(operation)
-        except (DataError, KeyError, TypeError, ValueError) as error:
+        except BROKEN as error:
             yield Problem(f"{log.name} operation {operation['serial']}", f"cannot be applied: {error!r}")
             return
 
@@ -265,12 +268,15 @@ def _backup(path: Path, history_id: str, remarks: list[str]) -> Iterator[Problem
     if not kept.exists():
         remarks.append(f"there is no backup {kept.name}; the next write makes one")
         return
+    if kept.is_symlink():
+        yield Problem(kept.name, "a link, which is not followed; the next write puts a backup in its place")
+        return
     try:
         if read_identity(kept).id != history_id:
             yield Problem(kept.name, "the backup of another history")
         else:
             check_base(kept)
-    except (StorageError, MissingPathError) as error:
+    except WarmstartError as error:
         yield Problem(kept.name, str(error))
 
 
@@ -303,7 +309,7 @@ def _backup_fits_better(path: Path) -> bool:
 
 def _bring_back(path: Path, lock: WriterLock) -> None:
     kept, temporary = beside(path, ".bak"), beside(path, ".tmp")
-    if not kept.exists() or not _sound(kept):
+    if not kept.exists() or kept.is_symlink() or not _sound(kept):
         msg = f"{path}: expected a sound backup {kept.name} to restore from, got {'a damaged one' if kept.exists() else 'none'}. Rebuild the history from its shards with `warmstart history import`."
         raise HistoryDamagedError(msg)
     durable.copy(kept, temporary)

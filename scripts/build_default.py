@@ -26,6 +26,7 @@ from training.siamese_settings import preset
 from warmstart.embedding import embed_history
 from warmstart.evaluation_run import Plan, evaluate_history, store_calibration
 from warmstart.model_file import read_header
+from warmstart.references import compute_references, store_references
 
 RIVALS = (
     "random",
@@ -70,6 +71,9 @@ def main() -> None:
             trained.model.save(model_path, {**trained.model.header, "quality": quality})
             model = read_header(model_path)
             history.set_embeddings(model.hash, embed_history(history, history.names, model))
+            references = compute_references(history, model)
+            if references is not None:
+                store_references(history, references, model.hash)
             if quality is not None:
                 store_calibration(history, model, quality)
             history.compact(drop_images=True, path=options.out / "history.h5")

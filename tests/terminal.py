@@ -45,7 +45,7 @@ class Seen:
         return "\n".join(self.screen)
 
 
-def type_in(*args, columns=80, env=None, folder=None, interrupt_at=None, limit_s=150.0):
+def type_in(*args, columns=80, env=None, folder=None, interrupt_at=None, limit_s=280.0):
     """Run `warmstart ARGS` on a terminal.
 
     Args:

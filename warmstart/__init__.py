@@ -6,6 +6,7 @@ Names load on first use: ``import warmstart`` costs no numpy, h5py or torch.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from warmstart.advisor import Advisor, Location
     from warmstart.api import answer, neighbours, suggest
     from warmstart.studies.summary import JointResult, TuneResult
     from warmstart.suggestion import Answer, Confidence, InitialDesign, Neighbour
@@ -14,10 +15,12 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "Advisor": "warmstart.advisor",
     "Answer": "warmstart.suggestion",
     "Confidence": "warmstart.suggestion",
     "InitialDesign": "warmstart.suggestion",
     "JointResult": "warmstart.studies.summary",
+    "Location": "warmstart.advisor",
     "Neighbour": "warmstart.suggestion",
     "TuneResult": "warmstart.studies.summary",
     "answer": "warmstart.api",
@@ -28,10 +31,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "Advisor",
     "Answer",
     "Confidence",
     "InitialDesign",
     "JointResult",
+    "Location",
     "Neighbour",
     "TuneResult",
     "__version__",

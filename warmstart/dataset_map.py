@@ -7,13 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError
-from warmstart.api import distances_to, judge_query, own_name
-from warmstart.embedding import embed_source
-from warmstart.locations import history_path, model_path
+from warmstart.advisor import Advisor
 from warmstart.plots.map import DatasetMap, QueryPoint
 from warmstart.plots.plane import fit_plane
-from warmstart.query import open_query
-from warmstart.session import Memory, load_memory
+from warmstart.session import Memory
 
 if TYPE_CHECKING:
     from history_store.images import ImageSource
@@ -40,30 +37,25 @@ def map_history(
 
     Returns: the map, what it was made from, and what a person should hear.
     """
-    memory = load_memory(history_path(history), model_path(model), device=device, threads=threads)
+    advisor = Advisor(
+        history,
+        model,
+        skip_broken=skip_broken,
+        seed=seed,
+        device=device,
+        threads=threads,
+        cache=cache,
+        download=download,
+    )
+    place = None if dataset is None else advisor.locate(dataset)
+    memory = advisor.memory if place is None else place.memory
     plane = fit_plane(memory.vectors)
-    query, notes = None, list(memory.notes)
-    if dataset is not None:
-        source, fingerprint = open_query(dataset, None, None, download=download)
-        rows = memory.rows_without((), own_name(source, memory))
-        vector, broken = embed_source(
-            source,
-            memory.model,
-            fingerprint=fingerprint,
-            seed=seed,
-            skip_broken=skip_broken,
-            cache=cache,
-            device=device,
-            threads=threads,
-        )
-        notes += [f"left out {picture.path}: {picture.reason}" for picture in broken]
-        distances = distances_to(vector, memory, rows)
-        confidence = judge_query(memory, rows, distances)
-        if not confidence.typical:
-            notes.append(confidence.note)
-        order = np.argsort(distances, kind="stable")[:_NEAREST].tolist()
-        nearest = [(memory.names[rows[i]], float(distances[i])) for i in order]
-        query = QueryPoint(_plain_name(dataset), plane.place(vector), nearest, _query_pictures(source))
+    query, notes = None, memory.notes
+    if dataset is not None and place is not None:
+        order = np.argsort(place.distances, kind="stable")[:_NEAREST].tolist()
+        nearest = [(place.names[i], float(place.distances[i])) for i in order]
+        pictures_of = _query_pictures(place.query.source)
+        query, notes = QueryPoint(_plain_name(dataset), plane.place(place.vector), nearest, pictures_of), place.notes
     lowest = np.min(np.where(np.isnan(memory.errors), np.inf, memory.errors), axis=1, initial=np.inf)
     parts, pictures = _parts_and_pictures(memory.path)
     found = DatasetMap(
@@ -77,7 +69,7 @@ def map_history(
         images=pictures,
         query=query,
     )
-    return found, memory, tuple(notes)
+    return found, memory, notes
 
 
 def choose_pictures(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:

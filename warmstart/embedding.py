@@ -1,6 +1,7 @@
 """From a labelled collection to its meta-feature: which images are looked at, and where the result is kept."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,19 @@ if TYPE_CHECKING:
     from history_store.history import History
     from metafeat.model import MetaFeatureModel
     from metafeat.plain_model import PlainModel
+    from metafeat.sample_statistics import SampleStatistics
+
+_STATISTICS = "statistics=1 "
+"""Begins the cache's key of a sample's statistics; another number where they change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen of a collection: its meta-feature `256` float32, statistics of the sample, pictures left out."""
+
+    vector: NDArray[np.float32]
+    sample: "SampleStatistics"
+    broken: tuple[BrokenImage, ...]
 
 
 def embed_source(
@@ -31,7 +45,32 @@ def embed_source(
     device: str = "cpu",
     threads: int | None = None,
 ) -> tuple[NDArray[np.float32], tuple[BrokenImage, ...]]:
-    """Embed a collection, from the cache where it was embedded before.
+    """Embed a collection: `look_at` without the statistics; arguments and refusals as there."""
+    seen = look_at(
+        source,
+        model,
+        fingerprint=fingerprint,
+        seed=seed,
+        skip_broken=skip_broken,
+        cache=cache,
+        device=device,
+        threads=threads,
+    )
+    return seen.vector, seen.broken
+
+
+def look_at(
+    source: ImageSource,
+    model: ModelHeader,
+    *,
+    fingerprint: str,
+    seed: int = 0,
+    skip_broken: bool = False,
+    cache: bool = True,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> Look:
+    """Embed a collection and describe the pictures looked at, from the cache where that was done before.
 
     Args:
         source: the collection; at most `SAMPLE` images of its training part are read.
@@ -43,27 +82,31 @@ def embed_source(
         device: where the network runs.
         threads: CPU threads of the network.
 
-    Returns: `256` float32, and the pictures left out.
+    Returns: the meta-feature, the statistics of the sample, and the pictures left out.
 
     Raises:
         LabelError: when fewer than two images or two classes can be looked at.
         DataError: when a picture cannot be decoded.
         ModelError: when the model's weights are damaged.
     """
+    from metafeat.sample_statistics import SampleStatistics, sample_statistics
+
     check_contrast(source.labels, source.location)
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     key = f"sample={SAMPLE} seed={seed}"
     if store is not None:
-        known = store.get(fingerprint, model.hash, key)
-        if known is not None:
-            return known, ()
+        known, about = store.get(fingerprint, model.hash, key), store.get(fingerprint, model.hash, _STATISTICS + key)
+        if known is not None and about is not None:
+            return Look(known, SampleStatistics.from_vector(about), ())
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
     read = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(read.labels, source.location)
     vector = embed_images(read.images, read.labels, model, seed=seed, device=device, threads=threads)
+    sample = sample_statistics(read.images, read.labels)
     if store is not None and not read.broken:
         store.put(fingerprint, model.hash, key, vector)
-    return vector, read.broken
+        store.put(fingerprint, model.hash, _STATISTICS + key, sample.to_vector().astype(np.float32))
+    return Look(vector, sample, read.broken)
 
 
 def embed_images(

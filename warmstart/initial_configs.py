@@ -17,13 +17,18 @@ from history_store.records import Value
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
+    from bo.completion import Completion
     from warmstart.suggestion import InitialDesign
+    from warmstart.translation import Translation
 
     Given = str | os.PathLike[str] | Iterable[Mapping[str, Value] | InitialDesign]
 
 BESIDE = ("rank", "from", "distance", "source_error", "expected_regret", "measured", "not_measured", "seconds")
 """Columns of a table of suggestions that are no hyperparameters."""
 _LOG = "log10_"
+_MOVED = "Moved to the nearest value that your space allows"
+_VARIED = "Not given, so varied over the initial configurations"
+_WITHOUT = "Not in your space"
 _EXAMPLE = "Write one with `warmstart suggest --format json`."
 
 
@@ -84,41 +89,48 @@ def put_into(
     from bo.completion import Completion
     from warmstart.translation import translate_configs
 
-    names = {name for config in configs for name in config}
-    known = {old: new for old, new in rename.items() if old in names or f"{_LOG}{old}" in names}
-    translation = translate_configs(configs, None, space, rename=known)
-    if not translation.columns:
-        msg = f"expected configurations with hyperparameters of the space ({', '.join(space)}), got {', '.join(sorted(names))}. Say which is which with `rename`."
-        raise UsageError(msg, param="initial")
     completion = Completion(space, n=len(configs), rng=np.random.default_rng(seed))
     found: list[dict[str, Value]] = []
-    varied: dict[str, None] = {}
-    for row in range(len(configs)):
-        values = translation.known(row)
-        config = None if translation.lost[row] else completion.complete(values)
+    lines: dict[str, dict[str, None]] = {text: {} for text in (_MOVED, _VARIED, _WITHOUT)}
+    for number, given in enumerate(configs, start=1):  # each may have names of its own
+        known = {old: new for old, new in rename.items() if old in given or f"{_LOG}{old}" in given}
+        translation = translate_configs([given], None, space, rename=known)
+        values = translation.known(0)
+        is_fit = bool(translation.columns) and not translation.lost[0] and not translation.unfit
+        config = completion.complete(values) if is_fit else None
+        lines[_WITHOUT] |= {str(match.there): None for match in translation.matches if match.here is None}
         if config is not None:
             found.append(config)
-            varied |= dict.fromkeys(name for name in config if name not in values and not hasattr(space[name], "value"))
-        elif translation.lost[row] or not _is_repeated(completion, values):
-            reasons = [f"{match.there}: {match.reason}" for match in translation.matches if match.lost]
-            why = "; ".join(reasons) if translation.lost[row] else "a combination that the space forbids"
-            msg = f"expected configurations of the space, got number {row + 1}, {dict(configs[row])} ({why}). Correct it, or leave it out."
-            raise UsageError(msg, param="initial")
-    moved = [name for name, rows in translation.moved.items() if rows.any()]
-    without = [match.there for match in translation.matches if match.here is None]
-    lines = {
-        "Moved to the nearest value that your space allows": moved,
-        "Not given, so varied over the initial configurations": varied,
-        "Not in your space": without,
-    }
-    notes = [f"{text}: {', '.join(map(str, names))}." for text, names in lines.items() if names]
+            lines[_MOVED] |= {name: None for name, rows in translation.moved.items() if rows[0] and name in config}
+            free = (name for name in config if not hasattr(space[name], "value"))
+            lines[_VARIED] |= {name: None for name in free if name not in values}
+        elif not (is_fit and _is_allowed(completion, values)):
+            raise _misfit(space, translation, number, given)
+    notes = [f"{text}: {', '.join(names)}." for text, names in lines.items() if names]
     if len(found) < len(configs):
         notes.append(f"{len(configs) - len(found)} of {len(configs)} initial configurations repeat another one.")
     return InitialConfigs(tuple(found), tuple(notes))
 
 
-def _is_repeated(completion: Any, values: Mapping[str, Value]) -> bool:
-    """Tell whether a configuration was given before, rather than forbidden."""
+def _misfit(
+    space: "ConfigurationSpace", translation: "Translation", number: int, given: Mapping[str, Any]
+) -> UsageError:
+    """Make the error of a configuration that a space cannot express."""
+    lost = [
+        f"{match.there}: {match.reason}" for match in translation.matches if match.lost or "not among" in match.reason
+    ]
+    if lost:
+        why = "; ".join(lost)
+    elif translation.columns:
+        why = "a combination that the space forbids"
+    else:
+        why = f"none of the space's hyperparameters {', '.join(space)}; `rename` says which is which"
+    msg = f"expected configurations of the space, got number {number}, {dict(given)} ({why}). Correct it, or leave it out."
+    return UsageError(msg, param="initial")
+
+
+def _is_allowed(completion: "Completion", values: Mapping[str, Value]) -> bool:
+    """Tell whether a configuration that was not completed is one that was given before, rather than forbidden."""
     points = completion.encoding.sample(1, design="sobol", rng=np.random.default_rng(0))
     fixed = completion.fixed(points, values)
     return bool(completion.encoding.valid(fixed)[0])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from history_store.errors import MissingPathError, StorageError
 
+PathLike = str | os.PathLike[str]
 HISTORY_VARIABLE = "WARMSTART_HISTORY"
 MODEL_VARIABLE = "WARMSTART_MODEL"
 _DEFAULTS = Path(__file__).parent / "defaults"

@@ -1,6 +1,7 @@
 """The dataset that is asked about: opened and fingerprinted, once for each state of its files."""
 
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,28 @@ from warmstart.session import file_state
 _fingerprints: dict[tuple[str, str, str], str] = {}
 
 
-def open_query(
-    path: str | os.PathLike[str] | None, images: Any, labels: Any, *, download: bool = False
-) -> tuple[ImageSource, str]:
-    """Open what a caller gave: a path, arrays, or a torch Dataset; `download` lets torchvision fetch what is missing.
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A dataset that is asked about, opened.
 
-    Returns: the collection and its ``listing:`` fingerprint.
+    Attributes:
+        source: the collection.
+        fingerprint: ``listing:...``, of its files as they are now.
+    """
+
+    source: ImageSource
+    fingerprint: str
+
+
+Dataset = str | os.PathLike[str] | tuple[Any, Any] | Query | Any
+"""A path in any layout, ``(images, labels)``, a torch Dataset, or a query."""
+
+
+def dataset_of(path: str | os.PathLike[str] | None, images: Any, labels: Any) -> Dataset:
+    """Return the dataset that three arguments mean: a path, or images and their labels, or a torch Dataset.
 
     Raises:
-        UsageError: neither or both of path and images.
-        MissingPathError: a path that is not there.
-        DataError: what is there cannot be used.
+        UsageError: neither or both of path and images, or labels beside a path.
     """
     if (path is None) == (images is None):
         msg = (
@@ -32,17 +44,34 @@ def open_query(
         raise UsageError(msg)
     if path is None:
         is_dataset = labels is None and not hasattr(images, "shape") and hasattr(images, "__getitem__")
-        source = open_torch_dataset(images) if is_dataset else open_arrays(images, labels)
-        return source, source.fingerprint("listing")
+        return images if is_dataset else (images, labels)
     if labels is not None:
         msg = "suggest: expected labels with images only, got labels beside a path. The path has its own."
         raise UsageError(msg)
-    text = os.fspath(path)
+    return path
+
+
+def open_query(dataset: Dataset, *, download: bool = False) -> Query:
+    """Open a dataset; `download` lets torchvision fetch what is missing.
+
+    Raises:
+        MissingPathError: a path that is not there.
+        DataError: what is there cannot be used.
+    """
+    if isinstance(dataset, Query):
+        return dataset
+    if isinstance(dataset, tuple):
+        source = open_arrays(*dataset)
+        return Query(source, source.fingerprint("listing"))
+    if not isinstance(dataset, str | os.PathLike):
+        source = open_torch_dataset(dataset)
+        return Query(source, source.fingerprint("listing"))
+    text = os.fspath(dataset)
     file, separator, _ = text.rpartition("::")
     if separator or text.startswith("sklearn:"):  # one file whose state tells all, or none that could change
         return _opened(text, file_state(Path(file)) if separator else ())
     source = open_path(text, download=download)
-    return source, _fingerprint(source)
+    return Query(source, _fingerprint(source))
 
 
 def open_path(path: str, *, download: bool = False) -> ImageSource:
@@ -56,9 +85,9 @@ def open_path(path: str, *, download: bool = False) -> ImageSource:
 
 
 @lru_cache(maxsize=4)
-def _opened(text: str, state: tuple[int, ...]) -> tuple[ImageSource, str]:  # noqa: ARG001  the key of the memory
+def _opened(text: str, state: tuple[int, ...]) -> Query:  # noqa: ARG001  the key of the memory
     source = open_images(text)
-    return source, source.fingerprint("listing")
+    return Query(source, source.fingerprint("listing"))
 
 
 def _fingerprint(source: ImageSource) -> str:

@@ -1,7 +1,7 @@
 """A history and a model, read once for each state of their files."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.calibration import Calibration
-from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, StorageError, UsageError
+from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, UsageError
 from history_store.records import Config, DatasetInfo
 from warmstart.model_file import ModelHeader, check_fits, read_header
+from warmstart.references import References, read_references
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -38,6 +39,7 @@ class Memory:
         index: over the vectors.
         calibration: of the distances, where the history holds one for this model.
         notes: what to tell a person once.
+        references: what the history's own datasets are like, where the history holds that for this model.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class Memory:
     index: "DatasetIndex"
     calibration: Calibration | None = None
     notes: tuple[str, ...] = ()
+    references: References | None = None
 
     def rows_without(self, groups: Collection[str], own: str | None) -> NDArray[np.int64]:
         """Give the rows that may answer: not of these groups, not the query itself.
@@ -78,18 +81,23 @@ class Memory:
         return rows[has_runs] if has_runs.any() else rows
 
 
-def load_memory(history: Path, model: Path, *, device: str = "cpu", threads: int | None = None) -> Memory:
+def load_memory(
+    history: Path, model: Path, *, device: str = "cpu", threads: int | None = None, cache: bool = True
+) -> Memory:
     """Read a history and a model, or give what was read before while neither file has changed.
 
-    Embeddings that the history lacks are computed from its images and, where it may be written, stored in it. Datasets
-    of which runs alone are known (an import made them) are left out where others remain.
+    Embeddings that the history lacks are computed from its images and kept in the cache folder: reading writes no history;
+    see `store_embeddings`. Datasets of which runs alone are known (an import made them) are left out where others remain.
 
     Raises:
         StorageError: one of the two is damaged or of another version.
         ModelMismatchError: the model belongs to another history.
         ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
     """
-    return _memory(history, file_state(history), model, file_state(model), device, threads)
+    found, untold = _memory(history, file_state(history), model, file_state(model), device, threads, cache)
+    said = tuple(untold)
+    untold.clear()
+    return replace(found, notes=(*found.notes, *said)) if said else found
 
 
 def file_state(path: Path) -> tuple[int, ...]:
@@ -112,7 +120,9 @@ def _memory(
     model_state: tuple[int, ...],  # noqa: ARG001  part of the key
     device: str,
     threads: int | None,
-) -> Memory:
+    cache: bool,  # noqa: FBT001  positional, as the key of the memory
+) -> tuple[Memory, list[str]]:
+    """Read a history and a model; return what is known, and what is to be told once."""
     from history_store.history import History
     from metafeat.index import DatasetIndex
 
@@ -123,31 +133,33 @@ def _memory(
             raise UsageError(msg)
         check_fits(header, history_id=history.id, space_json=history.space_json, where=str(path))
         known = history.embeddings(header.hash)
-        unseen = {info.name for info in history.datasets if not info.n_images and info.name not in known}
-        if len(unseen) == len(history.names):
-            unseen = set()  # refused below
-        lacking = [name for name in history.names if name not in known and name not in unseen]
+        unseen = _unseen(history, known)
+        lacking = _lacking(history, known)
         sorted_rows = np.argsort(np.array(history.names, dtype=object), kind="stable").tolist()
         order = [row for row in sorted_rows if history.names[row] not in unseen]
         names, groups = [history.names[i] for i in order], tuple(history.groups[i] for i in order)
         errors, failed, configs = history.errors[order], history.failed[order], tuple(history.configs)
         about, space_json = tuple(history.datasets[i] for i in order), history.space_json
         calibration = read_calibration(history, header.hash)
-        notes = []
+        references = read_references(history, header.hash)
+        notes, untold = [], []
         if unseen:
             notes.append(
                 f"{path}: datasets of which runs alone are known cannot be compared with yours: {_some(unseen)}."
             )
         if lacking:
-            added = _embed_lacking(path, lacking, header, device=device, threads=threads)
+            added, n_computed = _embed_lacking(history, lacking, header, device=device, threads=threads, cache=cache)
             known = {**known, **added}
-            notes.append(f"{path}: embedded {len(added)} datasets with this model.")
+            if n_computed:
+                untold.append(
+                    f"{path}: embedded {n_computed} datasets with this model. `warmstart history embed` stores that."
+                )
     vectors = np.stack([known[name] for name in names]).astype(np.float32)
     index = DatasetIndex(vectors.shape[1], header.hash)
     index.add(names, vectors)
     wide = vectors.astype(np.float64)
     between = np.stack([np.linalg.norm(wide - row, axis=1) for row in wide])
-    return Memory(
+    found = Memory(
         path,
         header,
         tuple(names),
@@ -162,7 +174,9 @@ def _memory(
         index,
         calibration,
         tuple(notes),
+        references,
     )
+    return found, untold
 
 
 def _some(names: Collection[str]) -> str:
@@ -190,25 +204,76 @@ def read_calibration(history: "History", model_hash: str) -> Calibration | None:
         raise HistoryDamagedError(msg) from error
 
 
-def _embed_lacking(
-    path: Path, names: list[str], header: ModelHeader, *, device: str, threads: int | None
-) -> dict[str, NDArray[np.float32]]:
-    """Compute the embeddings that a history lacks, and store them where that is possible."""
+def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads: int | None = None) -> tuple[str, ...]:
+    """Compute the embeddings that a history lacks and store them in it.
+
+    Returns: the datasets embedded.
+
+    Raises:
+        StorageError: a history or model that cannot be used, or a history that cannot be written.
+        ModelMismatchError: the model belongs to another history.
+        ImagesMissingError: there are no images to compute embeddings from.
+    """
     from history_store.history import History
+
+    header = read_header(model)
+    with History.open(history, write=True) as opened:
+        check_fits(header, history_id=opened.id, space_json=opened.space_json, where=str(history))
+        known = opened.embeddings(header.hash)
+        lacking = _lacking(opened, known)
+        if lacking:
+            added, _ = _embed_lacking(opened, lacking, header, device=device, threads=threads, cache=True)
+            kept = {name: vector for name, vector in {**known, **added}.items() if name in opened.names}
+            opened.set_embeddings(header.hash, kept)
+    return tuple(lacking)
+
+
+def _unseen(history: "History", known: Collection[str]) -> set[str]:
+    """Name the datasets of which runs alone are known; none where that is all of them, which is refused later."""
+    found = {info.name for info in history.datasets if not info.n_images and info.name not in known}
+    return set() if len(found) == len(history.names) else found
+
+
+def _lacking(history: "History", known: Collection[str]) -> list[str]:
+    """Name the datasets that have no embedding and should."""
+    unseen = _unseen(history, known)
+    return [name for name in history.names if name not in known and name not in unseen]
+
+
+def _embed_lacking(
+    history: "History", names: list[str], header: ModelHeader, *, device: str, threads: int | None, cache: bool
+) -> tuple[dict[str, NDArray[np.float32]], int]:
+    """Compute the embeddings that a history lacks, or take them from the cache; count those computed."""
+    from metafeat.cache import EmbeddingCache, cache_folder
     from warmstart.embedding import embed_history
 
-    with History.open(path) as history:
-        try:
-            vectors = embed_history(history, names, header, device=device, threads=threads)
-        except ImagesMissingError as error:
-            msg = f"{path}: expected embeddings of model {header.hash} or images to make them from, got neither for {names[0]!r}. Use the model that the history was published with, or rebuild its images: {error}"
-            raise ImagesMissingError(msg) from error
+    store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
+    found, n_computed = {}, 0
     try:
-        with History.open(path, write=True, lock_timeout=1.0) as history:
-            known = history.embeddings(header.hash)
-            history.set_embeddings(
-                header.hash, {name: v for name, v in (known | vectors).items() if name in history.names}
-            )
-    except StorageError:
-        pass  # read-only, locked or full: the answer is the same, only the next process computes again
-    return vectors
+        for name in names:
+            mark = "" if store is None else _sample_mark(history, name)
+            vector = None if store is None else store.get(mark, header.hash, "stored")
+            if vector is None:
+                vector = embed_history(history, [name], header, device=device, threads=threads)[name]
+                n_computed += 1
+                if store is not None:
+                    store.put(mark, header.hash, "stored", vector)
+            found[name] = vector
+    except ImagesMissingError as error:
+        msg = f"{history.path}: expected embeddings of model {header.hash} or images to make them from, got neither for {names[0]!r}. Use the model that the history was published with, or rebuild its images: {error}"
+        raise ImagesMissingError(msg) from error
+    return found, n_computed
+
+
+def _sample_mark(history: "History", name: str) -> str:
+    """Digest the stored images that an embedding is made from."""
+    from hashlib import sha256
+
+    from metafeat.sample import sample_rows
+
+    stored = history.images(name)
+    labels = np.asarray(stored.labels)
+    rows = sample_rows(labels, stored.rows("train"), seed=0)
+    digest = sha256(np.ascontiguousarray(stored.array[rows]).tobytes())
+    digest.update(np.ascontiguousarray(labels[rows]).tobytes())
+    return f"sample:{digest.hexdigest()}"

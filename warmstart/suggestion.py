@@ -64,34 +64,55 @@ class Neighbour:
         name: in the history.
         distance: between the two meta-features, ≥ 0.
         best_error: lowest validation error recorded on it, in [0, 1]; None where none is.
+        distance_range: where the distance lies for 95 % of other draws of as many pictures, lowest and highest; None
+            where the history does not know how far its distances move.
     """
 
     name: str
     distance: float
     best_error: float | None
+    distance_range: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Give the contract's object of one neighbour."""
-        return {"name": self.name, "distance": self.distance, "best_error": self.best_error}
+        return {
+            "name": self.name,
+            "distance": self.distance,
+            "distance_range": None if self.distance_range is None else list(self.distance_range),
+            "best_error": self.best_error,
+        }
+
+    def to_row(self) -> dict[str, Any]:
+        """Give one flat row: the range in two cells, or in none where nobody knows it."""
+        known = () if self.distance_range is None else zip(("at_least", "at_most"), self.distance_range, strict=True)
+        return {"name": self.name, "distance": self.distance, **dict(known), "best_error": self.best_error}
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """How far the query lies from what the history knows.
+    """Whether the history knows anything of the query.
 
     Attributes:
-        typical: whether its nearest distance is within the 95th percentile of the history's leave-one-group-out ones.
-        distance_percentile: where it lies among those, in [0, 100]; None where the history has no two groups.
-        note: one sentence for people.
+        typical: whether no reason speaks against it.
+        distance_percentile: where its nearest distance lies among the history's leave-one-group-out ones, in [0, 100];
+            None where the history has no two groups.
+        note: for people: one sentence a reason.
+        reasons: stable codes of what speaks against it, see `warmstart.doubts.Code`.
     """
 
     typical: bool
     distance_percentile: float | None
     note: str
+    reasons: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Give the contract's object."""
-        return {"typical": self.typical, "distance_percentile": self.distance_percentile, "note": self.note}
+        return {
+            "typical": self.typical,
+            "distance_percentile": self.distance_percentile,
+            "note": self.note,
+            "reasons": list(self.reasons),
+        }
 
 
 @dataclass(frozen=True, slots=True)

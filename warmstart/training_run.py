@@ -62,6 +62,7 @@ def train_model(
     from warmstart.device import cpu_threads, resolve_device
     from warmstart.embedding import embed_history
     from warmstart.model_file import read_header
+    from warmstart.references import compute_references, store_references
 
     if not out.parent.is_dir():
         msg = f"expected a file in a folder that exists, got {out}. Make the folder first."
@@ -106,6 +107,9 @@ def train_model(
     try:
         with History.open(history, write=True) as opened:
             opened.set_embeddings(header.hash, vectors)
+            references = compute_references(opened, header, device=where, threads=threads)
+            if references is not None:
+                store_references(opened, references, header.hash)
     except StorageError as error:
         notes.append(f"The embeddings were not stored: {error}")
     quality = trained.quality

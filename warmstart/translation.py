@@ -74,6 +74,12 @@ class Translation:
         varied = [name for name in self.columns if not hasattr(self.space[name], "value")]
         return bool(varied) and not self.lost.all()
 
+    @property
+    def unfit(self) -> tuple[Match, ...]:
+        """Give what has a name of the other space, but no value or scale of it, or could be one of several names."""
+        left = (match for match in self.matches if match.here is None)
+        return tuple(match for match in left if not match.reason.startswith(NO_PLACE))
+
     def pick(self, choose: "Callable[[int], Sequence[Choice]]", *, k: int, seed: int) -> list[Picked]:
         """Pick k configurations that differ, best first; fewer where the space has no more.
 
@@ -172,7 +178,7 @@ class Translation:
         """Say in a few lines what was done, for people."""
         fewer = [f"Only {len(picked)} of {wanted} suggestions differ in your space."] if len(picked) < wanted else []
         pairs = [match for match in self.matches if match.there is not None and match.here is not None]
-        unfit = [match for match in self.matches if match.here is None and not match.reason.startswith(NO_PLACE)]
+        unfit = self.unfit
         if not self.knows:
             reasons = "".join(f" {match.there}: {match.reason}." for match in (*unfit, *(m for m in pairs if m.lost)))
             even = f"The history knows nothing about your space: the suggestions fill it evenly (Sobol).{reasons}"

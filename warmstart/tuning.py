@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError
 from history_store.space import load_space
-from warmstart.locations import history_path
+from warmstart.locations import PathLike, history_path
 from warmstart.studies.comparison import Comparison, compare_with_uniform
 from warmstart.studies.crew import run_crew
 from warmstart.studies.fleet import Fleet, check_different
@@ -24,7 +24,6 @@ from warmstart.studies.objective import TrialStatus
 from warmstart.studies.options import (
     Execution,
     Outputs,
-    PathLike,
     Problem,
     Pruner,
     Search,
@@ -32,7 +31,7 @@ from warmstart.studies.options import (
     Warm,
     WarmStart,
 )
-from warmstart.studies.plan import Plan
+from warmstart.studies.plan import Plan, check_warm
 from warmstart.studies.progress import Progress, Watch
 from warmstart.studies.record import check_recordable, record_study
 from warmstart.studies.report import write_joint_report, write_report
@@ -254,13 +253,22 @@ def _tuned(
     """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
     limits, store = options.limits(), open_store(options.storage)
     known = {name: find_plan(store, name) for name in paths}
-    plans = {name: options.plan(path, known[name], members=members, split=split) for name, path in paths.items()}
+    check_warm(options.warm)
+    queries = {name: options.open(path) for name, path in paths.items()}
+    plans = {
+        name: options.plan(path, known[name], query=queries[name], members=members, split=split)
+        for name, path in paths.items()
+    }
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(options.target(plan) for plan in plans.values())
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
-    with _quiet_optuna(), Fleet.begin(store, plans, options.complete) as fleet:
+
+    def complete(plan: Plan) -> Plan:
+        return options.complete(plan, next(queries[name] for name, known in plans.items() if known is plan))
+
+    with _quiet_optuna(), Fleet.begin(store, plans, complete) as fleet:
         for old in known.values():
             if old is not None:
                 check_history(old, options.history, options.tell)

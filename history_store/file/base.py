@@ -1,6 +1,7 @@
 """The HDF5 file of a history as a whole: content to file and back."""
 
 import secrets
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +11,15 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import HistoryDamagedError
+from history_store.errors import HistoryDamagedError, HistoryWarning, MissingPathError, StorageError, UsageError
 from history_store.file.codec import decode_info, encode_info
 from history_store.file.content import Content, quoted
+from history_store.file.durable import beside
 from history_store.file.layout import (
     FORMAT,
     LIBVER,
     check_file,
+    child,
     damage,
     hint,
     mark,
@@ -66,7 +69,7 @@ def read_content(file: h5py.File, where: str) -> Content:
     """
     with damage(Path(where)):
         header = read(file, "header", "json", where)
-        space = file["space"]
+        space = child(file, "space", f"{where}:/space")
         version(space, "json", f"{where}:/space")
         content = Content(
             id=str(header["id"]),
@@ -82,7 +85,13 @@ def read_content(file: h5py.File, where: str) -> Content:
             base_table=read(file, "evaluations", "evaluations", where),
             results=dict(read(file, "results", "json", where)),
         )
-        faults = table_faults(content.base_table, len(content.datasets), len(content.configs))
+        if content.serial < 0 or content.revision < 0 or content.stored_size < 1:
+            faults = [f"serial {content.serial}, revision {content.revision}, stored size {content.stored_size}"]
+        else:
+            faults = []
+        faults += table_faults(content.base_table, len(content.datasets), len(content.configs))
+        if not all(isinstance(value, dict) for value in content.results.values()):
+            faults.append("a result that is no object")
         if len(content.dataset_of) != len(content.datasets):
             faults.append("two datasets have one name")
         if len(content.config_of) != len(content.configs):
@@ -103,8 +112,10 @@ def read_identity(path: Path) -> Identity:
 
 def identity_of(file: h5py.File, where: str) -> Identity:
     """Read what identifies an open history file."""
-    header = read(file, "header", "json", where)
-    return Identity(str(header["id"]), int(header["serial"]), str(header.get("salt", "")), int(header.get("inode", 0)))
+    with damage(Path(where)):
+        header = read(file, "header", "json", where)
+        salt, inode = str(header.get("salt", "")), int(header.get("inode", 0))
+        return Identity(str(header["id"]), int(header["serial"]), salt, inode)
 
 
 @reader("embeddings", "1")
@@ -188,16 +199,48 @@ def write_base(
         sink.close()
 
 
-def check_base(path: Path) -> None:
-    """Read a freshly written file back, every byte that has a checksum.
+def faults_of(path: Path) -> list[tuple[str, str]]:
+    """Read a history file whole, every byte that has a checksum; returns (place, fault) for each unsound element."""
+    with open_file(path) as file, damage(path):
+        return list(check_file(file, str(path)))
+
+
+def check_base(path: Path, *, of: Path | None = None) -> None:
+    """Read a freshly written file back.
+
+    Pixels that were altered in the history before do not stop it: they are carried over with their checksums, which
+    keep telling; unless the backup still has them whole.
+
+    Args:
+        path: of the new file.
+        of: the history that it was made from; None = nothing was altered before.
 
     Raises:
-        HistoryDamagedError: it cannot be read as written.
+        HistoryDamagedError: it cannot be read as written, or the backup has what the history has lost.
+
+    Warns:
+        HistoryWarning: altered pixels were carried over.
     """
-    with open_file(path) as file:
-        with damage(path):
-            faults = list(check_file(file, str(path)))
-        if faults:
-            place, fault = faults[0]
-            msg = f"{path}: expected to read back what was written, got {place}: {fault}. Check the disk; the history is as it was before."
-            raise HistoryDamagedError(msg)
+    faults = faults_of(path)
+    if not faults:
+        return
+    places = {place for place, _ in faults}
+    are_pixels = all(place.startswith("/images/") and place.endswith("/array") for place in places)
+    if of is None or not are_pixels or not places <= {place for place, _ in faults_of(of)}:
+        place, fault = faults[0]
+        msg = f"{path}: expected to read back what was written, got {place}: {fault}. Check the disk; the history is as it was before."
+        raise HistoryDamagedError(msg)
+    named = ", ".join(sorted(place.split("/")[2] for place in places))
+    kept = beside(of, ".bak")
+    try:
+        saved = None if kept.is_symlink() else {place for place, _ in faults_of(kept)}
+    except (StorageError, MissingPathError, UsageError):
+        saved = None
+    if saved is not None and not places <= saved:
+        msg = f"{of}: expected sound images, got altered pixels in {named}. {hint(str(of))}"
+        raise HistoryDamagedError(msg)
+    warnings.warn(
+        f"{of}: the pixels of {named} were altered, and no backup has them whole. They are kept as they are, and refused where they are read. `warmstart history remove` and `add` put them in anew.",
+        HistoryWarning,
+        stacklevel=2,
+    )

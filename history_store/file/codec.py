@@ -34,13 +34,28 @@ def decode_info(values: Any, where: str) -> DatasetInfo:
     if unknown:
         msg = f"{where}: expected fields among {', '.join(_INFO_FIELDS)}, got {', '.join(unknown)}. Remove or rename them."
         raise DataError(msg)
+    wrong = sorted(name for name, value in values.items() if not _fits(name, value))
+    if wrong:
+        msg = f"{where}: expected texts, whole numbers and a fraction as `DatasetInfo` has them, got {', '.join(f'{name}={values[name]!r:.60}' for name in wrong)}. Correct them."
+        raise DataError(msg)
     try:
         counts = tuple(int(count) for count in values.get("class_counts", ()))
         extra = {str(key): str(value) for key, value in dict(values.get("extra", {})).items()}
         return DatasetInfo(**{**values, "class_counts": counts, "extra": extra})
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         msg = f"{where}: expected the fields of a dataset, got {dict(values)} ({error}). Correct the named field."
         raise DataError(msg) from error
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Tell whether a field of a dataset is of its kind."""
+    if name in ("class_counts", "extra"):
+        return isinstance(value, list | tuple if name == "class_counts" else Mapping)
+    if value is None:
+        return name in ("parent", "split_seed", "manifest")
+    if name in ("n_train", "n_val", "n_test", "n_classes", "channels", "split_seed"):
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int | float if name == "fraction" else str)
 
 
 def encode_run(evaluation: Evaluation) -> dict[str, Any]:
@@ -87,7 +102,7 @@ def decode_run(values: Mapping[str, Any], dataset: str, config: Config, where: s
     except DataError as error:
         msg = f"{where}: {error}"
         raise DataError(msg) from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         msg = f"{where}: expected an evaluation, got {dict(values)} ({error}). Correct the named field."
         raise DataError(msg) from error
 

@@ -205,6 +205,9 @@ class Content:
         return True
 
     def _set_result(self, operation: Operation) -> bool:
+        if not isinstance(operation["key"], str) or not isinstance(operation["value"], dict):
+            msg = f"expected a result as an object by a text, got {operation['key']!r:.60}. Leave it out."
+            raise DataError(msg)
         self.results[operation["key"]] = operation["value"]
         return False
 

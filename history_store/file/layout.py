@@ -7,6 +7,7 @@ Text is stored as UTF-8 of fixed length and metadata in HDF5's checksummed form,
 import contextlib
 import json
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,9 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 LIBVER = ("v110", "v110")  # the oldest with checksums on every piece of metadata
 CURRENT = {"history": "2", "json": "1", "array": "1", "evaluations": "1", "images": "2", "embeddings": "1"}
 """Newest version of every element type, the one that is written."""
+
+BROKEN = (OSError, LookupError, RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError)
+"""What reading a broken file may raise."""
 
 Reader = Callable[[Any, str], Any]
 _READERS: dict[tuple[str, str], Reader] = {}
@@ -56,8 +60,48 @@ def read(parent: h5py.Group, key: str, type_: str, where: str) -> Any:
     if key not in parent:
         msg = f"{at}: expected an element of type {type_!r}, got nothing. {hint(where)}"
         raise HistoryDamagedError(msg)
-    element = parent[key]
+    element = child(parent, key, at)
     return _READERS[type_, version(element, type_, at)](element, at)
+
+
+def child(parent: h5py.Group, key: str, at: str) -> h5py.Group | h5py.Dataset:
+    """Return a group or an array that lies in this file, whole and as it is.
+
+    Raises:
+        HistoryDamagedError: a link, or bytes that lie elsewhere, are compressed, in chunks, of variable length, or beyond the file.
+    """
+    link = parent.get(key, getlink=True)
+    if not isinstance(link, h5py.HardLink):
+        msg = f"{at}: expected an element of this file, got a {type(link).__name__}. {hint(at)}"
+        raise HistoryDamagedError(msg)
+    element = parent[key]
+    if isinstance(element, h5py.Dataset):
+        fault = _storage_fault(element)
+        if fault:
+            msg = f"{at}: expected contiguous bytes of fixed length in this file, got {fault}. {hint(at)}"
+            raise HistoryDamagedError(msg)
+    return element
+
+
+def _storage_fault(element: h5py.Dataset) -> str:
+    """Say what is wrong with the way in which the bytes of an array are kept; empty = nothing."""
+    plist = element.id.get_create_plist()
+    if plist.get_layout() not in (h5py.h5d.CONTIGUOUS, h5py.h5d.COMPACT):
+        return "chunks or a virtual array"
+    if plist.get_external_count() or plist.get_nfilters():
+        return "bytes of another file, or compressed ones"
+    kind = element.id.get_type()
+    if kind.get_class() not in (h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.STRING) or (
+        kind.get_class() == h5py.h5t.STRING and kind.is_variable_str()
+    ):
+        return f"values of another kind ({element.dtype})"
+    size = os.fstat(element.file.id.get_vfd_handle()).st_size
+    offset = element.id.get_offset()
+    if plist.get_layout() == h5py.h5d.COMPACT:
+        return "" if element.nbytes <= size else f"{element.nbytes:,} bytes in a file of {size:,}"
+    if element.nbytes and (offset is None or offset + element.nbytes > size):
+        return f"{element.nbytes:,} bytes that the file of {size:,} does not hold"
+    return ""
 
 
 def version(element: h5py.Group | h5py.Dataset, type_: str, at: str) -> str:
@@ -132,11 +176,11 @@ def crc(values: NDArray[Any]) -> int:
 def check_file(file: h5py.File, where: str) -> Iterator[tuple[str, str]]:
     """Read every element of a file, images included, and yield (place, fault) for each that is unsound."""
     places: list[str] = []
-    file.visit(places.append)  # a fault in the tree itself surfaces here, as an error of HDF5
+    file.visit_links(places.append)  # a fault in the tree itself surfaces here, as an error of HDF5
     for place in places:
-        element = file[place]
         at = f"{where}:/{place}"
         try:
+            element = child(file, place, at)
             type_ = get_text(element, "encoding-type")
             if type_ is None:
                 if isinstance(element, h5py.Dataset):
@@ -150,7 +194,7 @@ def check_file(file: h5py.File, where: str) -> Iterator[tuple[str, str]]:
                 _READERS[type_, number](element, at)
         except StorageError as error:
             yield f"/{place}", str(error)
-        except (OSError, KeyError, RuntimeError, ValueError, TypeError, MemoryError) as error:
+        except BROKEN as error:
             yield f"/{place}", f"unreadable: {error}"
 
 
@@ -169,8 +213,9 @@ def open_file(path: Path) -> h5py.File:
         msg = f"{where}: expected a history file, got a folder. Name the .h5 file in it."
         raise UsageError(msg)
     try:
-        with path.open("rb") as raw:
-            start = raw.read(len(SIGNATURE))
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as raw:  # a pipe would block
+            is_file = stat.S_ISREG(os.fstat(raw.fileno()).st_mode)
+            start = raw.read(len(SIGNATURE)) if is_file else b"none"
     except FileNotFoundError as error:
         kept = beside(path, ".bak")
         step = (
@@ -212,7 +257,7 @@ def damage(path: Path) -> Iterator[None]:
         yield
     except StorageError:
         raise
-    except (OSError, KeyError, RuntimeError, ValueError, TypeError, AttributeError, IndexError, MemoryError) as error:
+    except BROKEN as error:
         text = str(error)
         got = "a truncated one" if "truncated file" in text else f"a damaged one ({text.strip()[:200]})"
         msg = f"{path}: expected a whole history file, got {got}. {hint(str(path))}"

@@ -6,6 +6,7 @@ import mmap
 import os
 import time
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,9 +18,9 @@ from numpy.typing import NDArray
 from history_store.errors import HistoryDamagedError, HistoryWarning, ImagesMissingError, StorageError, UsageError
 from history_store.file import journal
 from history_store.file.base import read_content, read_embeddings
-from history_store.file.content import Content, quoted
+from history_store.file.content import Content, Operation, quoted
 from history_store.file.durable import beside
-from history_store.file.layout import damage, hint, open_file
+from history_store.file.layout import BROKEN, damage, hint, open_file
 from history_store.file.stored_images import PixelChecks, StoredImages, map_file, map_images
 from history_store.file.table import EvaluationTable
 from history_store.records import DatasetInfo, Evaluation, Value
@@ -241,9 +242,7 @@ class Snapshot:
                     journal.check(text, (content.id, serial, content.salt), log, hint(str(self._real)))
                     missing = text.after(serial)
                     if [op["serial"] for op in missing] == list(range(serial + 1, serial + 1 + len(missing))):
-                        with damage(log):
-                            for operation in missing:
-                                content.apply(operation)
+                        self._apply(content, missing, log)
                         break
                     gaps += 1
             except BaseException:
@@ -262,6 +261,14 @@ class Snapshot:
         if self._generation != (generation := (found.st_dev, found.st_ino, content.salt)):
             self._checks, self._generation = {}, generation
         return serial, text
+
+    def _apply(self, content: Content, operations: Sequence[Operation], log: Path) -> None:
+        for operation in operations:
+            try:
+                content.apply(operation)
+            except BROKEN as error:
+                msg = f"{log}: expected operations that fit the history, got number {operation['serial']}, which does not ({str(error)[:200]}). {hint(str(self._real))}"
+                raise HistoryDamagedError(msg) from error
 
     def _note_missing_checksums(self, name: str) -> None:
         if not self._images[name].has_checksums:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, HistoryDamagedError, UsageError
-from history_store.file.layout import get_text, hint, mark, read, reader, version, write_array, write_json
+from history_store.file.layout import child, crc, get_text, hint, mark, read, reader, version, write_array, write_json
 from history_store.records import DatasetInfo
 from history_store.subsample import SPLIT_NAMES
 
@@ -226,8 +226,9 @@ def write_images(
 
 def add_checksums(group: h5py.Group) -> None:
     """Bring the images of one dataset, copied from a file of version 0.1, up to date."""
-    if get_text(group, "encoding-version") == "1":
-        write_array(group, "checksums", image_checksums(group["array"][()]))
+    images = group["array"][()] if get_text(group, "encoding-version") == "1" else None
+    if images is not None and crc(images) == int(group["array"].attrs["crc32"]):  # altered ones stay known as such
+        write_array(group, "checksums", image_checksums(images))
         for name in ("encoding-type", "encoding-version"):
             del group.attrs[name]
         mark(group, "images")
@@ -239,7 +240,7 @@ def _open_images(
     group: h5py.Group, at: str
 ) -> tuple[h5py.Dataset, NDArray[np.uint32] | None, NDArray[np.int64], NDArray[np.int8], tuple[str, ...]]:
     where = at.split(":/")[0]
-    array = group["array"]
+    array = child(group, "array", f"{at}/array")
     version(array, "array", f"{at}/array")
     labels, split = read(group, "labels", "array", where), read(group, "split", "array", where)
     names = tuple(read(group, "class_names", "json", where))

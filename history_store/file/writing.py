@@ -110,7 +110,7 @@ class Files:
                 durable.remove(beside(self.path, suffix))
         durable.sync_folder(folder)  # its last rename may not be on the disk
         if not self._backup_is_current():
-            check_base(self.path)
+            check_base(self.path, of=self.path)
             durable.copy(self.path, beside(self.path, ".bak.tmp"))
             durable.replace(beside(self.path, ".bak.tmp"), self.backup)
             durable.sync_folder(folder)
@@ -128,8 +128,8 @@ class Files:
 
     def _backup_is_current(self) -> bool:
         try:
-            return read_identity(self.backup) == self._identity
-        except (StorageError, MissingPathError):
+            return not self.backup.is_symlink() and read_identity(self.backup) == self._identity
+        except (StorageError, MissingPathError, UsageError):
             return False
 
 
@@ -151,7 +151,7 @@ def install(target: Path, *, backup: Path | None, lock: WriterLock | None = None
             os.close(durable.open_new(temporary, target))
             yield temporary
             durable.sync_file(temporary)
-            check_base(temporary)
+            check_base(temporary, of=target if lock is not None and target.exists() else None)
             if backup is not None:
                 durable.copy(temporary, copied)
             if lock is not None:

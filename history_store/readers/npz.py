@@ -258,4 +258,6 @@ def _column(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _told(error: BaseException) -> str:
+    if isinstance(error, zipfile.BadZipFile) and "not a zip file" in str(error):
+        return "a file of another kind, or a truncated one"
     return " ".join(str(error).split()) or type(error).__name__

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.typicality import judge_typicality, nearest_other_group
+from bo.novelty import judge_typicality, nearest_other_group
 from history_store.history import History
 from metafeat.handcrafted import standardise
 from training.evaluation.fold_models import FoldModels, make_folder, shared_features

@@ -32,7 +32,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("command", "shown"), list(sessions("session")), ids=lambda value: value[0])
 def test_a_session(command, shown, folder):
     seen = type_in(*command, columns=COLUMNS, folder=folder)
@@ -41,7 +41,7 @@ def test_a_session(command, shown, folder):
     assert shape(seen.screen) == shape(shown)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_bar_and_an_interrupt(folder):
     ((_, frame),) = sessions("frame")
     ((command, shown),) = sessions("interrupted")

@@ -53,6 +53,20 @@ def test_did_you_mean(args, hint, cli, use_tiny):
     assert "Value error" not in run.err
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (("suggest", "x", "-k", "abc"), "'-k': expected a whole number. Correct it."),
+        (("suggest", "x", "-k", "0"), "'-k': expected at least 1. Correct it."),
+        (("tune", "--budget", "much"), "'--budget': expected a number. Correct it."),
+    ],
+)
+def test_a_wrong_number_is_told_in_our_words(args, said, cli):
+    run = cli(*args)
+    assert run.code == 2
+    assert run.err.rstrip().endswith(said)
+
+
 def test_no_hint_where_nothing_is_near_or_nothing_is_wrong():
     for text in (
         "--strategy: expected one of joint, nearest, got 'xyz'. Leave it out.",

@@ -108,8 +108,9 @@ def test_each_strategy_can_be_asked_for(cli, photos, strategy):
 
 def test_the_table_says_the_same_and_explains(cli, photos):
     run = cli("suggest", "--dataset", photos, "--explain")
-    assert run.err == ""
+    assert run.err == ""  # the note stands in the last lines of the table
     for part in (
+        "The history is small: 6 datasets of 3 groups",
         "40 images, 4 classes",
         "It resembles",
         "Try these first (strategy joint)",
@@ -204,7 +205,7 @@ def test_no_cache_writes_nothing(cli, photos, tmp_path, monkeypatch):
     assert cli("neighbours", "--dataset", photos, "--no-cache").code == 0
     assert not (tmp_path / "cache").exists()
     assert cli("neighbours", "--dataset", photos).code == 0
-    assert len(list((tmp_path / "cache").rglob("*.emb"))) == 1
+    assert len(list((tmp_path / "cache").rglob("*.emb"))) == 2  # the meta-feature and the statistics
 
 
 def test_broken_pictures_are_refused_or_left_out_and_named(cli, tmp_path):
@@ -268,15 +269,26 @@ def test_python_says_aloud_that_a_query_is_far(caplog):
     assert "Far from everything" in caplog.text
 
 
-def test_an_added_dataset_is_embedded_and_stored(cli, photos, tiny, tmp_path):
+def test_an_added_dataset_is_embedded_once_and_stored_where_that_is_asked(cli, photos, tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
     grown = shutil.copy(tiny.history, tmp_path / "grown.h5")
     assert cli("history", "add", grown, "--dataset", photos, "--name", "mine", "--group", "mine").code == 0
     run = cli("neighbours", "--dataset", photos, "--history", grown, "--format", "json")
     assert "embedded 1 datasets" in run.err
-    assert run.json()["neighbours"][0] == {"name": "mine", "distance": pytest.approx(0, abs=0.02), "best_error": None}
+    assert run.json()["neighbours"][0] == {
+        "name": "mine",
+        "distance": pytest.approx(0, abs=0.02),
+        "distance_range": None,
+        "best_error": None,
+    }
     again = cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json")
-    assert again.err == ""
+    assert again.err.startswith("The history is small: 6 datasets of 3 groups")  # the new one has no runs
+    assert "embedded" not in again.err
     assert again.out == run.out
+    stored = cli("history", "embed", grown, "--format", "json").json()
+    assert stored == {"schema_version": 1, "history": str(grown), "embedded": 1, "datasets": ["mine"]}
+    assert cli("history", "embed", grown, "--format", "json").json()["embedded"] == 0
+    assert cli("neighbours", "--dataset", photos, "--history", grown, "-k", 7, "--format", "json").out == run.out
 
 
 def test_a_history_without_images_and_embeddings_is_told(cli, photos, tiny, tmp_path):

@@ -9,7 +9,7 @@ from terminal import type_in
 
 from history_store.history import History
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(600)
 
 OBJECTIVE = """
 import time

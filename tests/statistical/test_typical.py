@@ -31,6 +31,30 @@ def test_the_other_half_of_a_stored_dataset_is_typical():
         assert answer(images=images[rest], labels=labels[rest], cache=False).confidence.typical, path.stem
 
 
-def test_most_datasets_are_typical_without_their_own_group():
-    typical = [answer(path, exclude_group=group, cache=False).confidence.typical for path, group in sources()]
-    assert np.mean(typical) >= 0.8  # 57 of 62 when the history was shipped
+@pytest.mark.parametrize("size", [None, 200, 50])
+def test_most_datasets_are_typical_without_their_own_group(size):
+    typical = []
+    for path, group in sources():
+        with np.load(path) as file:
+            images, labels = file["images"], file["labels"].astype(np.int64)
+        rows = np.random.default_rng(2026).permutation(len(labels))[:size]
+        classes = np.unique(labels[rows], return_inverse=True)[1]
+        confidence = answer(images=images[rows], labels=classes, exclude_group=group, cache=False).confidence
+        typical.append(confidence.typical)
+    assert np.mean(typical) >= 0.85  # 0.9 and more when the history was shipped; 62 draws of 50 images vary
+
+
+def test_most_nonsense_is_told():
+    from nonsense import judge, read_sources
+    from nonsense_families import FAMILIES
+
+    from warmstart.locations import history_path, model_path
+    from warmstart.session import load_memory
+
+    memory = load_memory(history_path(None), model_path(None))
+    bases = [case for _, _, case in read_sources(SOURCES)]
+    caught = [
+        not judge(make(np.random.default_rng([2026, number]), bases), memory).typical
+        for number, make in enumerate(FAMILIES.values())
+    ]
+    assert np.mean(caught) >= 0.9

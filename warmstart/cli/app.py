@@ -95,6 +95,7 @@ history.command("list", epilog=example("warmstart history list", "warmstart hist
 )
 history.command("show", epilog=example("warmstart history show photos --history mine.h5"))(inspect.show)
 history.command("remove", epilog=example("warmstart history remove mine.h5 photos --yes"))(evaluations.remove)
+history.command("embed", epilog=example("warmstart history embed mine.h5"))(maintain.embed)
 history.command("verify", epilog=example("warmstart history verify mine.h5"))(maintain.verify)
 history.command("compact", epilog=example("warmstart history compact mine.h5 --drop-images --out small.h5"))(
     maintain.compact

@@ -1,4 +1,4 @@
-"""`history create | verify | compact | upgrade`: the file itself."""
+"""`history create | embed | verify | compact | upgrade`: the file itself."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,13 +6,16 @@ from typing import Annotated
 import typer
 
 from warmstart.cli.options import (
+    DeviceOption,
     Format,
     FormatOption,
     HistoryArgument,
     HistoryFile,
     HistoryOption,
+    ModelOption,
     QuietOption,
     SeedOption,
+    ThreadsOption,
     VerboseOption,
 )
 from warmstart.cli.shell import Shell
@@ -49,6 +52,26 @@ def create(
     with History.create(path, text, configs=drawn, stored_size=stored_size) as made:
         row = {"history": str(path), "id": made.id, "configs": len(made.configs), "stored_size": made.stored_size}
     shell.result({"schema_version": 1, **row}, [row])
+
+
+def embed(
+    history: HistoryFile,
+    *,
+    model: ModelOption = None,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    device: DeviceOption = "cpu",
+    threads: ThreadsOption = 1,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Store the embeddings that a history lacks, so that no question computes them again."""
+    from warmstart.advisor import Advisor
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    names = Advisor(history, model, device=device, threads=threads).refresh()
+    row = {"history": history, "embedded": len(names)}
+    shell.result({"schema_version": 1, **row, "datasets": list(names)}, [row])
 
 
 def verify(

@@ -8,14 +8,20 @@ _KNOWN = re.compile(
     r"|(?P<wrong>'[^']*') is not one of (?P<choices>[^.]+)\."
 )
 _OPTIONS = re.compile(r" \(Possible options: (?P<options>[^)]*)\)|(?<=\w)\. Did you mean (?P<one>-\S+?)\?")
-_LIBRARY = ("Value error, ",)
-"""What a library puts before our text."""
+_LIBRARY = (
+    (re.compile(r"Value error, "), ""),
+    (re.compile(r"Input should be a valid integer\b.*"), "expected a whole number. Correct it."),
+    (re.compile(r"Input should be a valid number\b.*"), "expected a number. Correct it."),
+    (re.compile(r"Input should be greater than or equal to (\S+?)\.?$"), r"expected at least \1. Correct it."),
+    (re.compile(r"Input should be less than or equal to (\S+?)\.?$"), r"expected at most \1. Correct it."),
+)
+"""A library's own words, and ours."""
 
 
 def with_hint(message: str) -> str:
     """Return a message with "Did you mean ...?" where a name in it is nearly one of those that it lists."""
-    for text in _LIBRARY:
-        message = message.replace(text, "")
+    for theirs, ours in _LIBRARY:
+        message = theirs.sub(ours, message)
     if found := _OPTIONS.search(message):
         options = (found["options"] or found["one"]).split(", ")
         return f"{message[: found.start()].rstrip('.')}. Did you mean {_either(options)}?"

@@ -179,7 +179,7 @@ def neighbours(
     )
     _tell_notes(shell, found)
     document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
-    rows = [neighbour.to_dict() for neighbour in found.neighbours]
+    rows = [neighbour.to_row() for neighbour in found.neighbours]
     if len(rows) < k:
         shell.note(f"The history has {len(rows)} datasets to compare with.")
     shell.result(document, rows, title=_head(found))
@@ -194,7 +194,8 @@ def _head(found: Any) -> str:
 
 def print_answer(shell: Shell, found: Any) -> None:
     """Write an answer for people: neighbours, configurations, confidence, reasons where there are any."""
-    shell.table([neighbour.to_dict() for neighbour in found.neighbours], title=_head(found) + "\nIt resembles")
+    near = [neighbour.to_row() for neighbour in found.neighbours]
+    shell.table(near, title=_head(found) + "\nIt resembles, in how configurations fare")
     rows: list[dict[str, Any]] = []
     for rank, design in enumerate(found.suggestions, start=1):
         shown: dict[str, Any] = {}

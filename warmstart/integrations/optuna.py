@@ -38,7 +38,7 @@ from warmstart.integrations.optuna_problem import CLAIM, Known, Problem, read_tr
 from warmstart.integrations.optuna_space import Presence, shown, to_distributions, to_space
 
 if TYPE_CHECKING:
-    from warmstart.api import PathLike
+    from warmstart.locations import PathLike
     from warmstart.spaces import SpaceLike
     from warmstart.suggestion import InitialDesign
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from history_store.errors import StorageError
+from history_store.file.durable import open_companion
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
@@ -45,15 +46,17 @@ class FileClaims:
     Not for two studies of one storage in one process at a time: POSIX locks belong to a process.
     """
 
-    def __init__(self, path: Path, study: int) -> None:
-        """Open the file, made where it is not there.
+    def __init__(self, path: Path, study: int, *, like: Path | None = None) -> None:
+        """Open the file, made where it is not there, with the mode and the group of the storage `like`.
 
         Raises:
             StorageError: when that is not possible.
         """
         self._path, self._offset = path, study * SPAN
         try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._file = open_companion(path, os.O_RDWR | os.O_CREAT, like)
+        except StorageError:
+            raise
         except OSError as error:
             msg = f"{path}: expected a place for the claims of workers, got {error.strerror}. Give `storage` a folder that can be written."
             raise StorageError(msg) from error

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from training.budget import COMPACT
+from warmstart.locations import PathLike
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
     from warmstart.studies.progress import Progress
 
-PathLike = str | os.PathLike[str]
 Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""
 Initial = PathLike | tuple[Any, ...]

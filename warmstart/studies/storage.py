@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
+from history_store.file.durable import open_companion
 from warmstart.studies.claims import ASKING, NO_STUDY, Claims, DatabaseClaims, FileClaims
 from warmstart.studies.sqlite_file import check_not_elsewhere, engine_options
 
@@ -65,7 +66,7 @@ class Store:
     def claims(self, study: int) -> Claims:
         """Give the claims on the trials of a study."""
         if self.path is not None:
-            return FileClaims(_beside(self.path, ".claims"), study)
+            return FileClaims(_beside(self.path, ".claims"), study, like=self.path)
         return DatabaseClaims(self.optuna._backend.engine, study)  # type: ignore[attr-defined]  # noqa: SLF001
 
     def check(self) -> None:
@@ -192,10 +193,10 @@ class _WriterLock:
     """The lock of those who write to a local storage; the system drops it when its holder ends, however that comes."""
 
     def __init__(self, path: Path) -> None:
-        self._place, self._file = _beside(path, ".writer"), -1
+        self._storage, self._place, self._file = path, _beside(path, ".writer"), -1
 
     def acquire(self) -> bool:
-        self._file = os.open(self._place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._file = open_companion(self._place, os.O_RDWR | os.O_CREAT, self._storage)
         fcntl.flock(self._file, fcntl.LOCK_EX)
         return True
 

@@ -7,20 +7,18 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from history_store.errors import UsageError
 from history_store.space import load_space
 from training.plan import parse_time
-from warmstart.locations import history_path
+from warmstart.locations import PathLike, history_path
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.objective import Objective
 from warmstart.studies.options import (
     Execution,
     Outputs,
-    PathLike,
     Problem,
     Search,
     Sources,
@@ -36,6 +34,7 @@ from warmstart.studies.warm_start import ask_history
 from warmstart.studies.worker import Limits
 
 if TYPE_CHECKING:
+    from warmstart.query import Query
     from warmstart.spaces import SpaceLike
 
 TRIALS = 50
@@ -69,13 +68,20 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         )
 
     def plan(
-        self, dataset: str | None, known: Plan | None, *, members: tuple[str, ...] = (), split: Split = "equal"
+        self,
+        dataset: str | None,
+        known: Plan | None,
+        *,
+        query: Query | None = None,
+        members: tuple[str, ...] = (),
+        split: Split = "equal",
     ) -> Plan:
         """Plan the study of a dataset.
 
         Args:
             dataset: path.
             known: the plan that the study has already.
+            query: what `open` made of it.
             members: names of the studies that are tuned together.
             split: how these share their trials.
 
@@ -85,14 +91,12 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         """
         check_warm(self.warm)
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
-        is_own = self.objective is not None or self.command is not None
-        is_image = (counts != "none" and not self.initial) or not is_own or AUTO in self.related
         space = _space_text(self.space, known, self.history)
         plan = Plan(
             space=space,
             objective=_objective_text(self.objective, self.command, self.target_budget),
             dataset=dataset,
-            fingerprint=None if dataset is None else _fingerprint(dataset, is_image=is_image, download=self.download),
+            fingerprint=dataset if query is None else query.fingerprint,
             folder=str(Path.cwd()),
             device=self.device,
             members=members,
@@ -131,17 +135,24 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             folder=Path.cwd(),
         )
 
-    @property
-    def complete(self) -> Callable[[Plan], Plan]:
-        """Give what asks the history for a new study."""
-        return partial(
-            ask_history,
-            history=self.history,
-            model=self.model,
-            cache=self.cache,
-            download=self.download,
-            tell=self.tell,
-        )
+    def complete(self, plan: Plan, query: Query | None = None) -> Plan:
+        """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""
+        sources = Sources(**pick_from(Sources, self))
+        return ask_history(plan, sources=sources, tell=self.tell, query=query)
+
+    def open(self, dataset: str | None) -> Query | None:
+        """Open the dataset of a study; None where its path alone stands for it, whatever it is.
+
+        Raises:
+            WarmstartError: a dataset that cannot be read.
+        """
+        is_own = self.objective is not None or self.command is not None
+        is_asked = self.warm != "none" and not self.initial
+        if dataset is None or (is_own and not is_asked and AUTO not in self.related):
+            return None
+        from warmstart.query import open_query
+
+        return open_query(dataset, download=self.download)
 
     def name(self, dataset: str | None) -> str:
         """Name a study after what is tuned on what.
@@ -212,12 +223,3 @@ def _space_text(space: SpaceLike | None, known: Plan | None, history: PathLike |
 
     with History.open(history_path(history)) as opened:
         return opened.space_json
-
-
-def _fingerprint(path: str, *, is_image: bool, download: bool) -> str | None:
-    """Fingerprint images; whatever else a dataset is, its path alone stands for it."""
-    if not is_image:
-        return path
-    from warmstart.query import open_query
-
-    return open_query(path, None, None, download=download)[1]

@@ -125,7 +125,7 @@ def test_unknown_names():
 def test_import_loads_numpy_and_nothing_heavy():
     code = """
 import sys
-import bo, bo.designs, bo.typicality, bo.baselines, bo.regret
+import bo, bo.designs, bo.novelty, bo.baselines, bo.regret
 from bo.designs import initial_designs
 initial_designs([[0.1, 0.2], [0.3, 0.2]], [1.0, 2.0], 2)
 heavy = {"scipy", "ConfigSpace", "pandas", "torch", "h5py", "PIL", "sklearn", "faiss", "optuna"}

@@ -12,7 +12,7 @@ import histories
 import numpy as np
 import pytest
 
-from history_store.errors import HistoryDamagedError, HistoryLockedError, MissingPathError, UsageError
+from history_store.errors import HistoryDamagedError, HistoryLockedError, HistoryWarning, MissingPathError, UsageError
 from history_store.file import layout
 from history_store.file.journal import line
 from history_store.file.layout import mark, write_array, write_json
@@ -197,7 +197,10 @@ def test_restore_of_flipped_pixels(path: Path) -> None:
         pixels = file["images/new/array"][()]
         file["images/new/array"][0, 0, 0, 0] ^= 255
     assert not verify(path).ok
-    with History.open(path, write=True) as history, pytest.raises(HistoryDamagedError, match="read back"):
+    with (
+        History.open(path, write=True) as history,
+        pytest.raises(HistoryDamagedError, match=r"expected sound images, got altered pixels in new\. Its backup is "),
+    ):
         history.compact()  # never carries damage into the backup
     assert restore(path).ok
     with History.open(path) as history:
@@ -329,3 +332,24 @@ def test_images_are_compared_once_a_file(path: Path, monkeypatch: pytest.MonkeyP
         assert len(reader.images("new").array) == 10
         reader.images("new").sample(np.random.default_rng(0), 10)
         assert compared == list(range(10))
+
+
+def test_altered_pixels_without_a_backup_stop_no_write(path: Path) -> None:
+    with History.open(path) as history:
+        pixels = history.images("new").array.copy()
+    flip(path, pixels[3].tobytes(), bit=5)
+    path.with_name("h.h5.bak").unlink()
+    told = r"the pixels of new were altered, and no backup has them whole"
+    with History.open(path, write=True) as history:
+        with pytest.warns(HistoryWarning, match=told):
+            history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=70))
+        with pytest.warns(HistoryWarning, match=told):
+            history.compact()
+        with pytest.warns(HistoryWarning, match=told):
+            history.add_datasets([(histories.info("other"), histories.pictures(10), None)])
+    assert not verify(path).ok
+    with History.open(path) as history:
+        assert history.n_evaluations == 10
+        np.testing.assert_array_equal(history.images("new").take(np.arange(3)), pixels[:3])
+        with pytest.raises(HistoryDamagedError, match=r"number 3\)"):
+            history.images("new").take(np.array([3]))

@@ -42,7 +42,7 @@ SPACE = json.dumps(
 def answer():
     return Answer(
         DatasetSummary("photos", 40, 4, "listing:ab"),
-        (Neighbour("mnist", 0.5, 0.1), Neighbour("bare", 0.75, None)),
+        (Neighbour("mnist", 0.5, 0.1, (0.4, 0.6)), Neighbour("bare", 0.75, None)),
         (
             InitialDesign({"x": 0.25, "n": 3}, {}, "mnist", 0.5, 0.1, why="reached error 0.1"),
             InitialDesign({"x": -0.5}, {}),
@@ -70,7 +70,13 @@ def test_json_is_the_contract(answer):
         "seed",
     ]
     assert document["dataset"] == {"path": "photos", "n_images": 40, "n_classes": 4, "fingerprint": "listing:ab"}
-    assert document["neighbours"][1] == {"name": "bare", "distance": 0.75, "best_error": None}
+    assert document["neighbours"][1] == {
+        "name": "bare",
+        "distance": 0.75,
+        "distance_range": None,
+        "best_error": None,
+    }
+    assert document["neighbours"][0]["distance_range"] == [0.4, 0.6]
     assert document["suggestions"][0] == {
         "config": {"x": 0.25, "n": 3},
         "natural": {},
@@ -81,7 +87,7 @@ def test_json_is_the_contract(answer):
         "measured": True,
         "not_measured": [],
     }
-    assert document["confidence"] == {"typical": True, "distance_percentile": 41.0, "note": "fine"}
+    assert document["confidence"] == {"typical": True, "distance_percentile": 41.0, "note": "fine", "reasons": []}
 
 
 def test_json_refuses_what_json_has_not():

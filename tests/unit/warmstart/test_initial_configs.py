@@ -114,7 +114,7 @@ def test_what_the_space_cannot_express_is_refused() -> None:
         with pytest.raises(UsageError, match=message):
             put_into(space, [fine, config], rename={}, seed=0)
     with pytest.raises(
-        UsageError, match=r"^initial: expected configurations with hyperparameters of the space \(.*\), got depth"
+        UsageError, match=r"number 1, .*none of the space's hyperparameters batch_size, flag, lr, model; `rename` says"
     ):
         put_into(SPACE, [{"depth": 3}], rename={}, seed=0)
 

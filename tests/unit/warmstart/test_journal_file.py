@@ -41,8 +41,8 @@ def test_it_stays_a_journal_of_optuna(path: Path) -> None:
     mine.add_trial(optuna.trial.create_trial(value=0.625))
     assert values(study_in(path)) == values(mine) == [0.0, 0.125, 0.25, 0.375, 0.5, 0.625]
     whole = path.read_bytes()
-    assert whole.count(b"0.5]") == 1
-    path.write_bytes(whole.replace(b"0.5]", b"0.4]"))
+    assert whole.count(b":0.5,") == 1
+    path.write_bytes(whole.replace(b":0.5,", b":0.4,"))
     with pytest.raises(StorageError, match=r"got line \d+, which does not match its checksum"):
         study_in(path)
 

@@ -178,3 +178,23 @@ def test_a_waiting_writer_waits(tmp_path):
     study.set_user_attr("a", 1)
     assert time.monotonic() - began > 0.3
     other.communicate()
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o660])
+def test_companions_have_the_mode_of_the_storage(path, mode):
+    open_store(path).close()
+    path.chmod(mode)
+    store = open_store(path)
+    study_in(store)
+    store.claims(1).close()
+    companions = [place for place in path.parent.iterdir() if place.suffix in (".writer", ".claims")]
+    assert {place.stat().st_mode & 0o777 for place in companions} == {mode}
+    assert len(companions) == 2
+
+
+@pytest.mark.parametrize("suffix", [".writer", ".claims"])
+def test_planted_links_are_not_followed(path, suffix, tmp_path):
+    path.with_name(path.name + suffix).symlink_to(tmp_path / "target")
+    with pytest.raises(StorageError, match="expected an ordinary file, got a link"):
+        open_store(path).claims(1)
+    assert not (tmp_path / "target").exists()

@@ -1,10 +1,21 @@
-"""Is a new dataset as near to the history as the history's own datasets are to each other?"""
+"""Is a new dataset like those of the history: in distance, in pixels, in what pictures say of classes?"""
 
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
+from scipy.stats import norm
 
-from bo.typicality import TYPICAL_PERCENTILE, judge_typicality, nearest_other_group
+from bo.novelty import (
+    CHANCE_SCORE,
+    SILENT_SHARE,
+    TYPICAL_PERCENTILE,
+    WHITE,
+    judge_typicality,
+    nearest_other_group,
+    pixel_novelty,
+    signal_limit,
+    white_limit,
+)
 from history_store.errors import DataError, UsageError
 
 NAN = np.nan
@@ -45,14 +56,15 @@ class TestJudgeTypicality:
             (11.0, 50.0, True),
             (19.5, 92.5, True),
             (20.0, 95.0, True),
-            (20.5, 97.5, False),
+            (20.5, 97.5, True),
+            (20.8, 99.0, False),
         ],
     )
     def test_percentiles_and_verdict(self, nearest, percentile, typical):
         verdict = judge_typicality(nearest, self.REFERENCE)
         assert verdict.percentile == pytest.approx(percentile)
         assert verdict.is_typical is typical
-        assert verdict.limit == pytest.approx(20.0)
+        assert verdict.limit == pytest.approx(20.6)
         assert verdict.nearest == nearest
 
     def test_beyond_all_is_the_hundredth(self):
@@ -110,3 +122,53 @@ class TestJudgeTypicality:
             half = points[rest][0] + 0.05 * rng.normal(size=6)
             assert judge_typicality(float(cdist([half], points[rest]).min()), own).is_typical
         assert np.mean(typical) >= 0.8
+
+
+class TestSignalLimit:
+    def test_many_pictures_have_the_limit_of_chance(self):
+        assert signal_limit(1000.0, [0.5, 1.0]) == CHANCE_SCORE
+        assert signal_limit(1000.0, []) == CHANCE_SCORE
+
+    @pytest.mark.parametrize("weight", [1.0, 5.0, 12.0])
+    def test_so_many_datasets_score_less(self, weight):
+        effects = np.random.default_rng(0).gamma(1.0, 0.7, 50)
+        limit = signal_limit(weight, effects)
+        assert limit <= CHANCE_SCORE
+        assert norm.cdf(limit - weight * effects).mean() <= SILENT_SHARE + 1e-6
+        if limit < CHANCE_SCORE:
+            assert norm.cdf(limit - weight * effects).mean() == pytest.approx(SILENT_SHARE, abs=1e-6)
+
+    def test_without_weight_only_what_is_below_chance_is_doubted(self):
+        assert signal_limit(0.0, [1.0]) == pytest.approx(norm.ppf(SILENT_SHARE), abs=1e-6)
+
+
+class TestPixelNovelty:
+    def test_by_hand(self):
+        # One statistic of spread 1 around 0 in units of itself: groups at -1.5, -0.5, 0.5, 1.5 (sd 1.118).
+        reference, groups = [[-1.5], [-0.5], [0.5], [1.5]], "abcd"
+        distance, limit = pixel_novelty([4.5], reference, groups)
+        unit = np.std([-1.5, -0.5, 0.5, 1.5])
+        assert distance == pytest.approx(5.0 / unit)  # the third nearest is -0.5
+        assert limit == pytest.approx(np.percentile([3, 2, 2, 3], 99) / unit)
+
+    def test_siblings_do_not_answer_for_each_other(self):
+        near = [[0.0], [0.1], [5.0], [5.1], [9.0], [9.1]]
+        _, apart = pixel_novelty([0.0], near, "abcdef")
+        _, siblings = pixel_novelty([0.0], near, "aabbcc")
+        assert siblings > apart
+
+    def test_what_never_varies_has_no_unit(self):
+        distance, _ = pixel_novelty([1.0, 7.0], [[0.0, 7.0], [1.0, 7.0], [2.0, 7.0]], "abc")
+        assert np.isfinite(distance)
+
+    @pytest.mark.parametrize(
+        ("point", "reference", "groups"), [([1.0], [[1.0], [2.0]], "aa"), ([1.0, 2.0], [[1.0]], "a"), ([1.0], [], "")]
+    )
+    def test_what_cannot_be_compared_is_refused(self, point, reference, groups):
+        with pytest.raises(UsageError, match="pixel_novelty: expected `m x p` of two groups"):
+            pixel_novelty(point, reference, groups)
+
+
+def test_the_limit_of_white_spectra():
+    assert white_limit([[1.0, 0.5], [0.4, 2.0]]) == pytest.approx(0.9 * 0.4)
+    assert white_limit([]) == WHITE

@@ -1,0 +1,194 @@
+"""Whether a new dataset is like those of the history: in its distance, in its pixels, and in what pictures say of classes.
+
+Every limit comes from asking the history about its own datasets, the groups of siblings left out of the answer, so that
+each check alone is wrong about some two or three in a hundred of them.
+"""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from history_store.errors import DataError, UsageError
+
+TYPICAL_PERCENTILE = 98.0
+"""Up to this percentile of the history's own nearest distances a new dataset is typical."""
+PIXEL_PERCENTILE = 99.0
+"""The same of its pixel statistics: two or three checks together shall be wrong about fewer than one in ten."""
+NEAREST = 3
+"""Pixel statistics are compared with those of so many nearest datasets."""
+FEW_GROUPS = 10
+"""With fewer groups than this, a further one of the same kind lies beyond all of them more than one time in ten."""
+SILENT_SHARE = 0.03
+"""Share of the history's own datasets that may seem to say nothing of their classes, at the size of a query."""
+CHANCE_SCORE = 1.64
+"""Labels that mean nothing score higher one time in twenty: no limit lies above."""
+WEAK_EFFECT = 0.1
+"""Effect that is expected of a dataset with weak classes, where a history knows no better."""
+WHITE = 0.1
+"""A spectrum that falls by less from octave to octave is white, where a history knows no better; noise has 0.01 to 0.05."""
+WHITE_MARGIN = 0.9
+"""A history's own datasets vary by some tenth with the pictures drawn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typicality:
+    """Where a new dataset's nearest distance lies among the history's own.
+
+    Attributes:
+        is_typical: the distance is within the 98th percentile of the history's own nearest distances.
+        percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None where the history has
+            no two groups to compare.
+        nearest: the distance itself.
+        limit: the 98th percentile of the history's own, or None as above.
+    """
+
+    is_typical: bool
+    percentile: float | None
+    nearest: float
+    limit: float | None
+
+
+def nearest_other_group(distances: ArrayLike, groups: Sequence[Hashable]) -> NDArray[np.float64]:
+    """Compute each stored dataset's distance to the nearest one outside its own group of siblings.
+
+    Args:
+        distances: `m x m`, symmetric, ≥ 0.
+        groups: `m` sibling groups.
+
+    Returns: `m` float64; NaN where there is no other group.
+
+    Raises:
+        UsageError: when the shapes do not fit.
+        DataError: when a distance is no finite number ≥ 0.
+    """
+    matrix = np.asarray(distances, dtype=np.float64)
+    if matrix.shape != (len(groups), len(groups)):
+        msg = f"nearest_other_group: expected `m x m` distances for {len(groups)} groups, got shape {matrix.shape}. Give one group a dataset."
+        raise UsageError(msg)
+    if not np.all(np.isfinite(matrix) & (matrix >= 0)):
+        msg = "nearest_other_group: expected finite distances of 0 or more, got others. Leave datasets without an embedding out."
+        raise DataError(msg)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    codes = np.array([numbers[group] for group in groups], dtype=np.int64)
+    others = np.where(codes[:, None] != codes[None, :], matrix, np.inf)
+    nearest = others.min(axis=1, initial=np.inf)
+    result: NDArray[np.float64] = np.where(np.isfinite(nearest), nearest, np.nan)
+    return result
+
+
+def judge_typicality(nearest: float, reference: ArrayLike) -> Typicality:
+    """Judge a new dataset by its distance to the nearest stored one.
+
+    Args:
+        nearest: that distance, ≥ 0.
+        reference: the history's own nearest distances from `nearest_other_group`; NaN are left out. Without any
+            there is nothing to be typical of: the verdict is not typical, percentile and limit are None.
+
+    Returns: the verdict; percentiles interpolate linearly between the reference's values.
+
+    Raises:
+        DataError: when the distance is no finite number ≥ 0.
+    """
+    if not (np.isfinite(nearest) and nearest >= 0):
+        msg = f"judge_typicality: expected a distance of 0 or more, got {nearest}. Embed the dataset again."
+        raise DataError(msg)
+    known = np.asarray(reference, dtype=np.float64)
+    known = np.sort(known[~np.isnan(known)])
+    if not known.size:
+        return Typicality(is_typical=False, percentile=None, nearest=float(nearest), limit=None)
+    limit = float(np.percentile(known, TYPICAL_PERCENTILE))
+    return Typicality(
+        is_typical=bool(nearest <= limit), percentile=_percentile(nearest, known), nearest=float(nearest), limit=limit
+    )
+
+
+def _percentile(value: float, ordered: NDArray[np.float64]) -> float:
+    """Invert `np.percentile`: the lowest percentile of the ordered values that reaches the value."""
+    place = int(np.searchsorted(ordered, value, side="left"))
+    if place == 0:
+        return 0.0
+    if place == ordered.size:
+        return 100.0
+    below, above = ordered[place - 1], ordered[place]
+    return float(100.0 * (place - 1 + (value - below) / (above - below)) / (ordered.size - 1))
+
+
+def signal_limit(weight: float, effects: ArrayLike) -> float:
+    """Compute the score below which pictures say less of their classes than the history's datasets would at this size.
+
+    A score is about normal around effect times weight. Few pictures of many classes show little even where classes mean
+    much: there the limit is low, and only those are doubted that do worse than `SILENT_SHARE` of the history would.
+
+    Args:
+        weight: of the query's labels, see `metafeat.class_signal`.
+        effects: scores for each unit of weight of the history's datasets; without any, one of `WEAK_EFFECT`.
+
+    Returns: the limit, at most `CHANCE_SCORE`.
+    """
+    known = np.asarray(effects, dtype=np.float64).ravel()
+    means = (known if known.size else np.array([WEAK_EFFECT])) * weight
+
+    def silent(limit: float) -> float:
+        """Return the share of datasets expected to score less."""
+        return float(np.mean([math.erfc((mean - limit) / math.sqrt(2)) / 2 for mean in means.tolist()]))
+
+    if silent(CHANCE_SCORE) <= SILENT_SHARE:
+        return CHANCE_SCORE
+    low, high = CHANCE_SCORE - 20.0, CHANCE_SCORE
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if silent(middle) <= SILENT_SHARE else (low, middle)
+    return low
+
+
+def pixel_novelty(point: ArrayLike, reference: ArrayLike, groups: Sequence[Hashable]) -> tuple[float, float]:
+    """Compare a dataset's pixel statistics with those of the history's datasets.
+
+    Args:
+        point: `p` statistics of the query.
+        reference: `m x p` of the history's datasets.
+        groups: `m` sibling groups, at least two different ones.
+
+    Returns: the distance to the third nearest dataset in units of the history's spread, and the 99th percentile of the
+        same distance of its own datasets to those of other groups.
+
+    Raises:
+        UsageError: when the shapes do not fit, or there is one group only.
+    """
+    known, query = np.asarray(reference, dtype=np.float64), np.asarray(point, dtype=np.float64)
+    if known.ndim != 2 or query.shape != known.shape[1:] or len(groups) != len(known) or len(set(groups)) < 2:
+        msg = f"pixel_novelty: expected `m x p` of two groups or more and `p`, got {known.shape}, {len(set(groups))} groups and {query.shape}. Leave the check out."
+        raise UsageError(msg)
+    centre, spread = known.mean(0), known.std(0)
+    unit = np.where(spread > 1e-9, spread, 1.0)
+    known, query = (known - centre) / unit, (query - centre) / unit
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    codes = np.array([numbers[group] for group in groups])
+    between = np.sqrt(np.square(known[:, None] - known[None]).sum(2))
+    between[codes[:, None] == codes[None]] = np.inf
+    own = _nth_nearest(between)
+    distance = _nth_nearest(np.sqrt(np.square(known - query).sum(1))[None])[0]
+    return float(distance), float(np.percentile(own, PIXEL_PERCENTILE))
+
+
+def white_limit(falls: ArrayLike) -> float:
+    """Compute the fall of the spectrum below which pixels are out of order.
+
+    Args:
+        falls: `m x q` of the history's datasets: by how much the spectrum falls between octaves, the lowest pair left out.
+
+    Returns: nine tenths of the least of them; `WHITE` without any.
+    """
+    known = np.asarray(falls, dtype=np.float64)
+    return WHITE_MARGIN * float(known.min()) if known.size else WHITE
+
+
+def _nth_nearest(distances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each row's third smallest finite distance, or the largest where there are fewer."""
+    ordered = np.sort(distances, axis=1)
+    finite = np.isfinite(ordered).sum(1)
+    rows: NDArray[np.float64] = ordered[np.arange(len(ordered)), np.minimum(NEAREST, finite) - 1]
+    return rows

@@ -1,0 +1,157 @@
+"""What the looked-at pictures of a dataset are like, apart from any model: enough to doubt whether it is a dataset at all."""
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metafeat.class_signal import ClassSignal, class_signal, mean_channel, pooled, square_distances
+
+Vector = NDArray[np.float64]
+ABOUT = {
+    "brightness": "mean brightness",
+    "contrast": "logarithm of the root mean variance within pictures",
+    "contrast_sd": "logarithm of the spread over pictures of their contrast",
+    "brightness_sd": "logarithm of the spread over pictures of their mean brightness",
+    "edge_kurtosis": "logarithm of the kurtosis of steps between neighbouring pixels",
+    "flat": "share of those steps that are next to nothing",
+    "alignment": "root of the variance of the mean picture relative to that of all pixels",
+    "saturation": "root of the mean difference of the strongest and weakest channel",
+    "extreme": "share of nearly black or nearly white pixels",
+    "nearest": "logarithm of the median distance to the nearest picture relative to that of any two",
+}
+"""Each statistic in one line; after them come the falls of the spectrum, one an octave."""
+_FLOOR = 0.02
+_LEVEL = 8 / 255
+
+
+@dataclass(frozen=True, slots=True)
+class SampleStatistics:
+    """Counts, repeats, class signal and pixel statistics of a sample of labelled pictures.
+
+    Attributes:
+        n_images: pictures looked at.
+        distinct: share of them that are left when equal ones count once, in (0, 1].
+        paired: share of them whose class has another picture, in [0, 1].
+        signal: how much they say of their classes.
+        pixels: `p` float64: the statistics of `ABOUT`, then `falls`.
+    """
+
+    n_images: int
+    distinct: float
+    paired: float
+    signal: ClassSignal
+    pixels: Vector
+
+    @property
+    def falls(self) -> Vector:
+        """Return by how much the spectrum falls from octave to octave of spatial frequency, on the axis where it falls less.
+
+        Logarithms; 0 = white, as in noise and in pictures whose pixels were shuffled.
+        """
+        return self.pixels[len(ABOUT) :]
+
+    def to_vector(self) -> Vector:
+        """Return all numbers in one vector."""
+        head = [self.n_images, self.distinct, self.paired, self.signal.score, self.signal.weight]
+        return np.concatenate([np.array(head, dtype=np.float64), self.pixels])
+
+    @classmethod
+    def from_vector(cls, vector: NDArray[np.floating]) -> Self:
+        """Build from what `to_vector` gave."""
+        n, distinct, paired, score, weight, *pixels = (float(value) for value in vector)
+        return cls(round(n), distinct, paired, ClassSignal(score, weight), np.array(pixels))
+
+
+def sample_statistics(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> SampleStatistics:
+    """Compute the statistics of some hundred labelled pictures, in a few hundredths of a second.
+
+    Args:
+        images: `n x s x s x c` uint8, c = 1 or 3, n ≥ 1.
+        labels: `n` class indices.
+
+    Returns: the statistics, always finite.
+    """
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+    counts = np.unique(labels, return_counts=True)[1]
+    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        return SampleStatistics(
+            n_images=len(images),
+            distinct=len({image.tobytes() for image in images}) / len(images),
+            paired=float(counts[counts > 1].sum() / len(images)),
+            signal=class_signal(images, labels),
+            pixels=pixel_statistics(images),
+        )
+
+
+def pixel_statistics(images: NDArray[np.uint8]) -> Vector:
+    """Compute what pixels are like, whatever they show.
+
+    Args:
+        images: `n x s x s x c` uint8.
+
+    Returns: `p` float64: the statistics of `ABOUT`, then the falls of the spectrum.
+    """
+    pixels = images.astype(np.float32) / np.float32(255)
+    brightness = mean_channel(pixels)
+    channels = [pixels[..., k] for k in range(pixels.shape[3])]
+    flat = brightness.reshape(len(brightness), -1)
+    means = flat.mean(1)
+    variances = np.square(flat - means[:, None]).mean(1)
+    steps = np.concatenate([np.diff(brightness, axis=axis).ravel() for axis in (1, 2)])
+    squares = np.square(steps)
+    energy = float(squares.mean()) if len(steps) else 0.0
+    found = (
+        brightness.mean(),
+        _log(np.sqrt(variances.mean())),
+        _log(np.sqrt(variances).std()),
+        _log(means.std()),
+        np.log(np.square(squares).mean() / energy**2) if energy > 1e-9 else 0.0,
+        np.mean(squares < (2 / 255) ** 2) if len(steps) else 1.0,
+        np.sqrt(flat.mean(0).var() / max(float(variances.mean() + means.var()), 1e-9)),
+        np.sqrt((reduce(np.maximum, channels) - reduce(np.minimum, channels)).mean()),
+        np.mean((brightness < _LEVEL) | (brightness > 1 - _LEVEL)),
+        _log(_nearness(pixels)),
+    )
+    return np.concatenate([np.array(found, dtype=np.float64), spectral_falls(brightness)])
+
+
+def spectral_falls(brightness: NDArray[np.float32]) -> Vector:
+    """Compute by how much the power spectrum falls from one octave of spatial frequency to the next.
+
+    Args:
+        brightness: `n x s x s`.
+
+    Returns: a logarithm for each pair of neighbouring octaves of cosine frequencies (1, 2 to 3, 4 to 7, ...), the lesser
+        of the two axes: 0 = white.
+    """
+    side = brightness.shape[1]
+    centred = brightness - brightness.reshape(len(brightness), -1).mean(1)[:, None, None]
+    place, frequency = np.arange(side) + 0.5, np.arange(side)
+    waves = np.cos(np.pi / side * place[:, None] * frequency).astype(np.float32)
+    octaves = 2 ** np.arange(int(np.log2(side)) + (side & (side - 1) > 0))
+    falls = []
+    for picture in (centred, centred.transpose(0, 2, 1)):
+        power = np.square(picture.reshape(-1, side) @ waves).mean(0, dtype=np.float64) * 2 / side
+        level = np.log([power[start : 2 * start].mean() + 1e-7 for start in octaves])
+        falls.append(level[:-1] - level[1:])
+    lesser: Vector = np.minimum(*falls)
+    return lesser
+
+
+def _nearness(pixels: NDArray[np.float32]) -> float:
+    """Compute the median distance of a small picture to the nearest other, relative to the median distance of any two."""
+    n = len(pixels)
+    if n < 2:
+        return 1.0
+    distances = square_distances(pooled(pixels, min(8, pixels.shape[1])).reshape(n, -1))
+    usual = np.median(distances[np.triu_indices(n, 1)])
+    np.fill_diagonal(distances, np.inf)
+    return float(np.sqrt(np.median(distances.min(1)) / max(float(usual), 1e-12)))
+
+
+def _log(value: float) -> float:
+    return float(np.log(value + _FLOOR))

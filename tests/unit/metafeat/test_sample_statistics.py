@@ -1,0 +1,85 @@
+"""Statistics of a sample: hand values, noise and order, odd shapes."""
+
+import numpy as np
+import pytest
+
+from metafeat.sample_statistics import (
+    ABOUT,
+    SampleStatistics,
+    pixel_statistics,
+    sample_statistics,
+    spectral_falls,
+)
+
+RNG = np.random.default_rng(0)
+NOISE = RNG.integers(0, 256, (50, 32, 32, 3), dtype=np.uint8)
+
+
+def shapes(n=40, seed=0):
+    """Draw smooth dark discs of several places and sizes."""
+    rng = np.random.default_rng(seed)
+    x, y = np.meshgrid(np.arange(32), np.arange(32))
+    discs = [np.hypot(x - a, y - b) < r for a, b, r in rng.uniform((8, 8, 3), (24, 24, 8), (n, 3))]
+    return (np.stack(discs) * np.uint8(200))[..., None].astype(np.uint8)
+
+
+def named(vector):
+    return dict(zip(ABOUT, vector, strict=False))
+
+
+def test_counts_by_hand():
+    images = NOISE[[0, 0, 1, 2]]
+    found = sample_statistics(images, np.array([0, 0, 1, 2]))
+    assert (found.n_images, found.distinct, found.paired) == (4, 0.75, 0.5)
+
+
+def test_pixels_by_hand():
+    # Two pictures, one black and one white: nothing varies within, the mean picture is flat.
+    found = named(pixel_statistics(np.array([0, 255], np.uint8)[:, None, None, None] * np.ones((2, 8, 8, 3), np.uint8)))
+    assert found["brightness"] == pytest.approx(0.5)
+    assert found["contrast"] == pytest.approx(np.log(0.02))
+    assert found["brightness_sd"] == pytest.approx(np.log(0.52))
+    assert (found["flat"], found["alignment"], found["saturation"], found["extreme"]) == (1, 0, 0, 1)
+    red = np.zeros((3, 8, 8, 3), np.uint8)
+    red[..., 0] = 255
+    assert named(pixel_statistics(red))["saturation"] == pytest.approx(1.0)
+    assert named(pixel_statistics(np.repeat(shapes(1), 5, 0)))["alignment"] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_the_spectrum_of_noise_is_white_and_that_of_shapes_falls():
+    assert np.abs(spectral_falls(NOISE[..., 0] / np.float32(255))).max() < 0.15
+    order = np.random.default_rng(1).permutation(1024)
+    images = shapes()
+    shuffled = images.reshape(-1, 1024)[:, order].reshape(images.shape)
+    assert sample_statistics(images, np.arange(40) % 2).falls[1:].min() > 0.5
+    assert sample_statistics(shuffled, np.arange(40) % 2).falls[1:].min() < 0.2
+
+
+def test_rows_out_of_order_are_seen_though_columns_are_not():
+    images = shapes()
+    order = np.random.default_rng(1).permutation(32)
+    turned = images[:, order]
+    assert spectral_falls(turned[..., 0] / np.float32(255))[1:].min() < 0.3
+    np.testing.assert_allclose(
+        spectral_falls(turned[..., 0] / np.float32(255)),
+        spectral_falls(turned[..., 0].transpose(0, 2, 1) / np.float32(255)),
+        rtol=1e-3,
+        atol=1e-3,
+    )
+
+
+def test_a_grey_picture_is_the_same_in_three_channels():
+    images = shapes()
+    np.testing.assert_allclose(pixel_statistics(images), pixel_statistics(np.repeat(images, 3, 3)), atol=1e-4)
+
+
+@pytest.mark.parametrize("side", [1, 2, 3, 8, 28, 33])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_any_shape_gives_finite_numbers_that_come_back(side, n):
+    for images in (np.zeros((n, side, side, 1), np.uint8), NOISE[:n, :side, :side] if side < 33 else NOISE[:n]):
+        found = sample_statistics(images, np.arange(n))
+        vector = found.to_vector()
+        assert np.isfinite(vector).all()
+        back = SampleStatistics.from_vector(vector.astype(np.float32))
+        assert back.n_images == n
+        np.testing.assert_allclose(back.to_vector(), vector, rtol=1e-5, atol=1e-6)

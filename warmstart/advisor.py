@@ -1,0 +1,419 @@
+"""Advice for datasets from one history: where a dataset lies among those of the history, and what to try first on it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs
+from bo.novelty import TYPICAL_PERCENTILE, judge_typicality, nearest_other_group
+from bo.strategies import STRATEGIES, Choice
+from bo.strategies import Query as StrategyQuery
+from bo.strategies.joint import expected_regrets
+from bo.strategies.sources import number_groups
+from history_store.errors import UsageError
+from history_store.images import ImageSource
+from history_store.response import fill_failed
+from history_store.space import natural
+from metafeat.sample import SAMPLE
+from warmstart.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
+from warmstart.embedding import look_at
+from warmstart.explanation import explain_answer
+from warmstart.locations import PathLike, history_path, model_path
+from warmstart.query import Dataset, Query, open_query
+from warmstart.session import Memory, load_memory, store_embeddings
+from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
+
+if TYPE_CHECKING:
+    from metafeat.sample_statistics import SampleStatistics
+    from warmstart.spaces import SpaceLike
+    from warmstart.translation import Picked, Translation
+
+LEAST_NEIGHBOURS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a dataset lies among those of a history that may answer.
+
+    Attributes:
+        query: the dataset, opened.
+        vector: its meta-feature, `d` float32.
+        rows: `m` rows of the memory that may answer.
+        distances: `m` from the dataset to them.
+        confidence: how far the dataset is from what the history knows.
+        notes: what a person should hear.
+        memory: what is known of the history.
+        movement: how far distances move from one draw of the images to another; None where the history does not know.
+    """
+
+    query: Query
+    vector: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    distances: NDArray[np.float64]
+    confidence: Confidence
+    notes: tuple[str, ...]
+    memory: Memory
+    movement: float | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the `m` datasets that may answer."""
+        return tuple(self.memory.names[row] for row in self.rows)
+
+    @property
+    def with_runs(self) -> "Location":
+        """The same among the datasets of which runs are known; see `Memory.with_runs`."""
+        rows = self.memory.with_runs(self.rows)
+        return replace(self, rows=rows, distances=self.distances[np.isin(self.rows, rows)])
+
+    @property
+    def is_blind(self) -> bool:
+        """Tell whether distances say nothing about the dataset."""
+        return not DISTANCES_SAY_NOTHING.isdisjoint(self.confidence.reasons)
+
+    @property
+    def summary(self) -> DatasetSummary:
+        """Describe the dataset."""
+        source = self.query.source
+        return DatasetSummary(source.location, len(source), len(np.unique(source.labels)), self.query.fingerprint)
+
+
+@dataclass(frozen=True, slots=True)
+class Advisor:
+    """Gives advice from one history by one model.
+
+    Both are read once for each state of their files; nothing is written but the cache of meta-features, and the history
+    by `refresh` alone. Wherever a dataset is asked for: a path in any layout, ``(images, labels)``, a torch Dataset, or what
+    was made of one of these before, a `Query` or a `Location`.
+
+    Attributes:
+        history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
+        model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
+        exclude_group: sibling group or groups of the history that do not answer. A dataset of the history itself
+            (``FILE.h5::name``) never answers for itself.
+        skip_broken: go on without pictures that cannot be decoded.
+        seed: of the images chosen, ≥ 0.
+        device: where the network runs: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        threads: CPU threads of the network; torch decides when left out.
+        cache: keep and use meta-features in the cache folder.
+        download: let torchvision fetch what is missing of ``torchvision:NAME``.
+    """
+
+    history: PathLike | None = None
+    model: PathLike | None = None
+    _: KW_ONLY
+    exclude_group: str | Collection[str] | None = None
+    skip_broken: bool = False
+    seed: int = 0
+    device: str = "cpu"
+    threads: int | None = None
+    cache: bool = True
+    download: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the seed.
+
+        Raises:
+            UsageError: it is no whole number of at least 0.
+        """
+        _check_number("seed", self.seed, 0)
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """List the groups left out."""
+        return (self.exclude_group,) if isinstance(self.exclude_group, str) else tuple(self.exclude_group or ())
+
+    @property
+    def memory(self) -> Memory:
+        """Read history and model, or return what was read while their files were as they are now.
+
+        Raises:
+            UsageError: a group that the history does not know, or no dataset left.
+            StorageError: a history or model that is damaged, of another version, or that do not belong together.
+            ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
+        """
+        found = load_memory(
+            history_path(self.history),
+            model_path(self.model),
+            device=self.device,
+            threads=self.threads,
+            cache=self.cache,
+        )
+        found.rows_without(self.excluded, None)
+        return found
+
+    def locate(self, dataset: "Dataset | Location") -> Location:
+        """Open a dataset, embed it, measure its distances and judge them.
+
+        Raises:
+            MissingPathError: a path that is not there.
+            DataError: images or labels that cannot be used.
+            UsageError, StorageError: as `memory`.
+        """
+        return dataset if isinstance(dataset, Location) else self._locate(dataset, self.memory)
+
+    def _locate(self, dataset: "Dataset", memory: Memory) -> Location:
+        query = open_query(dataset, download=self.download)
+        rows = memory.rows_without(self.excluded, own_name(query.source, memory))
+        seen = look_at(
+            query.source,
+            memory.model,
+            fingerprint=query.fingerprint,
+            seed=self.seed,
+            skip_broken=self.skip_broken,
+            cache=self.cache,
+            device=self.device,
+            threads=self.threads,
+        )
+        distances = distances_to(seen.vector, memory, rows)
+        known = memory.with_runs(rows)  # a dataset without runs says nothing of the history's experience
+        confidence = judge_query(
+            memory,
+            known,
+            distances[np.isin(rows, known)],
+            sample=seen.sample,
+            class_names=query.source.class_names,
+        )
+        notes = [*memory.notes, *(f"left out {picture.path}: {picture.reason}" for picture in seen.broken)]
+        if not confidence.typical:
+            notes.append(confidence.note)
+        movement = None if memory.references is None else memory.references.movement(seen.sample.n_images)
+        return Location(query, seen.vector, rows, distances, confidence, tuple(notes), memory, movement)
+
+    def neighbours(self, dataset: "Dataset | Location", k: int = 10) -> Answer:
+        """Say what a dataset resembles: an answer with the k nearest datasets, all where there are fewer, and no suggestion.
+
+        Raises:
+            UsageError: k < 1; else as `locate`.
+        """
+        _check_number("k", k, 1)
+        place = self.locate(dataset)
+        return self._answer(place, neighbours=_neighbours(place, set(), k))
+
+    def suggest(
+        self,
+        dataset: "Dataset | Location",
+        k: int = 3,
+        *,
+        strategy: str | None = None,
+        space: "SpaceLike | None" = None,
+        rename: Mapping[str, str] | None = None,
+        explain: bool = False,
+    ) -> Answer:
+        """Say what to try first on a dataset: k configurations, best first, and what speaks for them.
+
+        Args:
+            dataset: see above.
+            k: how many configurations.
+            strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
+                evaluation, and the portfolio where the dataset is far from everything.
+            space: for which to suggest, where it is not the history's; see `warmstart.answer`.
+            rename: names of that space by the history's, where they do not tell themselves.
+            explain: collect the reasons too.
+
+        Raises:
+            UsageError: an unknown strategy, k out of range; else as `locate`.
+        """
+        _check_number("k", k, 1)
+        if strategy is not None and strategy not in STRATEGIES:
+            msg = f"expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
+            raise UsageError(msg, param="strategy")
+        memory = dataset.memory if isinstance(dataset, Location) else self.memory
+        if k > len(memory.configs):
+            msg = f"expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
+            raise UsageError(msg, param="k")
+        place = (dataset if isinstance(dataset, Location) else self._locate(dataset, memory)).with_runs
+        chosen = strategy or (WITHOUT_DISTANCES if place.is_blind else WITH_DISTANCES)
+        # A run that failed counts as error 1; one that was never made is another matter.
+        errors = fill_failed(memory.errors, memory.failed)[place.rows]
+        groups = [memory.groups[row] for row in place.rows]
+        choose = partial(
+            designs, errors, place.distances, strategy=chosen, calibration=memory.calibration, groups=groups
+        )
+        translation = None if space is None else _translation(memory, space, rename or {})
+        picked = [] if translation is None else translation.pick(choose, k=k, seed=self.seed)
+        choices = choose(k) if translation is None else [each.choice for each in picked if each.choice is not None]
+        listed = _neighbours(place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
+        designed = _suggestions(place, errors, choices, chosen)
+        found = self._answer(place, designed, chosen, neighbours=listed)
+        if translation is not None:
+            found = _translated(found, translation, picked, k)
+        if not explain or not choices:
+            return found
+        names = [neighbour.name for neighbour in listed]
+        why = explain_answer(memory, place.rows, place.distances, errors=errors, choices=choices, listed=names)
+        return replace(found, explanation=why)
+
+    def refresh(self) -> tuple[str, ...]:
+        """Compute the embeddings that the history lacks and store them in it, so that nobody computes them again.
+
+        Returns: the datasets embedded. Those of which runs alone are known are left out.
+
+        Raises:
+            ImagesMissingError: images are lacking of which the history says that it has them.
+            StorageError: a history or model that cannot be used, or a history that cannot be written.
+        """
+        return store_embeddings(
+            history_path(self.history), model_path(self.model), device=self.device, threads=self.threads
+        )
+
+    def _answer(
+        self,
+        place: Location,
+        suggestions: Sequence[InitialDesign] = (),
+        strategy: str = "",
+        *,
+        neighbours: tuple[Neighbour, ...],
+    ) -> Answer:
+        """Put an answer together."""
+        return Answer(
+            dataset=place.summary,
+            neighbours=neighbours,
+            suggestions=tuple(suggestions),
+            strategy=strategy,
+            confidence=place.confidence,
+            history=str(place.memory.path),
+            model=str(place.memory.model.path),
+            seed=self.seed,
+            space_json=place.memory.space_json,
+            notes=place.notes,
+        )
+
+
+def _translation(memory: Memory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
+    """Put the history into another space; what that needs is loaded here alone."""
+    from warmstart.translation import translate
+
+    return translate(memory, space, rename)
+
+
+def _translated(found: Answer, translation: "Translation", picked: "Sequence[Picked]", k: int) -> Answer:
+    """Put the suggestions of an answer into another space."""
+    return replace(
+        found,
+        suggestions=translation.designs(found.suggestions, picked),
+        space_json=translation.space_json,
+        notes=(*found.notes, *translation.notes(picked, k)),
+        mapping=translation.matches,
+    )
+
+
+def own_name(source: ImageSource, memory: Memory) -> str | None:
+    """Give the query's name in the history where it is one of its datasets."""
+    if source.layout != "history":
+        return None
+    file, _, name = source.location.rpartition("::")
+    try:
+        same = Path(file).samefile(memory.path)
+    except OSError:
+        return None
+    return name if same else None
+
+
+def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Give the Euclidean distances from a meta-feature to rows of the memory, in their order."""
+    kept = {memory.names[row] for row in rows}
+    found = dict(memory.index.search(vector, len(rows), exclude=[name for name in memory.names if name not in kept]))
+    return np.array([found[memory.names[row]] for row in rows])
+
+
+def judge_query(
+    memory: Memory,
+    rows: NDArray[np.int64],
+    distances: NDArray[np.float64],
+    *,
+    sample: "SampleStatistics",
+    class_names: Sequence[str],
+) -> Confidence:
+    """Say whether the history knows anything of a query: by its nearest distance, and by what its pictures are like."""
+    groups, names = [memory.groups[row] for row in rows], [memory.names[row] for row in rows]
+    verdict = judge_typicality(float(distances.min()), nearest_other_group(memory.between[np.ix_(rows, rows)], groups))
+    nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
+    doubts = find_doubts(
+        sample,
+        class_names,
+        groups=groups,
+        names=names,
+        images_seen=min(min(memory.about[row].n_train, SAMPLE) for row in rows),
+        references=memory.references,
+    )
+    if verdict.limit is not None and not verdict.is_typical:
+        text = (
+            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit:.3g}, the "
+            f"{TYPICAL_PERCENTILE:.0f}th percentile of the history's own."
+        )
+        doubts = (Doubt(Code.FAR, text), *doubts)
+    if not doubts:
+        note = (
+            f"Typical: in how configurations fare, the nearest dataset, {nearest}, is as near as the history's own are to "
+            f"each other (percentile {verdict.percentile:.0f})."
+        )
+        return Confidence(typical=True, distance_percentile=verdict.percentile, note=note)
+    codes = tuple(doubt.code.value for doubt in doubts)
+    texts = [doubt.text for doubt in doubts]
+    if verdict.percentile is None:
+        texts.append(
+            f"Confidence unknown: the history has no two groups to compare with; the nearest dataset is {nearest}."
+        )
+    elif not DISTANCES_SAY_NOTHING.isdisjoint(codes):
+        texts.append("Its neighbours' configurations say little; the portfolio does well on all datasets.")
+    else:
+        texts.append(f"The nearest dataset is {nearest} (percentile {verdict.percentile:.0f} of the history's own).")
+    return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)
+
+
+def _neighbours(place: Location, used: Collection[int | None], least: int) -> tuple[Neighbour, ...]:
+    """List the nearest datasets, at least so many and all those used."""
+    order = np.argsort(place.distances, kind="stable").tolist()
+    listed = [row for rank, row in enumerate(order) if rank < least or row in used]
+    names, errors = place.names, place.memory.errors[place.rows]
+    return tuple(
+        Neighbour(
+            names[row],
+            distance := float(place.distances[row]),
+            _best(errors[row]),
+            None if place.movement is None else (max(0.0, distance - place.movement), distance + place.movement),
+        )
+        for row in listed
+    )
+
+
+def _best(errors: NDArray[np.float64]) -> float | None:
+    return None if np.isnan(errors).all() else float(np.nanmin(errors))
+
+
+def _suggestions(
+    place: Location, errors: NDArray[np.float64], choices: Sequence[Choice], strategy: str
+) -> list[InitialDesign]:
+    """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
+    memory, names = place.memory, place.names
+    promised: list[float | None] = [None] * len(choices)
+    if strategy == "joint" and memory.calibration is not None:
+        groups = number_groups([memory.groups[row] for row in place.rows])
+        query = StrategyQuery(errors, place.distances, len(choices), reach=memory.calibration.reach, groups=groups)
+        expected = expected_regrets(query, [choice.row for choice in choices])
+        promised = [float(regret) for regret in memory.calibration.promise(expected)]
+    found = []
+    for choice, regret in zip(choices, promised, strict=True):
+        config = dict(memory.configs[choice.row])
+        if choice.neighbour is None:
+            how = "best average rank over all datasets" if strategy == "average-rank" else "adds most over all datasets"
+            found.append(InitialDesign(config, natural(config), expected_regret=regret, why=how))
+            continue
+        name = names[choice.neighbour]
+        how = f"reached error {choice.source_error:.3g} on {name}, at distance {choice.distance:.3g}"
+        found.append(
+            InitialDesign(config, natural(config), name, choice.distance, choice.source_error, regret, why=how)
+        )
+    return found
+
+
+def _check_number(name: str, value: int, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        msg = f"expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
+        raise UsageError(msg, param=name)

@@ -1,0 +1,170 @@
+"""What a history's own datasets are like, kept in it: the measure by which a new one is doubted."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import HistoryDamagedError
+from warmstart.model_file import ModelHeader
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+VERSION = 1
+SIZES = (50, 100, 200, 400)
+"""Pictures in a draw, for each of which it is measured how far distances move."""
+LEAST_DATASETS = 5
+"""Movements of fewer datasets than this say nothing."""
+NEAREST = 5
+COVERED = 95.0
+"""Per cent of the movements that an interval covers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class References:
+    """Statistics of a history's datasets, and how far its distances move from draw to draw.
+
+    Attributes:
+        names: `m` datasets.
+        effects: `m` class signals for each unit of weight, see `metafeat.class_signal`.
+        pixels: `m x p` pixel statistics, see `metafeat.sample_statistics`.
+        sizes: pictures in a draw, ascending.
+        movements: 95 % of distances to the nearest datasets move by no more between two draws of so many pictures.
+    """
+
+    names: tuple[str, ...]
+    effects: NDArray[np.float64]
+    pixels: NDArray[np.float64]
+    sizes: tuple[int, ...] = ()
+    movements: tuple[float, ...] = ()
+
+    def of(self, names: Sequence[str]) -> "References":
+        """Return those of the named datasets alone, in this order; datasets without statistics are left out."""
+        place = {name: row for row, name in enumerate(self.names)}
+        rows = [place[name] for name in names if name in place]
+        kept = tuple(self.names[row] for row in rows)
+        return References(kept, self.effects[rows], self.pixels[rows], self.sizes, self.movements)
+
+    def movement(self, n_images: int) -> float | None:
+        """Return how far distances move between two draws of so many pictures; None where nobody measured it."""
+        if not self.sizes:
+            return None
+        return float(np.interp(np.log(n_images), np.log(self.sizes), self.movements))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON types."""
+        return {
+            "version": VERSION,
+            "names": list(self.names),
+            "effects": [round(effect, 4) for effect in self.effects.tolist()],
+            "pixels": [[round(value, 4) for value in row] for row in self.pixels.tolist()],
+            "sizes": list(self.sizes),
+            "movements": list(self.movements),
+        }
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> "References":
+        """Build from what `to_dict` gave.
+
+        Raises:
+            ValueError: it is not what `to_dict` gives.
+        """
+        names = tuple(str(name) for name in fields["names"])
+        effects = np.array(fields["effects"], dtype=np.float64)
+        pixels = np.array(fields["pixels"], dtype=np.float64)
+        sizes, movements = tuple(map(int, fields["sizes"])), tuple(map(float, fields["movements"]))
+        fits = effects.shape == (len(names),) and pixels.ndim == 2 and len(pixels) == len(names)
+        if not fits or len(sizes) != len(movements) or not (np.isfinite(effects).all() and np.isfinite(pixels).all()):
+            msg = f"expected statistics of {len(names)} datasets, got {effects.shape} and {pixels.shape}"
+            raise ValueError(msg)
+        return cls(names, effects, pixels, sizes, movements)
+
+
+def references_key(model_hash: str) -> str:
+    """Name the result under which a history keeps the references of a model."""
+    return f"references/{model_hash}"
+
+
+def read_references(history: "History", model_hash: str) -> References | None:
+    """Read what `store_references` stored for a model; None where nothing was, or a later version stored it.
+
+    Raises:
+        HistoryDamagedError: they are no references.
+    """
+    stored = history.get_result(references_key(model_hash))
+    if stored is None or stored.get("version") != VERSION:
+        return None
+    try:
+        return References.from_dict(stored)
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"{history.path}: expected references of model {model_hash} as `warmstart train` writes them, got others ({error}). Train the model again, or restore the file."
+        raise HistoryDamagedError(msg) from error
+
+
+def store_references(history: "History", references: References, model_hash: str) -> None:
+    """Keep references in a history that is open for writing."""
+    history.set_result(references_key(model_hash), references.to_dict())
+
+
+def compute_references(
+    history: "History", model: ModelHeader, *, device: str = "cpu", threads: int | None = None
+) -> References | None:
+    """Compute the references of all datasets whose images the history holds; some 2 s a dataset.
+
+    Args:
+        history: with its embeddings of this model.
+        model: header of the model.
+        device: where the network runs.
+        threads: CPU threads of the network.
+
+    Returns: the references; None where the history holds no images.
+    """
+    from metafeat.sample import sample_rows
+    from metafeat.sample_statistics import sample_statistics
+
+    names = [name for name in history.names if history.has_images(name)]
+    if not names:
+        return None
+    found = []
+    for name in names:
+        stored = history.images(name)
+        labels = np.asarray(stored.labels)
+        rows = sample_rows(labels, stored.rows("train"), seed=0)
+        found.append(sample_statistics(np.asarray(stored.array[rows]), labels[rows]))
+    movements = {size: _movement(history, model, size, device=device, threads=threads) for size in SIZES}
+    known = {size: movement for size, movement in movements.items() if movement is not None}
+    return References(
+        tuple(names),
+        np.array([each.signal.effect for each in found]),
+        np.stack([each.pixels for each in found]),
+        tuple(known),
+        tuple(known.values()),
+    )
+
+
+def _movement(history: "History", model: ModelHeader, size: int, *, device: str, threads: int | None) -> float | None:
+    """Measure how far the distances to the nearest datasets of other groups move between two draws of so many pictures."""
+    from warmstart.embedding import embed_images
+
+    vectors = history.embeddings(model.hash)
+    moved: list[NDArray[np.float64]] = []
+    for info in history.datasets:
+        others = [
+            vectors[other.name] for other in history.datasets if other.group != info.group and other.name in vectors
+        ]
+        if info.parent is not None or info.n_train < 1.5 * size or not others or not history.has_images(info.name):
+            continue
+        stored = history.images(info.name)
+        rows, labels = stored.rows("train"), np.asarray(stored.labels)
+        points = []
+        for seed in (0, 1):
+            drawn = np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
+            images = np.asarray(stored.array[drawn])
+            points.append(embed_images(images, labels[drawn], model, seed=seed, device=device, threads=threads))
+        first, second = (np.linalg.norm(np.stack(others) - point, axis=1) for point in points)
+        near = np.argsort(first, kind="stable")[:NEAREST]
+        moved.append(np.abs(first - second)[near])
+    return float(np.percentile(np.concatenate(moved), COVERED)) if len(moved) >= LEAST_DATASETS else None
