@@ -29,10 +29,9 @@ from warmstart.session import Memory, load_memory, store_embeddings
 from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from metafeat.sample_statistics import SampleStatistics
-    from warmstart.translation import Translation
+    from warmstart.spaces import SpaceLike
+    from warmstart.translation import Picked, Translation
 
 LEAST_NEIGHBOURS = 3
 
@@ -202,7 +201,7 @@ class Advisor:
         k: int = 3,
         *,
         strategy: str | None = None,
-        space: "PathLike | ConfigurationSpace | None" = None,
+        space: "SpaceLike | None" = None,
         rename: Mapping[str, str] | None = None,
         explain: bool = False,
     ) -> Answer:
@@ -237,13 +236,14 @@ class Advisor:
             designs, errors, place.distances, strategy=chosen, calibration=memory.calibration, groups=groups
         )
         translation = None if space is None else _translation(memory, space, rename or {})
-        choices = choose(k) if translation is None else translation.choose(choose, k)
+        picked = [] if translation is None else translation.pick(choose, k=k, seed=self.seed)
+        choices = choose(k) if translation is None else [each.choice for each in picked if each.choice is not None]
         listed = _neighbours(place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
         designed = _suggestions(place, errors, choices, chosen)
         found = self._answer(place, designed, chosen, neighbours=listed)
         if translation is not None:
-            found = _translated(found, translation, [choice.row for choice in choices], k)
-        if not explain:
+            found = _translated(found, translation, picked, k)
+        if not explain or not choices:
             return found
         names = [neighbour.name for neighbour in listed]
         why = explain_answer(memory, place.rows, place.distances, errors=errors, choices=choices, listed=names)
@@ -285,20 +285,20 @@ class Advisor:
         )
 
 
-def _translation(memory: Memory, space: "PathLike | ConfigurationSpace", rename: Mapping[str, str]) -> "Translation":
+def _translation(memory: Memory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
     """Put the history into another space; what that needs is loaded here alone."""
     from warmstart.translation import translate
 
     return translate(memory, space, rename)
 
 
-def _translated(found: Answer, translation: "Translation", rows: Sequence[int], k: int) -> Answer:
-    """Put the suggestions of an answer, rows of the history, into another space."""
+def _translated(found: Answer, translation: "Translation", picked: "Sequence[Picked]", k: int) -> Answer:
+    """Put the suggestions of an answer into another space."""
     return replace(
         found,
-        suggestions=tuple(map(translation.apply, found.suggestions, rows)),
+        suggestions=translation.designs(found.suggestions, picked),
         space_json=translation.space_json,
-        notes=(*found.notes, *translation.notes(len(rows), k)),
+        notes=(*found.notes, *translation.notes(picked, k)),
         mapping=translation.matches,
     )
 

@@ -44,9 +44,9 @@ def collect_into(
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 
-    `path` is the history, made over `space` (see `space_text`; None = the workload's usual one) where it is not there; `manifests` are
-    as in `open_sources`, `first` a file as in `read_configs`; `workload` is a name in `training.workloads.WORKLOADS`, `target_budget`
-    the name of one of its budgets, None = the usual one; `cluster` is where cells are measured, None = on this
+    `path` is the history, made over `space` (see `warmstart.spaces`; None = the workload's usual one) where it is not there;
+    `manifests` are as in `open_sources`, `first` a file as in `read_configs`; `workload` is a name in `training.workloads.WORKLOADS`,
+    `target_budget` the name of one of its budgets, None = the usual one; `cluster` is where cells are measured, None = on this
     machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
     `progress` is that of `training.collect.collect`.
     The other arguments, and what is refused, are those of `training.collect.collect`.
@@ -59,6 +59,7 @@ def collect_into(
     from training.collect import collect
     from training.measure import limit_of
     from training.workloads import get_workload
+    from warmstart.spaces import space_text
 
     trained = get_workload(workload)
     length = trained.budget(target_budget)
@@ -183,23 +184,3 @@ def read_configs(path: Path) -> "list[dict[str, Any]]":
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def space_text(space: str) -> str:
-    """Give ConfigSpace JSON: of a workload's space (``compact``, ``paper``, ``WORKLOAD``, ``WORKLOAD:SPACE``), or read from a file.
-
-    Raises:
-        UsageError: neither such a name nor a file.
-        DataError: a file that holds no ConfigSpace JSON.
-    """
-    from history_store.space import dump_space, load_space
-    from training.workloads import named_space, space_names
-
-    named = named_space(space)
-    if named is not None:
-        return dump_space(named)
-    file = Path(space)
-    if not file.is_file():
-        msg = f"expected {', '.join(space_names())} or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
-        raise UsageError(msg, param="space")
-    return dump_space(load_space(file.read_text(encoding="utf-8", errors="replace"), str(file)))

@@ -27,6 +27,9 @@ class InitialDesign:
             the best among this suggestion and those before it; None where the history is not calibrated for the
             strategy.
         why: one line for people.
+        measured: whether the configuration was run in this form; False where it was put into another space and has values
+            that were not: `not_measured` names them.
+        not_measured: hyperparameters whose values were moved to what that space allows, or that the history never had.
     """
 
     config: Mapping[str, Value]
@@ -36,6 +39,8 @@ class InitialDesign:
     source_error: float | None = None
     expected_regret: float | None = None
     why: str = ""
+    measured: bool = True
+    not_measured: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Give the contract's object of one suggestion."""
@@ -46,6 +51,8 @@ class InitialDesign:
             "distance": self.distance,
             "source_error": self.source_error,
             "expected_regret": self.expected_regret,
+            "measured": self.measured,
+            "not_measured": list(self.not_measured),
         }
 
 

@@ -44,9 +44,8 @@ from warmstart.studies.warm_start import check_history
 from warmstart.studies.worker import Job, work
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from warmstart.integrations.ray import Cluster
+    from warmstart.spaces import SpaceLike
 
 
 def tune(
@@ -54,7 +53,7 @@ def tune(
     *,
     objective: str | Callable[..., object] | None = Problem.objective,
     command: str | None = Problem.command,
-    space: ConfigurationSpace | PathLike | None = Problem.space,
+    space: SpaceLike | None = Problem.space,
     trials: int | None = Execution.trials,
     timeout: str | float | None = Execution.timeout,
     storage: PathLike | None = Execution.storage,
@@ -66,6 +65,8 @@ def tune(
     history: PathLike | None = Sources.history,
     model: PathLike | None = Sources.model,
     exclude_group: str | Collection[str] | None = WarmStart.exclude_group,
+    rename: Mapping[str, str] | tuple[tuple[str, str], ...] = WarmStart.rename,
+    initial: PathLike | Sequence[Any] = WarmStart.initial,
     related: str | Collection[str] = WarmStart.related,
     neighbours: int = WarmStart.neighbours,
     surrogate: str = Search.surrogate,
@@ -101,7 +102,7 @@ def tune(
         objective: a function, ``module:function`` or ``file.py:function``; see docs/tuning.md for what it is called with.
             Left out with `command`: the workload on the dataset.
         command: a program with placeholders, ``python train.py --lr {learning_rate}``, which prints its error.
-        space: to search, or a file of ConfigSpace JSON, ``compact`` or ``paper``; left out, that of the history.
+        space: to search, in any form that `warmstart.spaces.read_space` takes; left out, that of the history.
         trials: that the study shall have in the end, earlier calls included; 50 where there is no time-out either.
         timeout: seconds, or ``30m``: begin no trial of this call after so long.
         storage: path or URL; see `warmstart.studies.storage.open_store`.
@@ -114,6 +115,9 @@ def tune(
         history: that suggests; see `warmstart.suggest`.
         model: of the meta-features; see `warmstart.suggest`.
         exclude_group: of the history; see `warmstart.suggest`.
+        rename: names of the space by the history's, or by those of `initial`; see `warmstart.suggest`.
+        initial: configurations to begin with instead of the history's: a file that ``warmstart suggest --format json``, ``yaml``
+            or ``csv`` wrote, configurations, or what `warmstart.suggest` returned. They are put into the space; `k` does not count.
         related: datasets of the history whose evaluations the surrogate learns from too, or ``auto``: the nearest ones.
         neighbours: how many ``auto`` stands for, each of another group.
         surrogate: a name in `bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.

@@ -38,7 +38,8 @@ def test_json_has_the_shape_of_the_contract(cli, photos, tiny):
     assert distances == sorted(distances)
     listed = {neighbour["name"]: neighbour for neighbour in document["neighbours"]}
     for suggestion in document["suggestions"]:
-        assert set(suggestion) == {"config", "natural", "from", "distance", "source_error", "expected_regret"}
+        assert {"config", "natural", "from", "distance", "source_error", "expected_regret"} <= set(suggestion)
+        assert (suggestion["measured"], suggestion["not_measured"]) == (True, [])
         assert suggestion["expected_regret"] is None
         assert suggestion["natural"]["learning_rate"] == pytest.approx(
             10 ** suggestion["config"]["log10_learning_rate"]

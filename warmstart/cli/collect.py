@@ -59,7 +59,7 @@ def collect(
     ] = None,
     space: Annotated[
         str | None,
-        typer.Option("--space", help="For a new history: compact, paper or a ConfigSpace JSON file."),
+        typer.Option("--space", help="For a new history: compact, paper or a file of a space (YAML, JSON)."),
     ] = None,
     root: Annotated[str | None, typer.Option("--root", help="Folder below which the manifests' images lie.")] = None,
     download: Annotated[

@@ -24,7 +24,9 @@ from warmstart.cli.shell import Shell
 def create(
     history: HistoryFile,
     *,
-    space: Annotated[str, typer.Option("--space", help="compact, paper or a ConfigSpace JSON file.")] = "compact",
+    space: Annotated[
+        str, typer.Option("--space", help="compact, paper or a file of a space (YAML, JSON).")
+    ] = "compact",
     configs: Annotated[
         int, typer.Option("--configs", min=0, help="Shared Sobol configurations to write down at once.")
     ] = 0,
@@ -38,7 +40,7 @@ def create(
     from history_store.errors import UsageError
     from history_store.history import History
     from history_store.space import load_space, sobol_configs
-    from warmstart.collection import space_text
+    from warmstart.spaces import space_text
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = Path(history)

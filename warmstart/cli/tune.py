@@ -81,7 +81,7 @@ def tune(
     ] = None,
     space: Annotated[
         str | None,
-        typer.Option("--space", help="ConfigSpace JSON file, compact or paper; the history's when left out."),
+        typer.Option("--space", help="A file (YAML, JSON), compact or paper; the history's when left out."),
     ] = None,
     trials: Annotated[
         int | None,
@@ -112,6 +112,14 @@ def tune(
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option("--rename", metavar="HISTORY=OURS", help="Which name is which in --space; may be repeated."),
+    ] = None,
+    initial: Annotated[
+        str | None,
+        typer.Option("--initial", help="Begin with these: a file of `suggest --format json`, yaml or csv."),
+    ] = None,
     related: Annotated[
         list[str] | None,
         typer.Option(
@@ -182,6 +190,7 @@ def tune(
     import contextlib
     import sys
 
+    from warmstart.importing import parse_pairs
     from warmstart.integrations.ray import chosen_cluster
     from warmstart.studies.summary import TuneResult
     from warmstart.studies.tune_options import TuneOptions
@@ -207,6 +216,8 @@ def tune(
                 "pruner": pruner.value,
                 "exclude_group": exclude_group or (),
                 "related": related or (),
+                "rename": parse_pairs("rename", rename or ()),
+                "initial": initial or (),
                 "cluster": chosen_cluster(
                     ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
                 ),

@@ -8,7 +8,9 @@ a keyword of `warmstart.tune` and a parameter of the command; whatever decides t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import os
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,13 +18,14 @@ from warmstart.locations import PathLike
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from warmstart.integrations.ray import Cluster
+    from warmstart.spaces import SpaceLike
     from warmstart.studies.progress import Progress
 
 Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""
+Initial = PathLike | tuple[Any, ...]
+"""Configurations to evaluate first: a file, or themselves; those of a plan are of its space."""
 Pruner = Literal["none", "median", "asha", "hyperband"]
 
 _IDENTITY = "identity"
@@ -57,7 +60,7 @@ class Problem:
 
     objective: str | Callable[..., object] | None = None
     command: str | None = None
-    space: ConfigurationSpace | PathLike | None = None
+    space: SpaceLike | None = None
     workload: str = "cnn"
     """`training.workloads.DEFAULT`, whose package imports numpy: the command line reads the defaults for its help."""
     target_budget: str | None = None
@@ -88,6 +91,10 @@ class WarmStart:
         metadata=identity(lambda asked: asked.exclude_group if asked.warm != "none" or asked.related else ()),
     )
     startup: int = field(default=3, metadata=identity(lambda asked: asked.startup if asked.warm != "design" else 0))
+    rename: tuple[tuple[str, str], ...] = field(
+        default=(), metadata=identity(lambda asked: _equations(asked.rename) if asked.warm != "none" else "")
+    )
+    initial: Initial = field(default=(), metadata=identity(lambda asked: _digest(asked.initial)))
     related: tuple[str, ...] = field(default=(), metadata=identity())
     neighbours: int = field(
         default=NEIGHBOURS, metadata=identity(lambda asked: asked.neighbours if asked.related == (AUTO,) else 0)
@@ -97,6 +104,9 @@ class WarmStart:
         """Take one name as a tuple of one, and related datasets in any order."""
         object.__setattr__(self, "exclude_group", _names(self.exclude_group))
         object.__setattr__(self, "related", tuple(sorted(set(_names(self.related)))))
+        object.__setattr__(self, "rename", tuple(sorted((old, new) for old, new in _pairs(self.rename))))
+        if self.initial is None or not isinstance(self.initial, str | os.PathLike):
+            object.__setattr__(self, "initial", tuple(self.initial or ()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +155,19 @@ def pick(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
 def pick_from(group: type[Any], record: object) -> dict[str, Any]:
     """Return a record's values of the fields of a group."""
     return {each.name: getattr(record, each.name) for each in fields(group)}
+
+
+def _pairs(given: Any) -> Iterable[Any]:
+    return given.items() if isinstance(given, Mapping) else given or ()
+
+
+def _equations(pairs: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{old}={new}" for old, new in pairs)
+
+
+def _digest(configs: Any) -> str:
+    """Tell configurations from others, in a few words."""
+    return f"{len(configs)} configurations ({zlib.crc32(repr(configs).encode()):08x})" if configs else ""
 
 
 def _names(given: Any) -> tuple[str, ...]:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 PLAN = "warmstart:plan"
 """The study's user attribute under which its plan lies."""
+_LATER = ("rename", "initial", "measured", "not_measured")
+"""Fields that version 0.1 does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,12 @@ class WarmConfig:
     source: str | None = None
     distance: float | None = None
     source_error: float | None = None
+    measured: bool = True
+    not_measured: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take a list, as JSON has it."""
+        object.__setattr__(self, "not_measured", tuple(self.not_measured))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +116,13 @@ class Plan(Search, WarmStart):
         return self.dataset is not None and self.fingerprint != self.dataset
 
     def to_json(self) -> str:
-        """Write the plan."""
-        return json.dumps({"schema_version": SCHEMA, **asdict(self)}, allow_nan=False)
+        """Write the plan; what version 0.1 does not know is left out where it says nothing."""
+        record = asdict(self)
+        for each in (record, *record["configs"]):
+            for name in _LATER:
+                if each.get(name) in ((), True):
+                    del each[name]
+        return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:

@@ -125,15 +125,15 @@ def _warm(found: TuneResult, plan: Plan) -> list[str]:
     rows = [
         {
             **each.config,
-            "from": each.source or "all datasets",
-            "error there": each.source_error,
+            "from": "you" if plan.initial else each.source or "all datasets",
+            "error there": each.source_error if each.measured else "not measured",
             "error here": errors.get(_key(each.config)),
         }
         for each in found.warm
     ]
     history = plan.history or {}
-    where = f"From `{history.get('path')}`, revision {history.get('revision')}; they count as `--warm {plan.warm}`."
-    return [where, "", *_table(rows)]
+    origin = "Given" if plan.initial else f"From `{history.get('path')}`, revision {history.get('revision')}"
+    return [f"{origin}; they count as `--warm {plan.warm}`.", "", *_table(rows)]
 
 
 def _key(config: Mapping[str, Any]) -> str:

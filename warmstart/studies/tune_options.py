@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -36,9 +35,8 @@ from warmstart.studies.warm_start import ask_history
 from warmstart.studies.worker import Limits
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from warmstart.query import Query
+    from warmstart.spaces import SpaceLike
 
 TRIALS = 50
 """Trials of a call for which neither their number nor a time is given."""
@@ -93,9 +91,10 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             WarmstartError: a dataset, a space or a history that cannot be read.
         """
         check_warm(self.warm)
-        counts: Warm = self.warm if dataset is not None else "none"
+        counts: Warm = self.warm if dataset is not None or self.initial else "none"
+        space = _space_text(self.space, known, self.history)
         plan = Plan(
-            space=_space_text(self.space, known, self.history),
+            space=space,
             objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
             dataset=dataset,
             fingerprint=dataset if query is None else query.fingerprint,
@@ -104,10 +103,22 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             members=members,
             split=split,
             **pick_from(Search, self),
-            **pick_from(WarmStart, self) | {"warm": counts},
+            **pick_from(WarmStart, self) | {"warm": counts, "initial": self._initial(space, is_new=known is None)},
         )
         plan.sampler()  # a wrong name is told before anything is written
         return plan
+
+    def _initial(self, space: str, *, is_new: bool) -> tuple[Mapping[str, Any], ...]:
+        """Read the configurations to begin with, and put them into the space; what was done is told of a new study."""
+        if not self.initial or self.warm == "none":
+            return ()
+        from warmstart.initial_configs import put_into, read_initial
+
+        configs = read_initial(self.initial)
+        found = put_into(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
+        for note in found.notes if is_new else ():
+            self.tell(note)
+        return found.configs
 
     def target(self, plan: Plan) -> Objective:
         """Load what a study evaluates.
@@ -138,7 +149,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             WarmstartError: a dataset that cannot be read.
         """
         is_own = self.objective is not None or self.command is not None
-        if dataset is None or (is_own and self.warm == "none" and AUTO not in self.related):
+        is_asked = self.warm != "none" and not self.initial
+        if dataset is None or (is_own and not is_asked and AUTO not in self.related):
             return None
         from warmstart.query import open_query
 
@@ -203,15 +215,12 @@ def _objective_text(
     return {"function": None, "command": None, "workload": workload, "target_budget": budget}
 
 
-def _space_text(space: ConfigurationSpace | PathLike | None, known: Plan | None, history: PathLike | None) -> str:
+def _space_text(space: SpaceLike | None, known: Plan | None, history: PathLike | None) -> str:
     """Give the space that was named, else the study's, else the history's."""
-    from history_store.space import dump_space
-    from warmstart.collection import space_text
+    from warmstart.spaces import space_text
 
-    if isinstance(space, str | os.PathLike):
-        return space_text(os.fspath(space))
     if space is not None:
-        return dump_space(space)
+        return space_text(space)
     if known is not None:
         return known.space
     from history_store.history import History
