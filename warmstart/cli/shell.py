@@ -67,12 +67,12 @@ class Shell:
             yield lambda done, total, text: None  # noqa: ARG005
             return
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
             TextColumn(what),
             BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            MofNCompleteColumn(),  # the total is unknown until the first call
             TimeRemainingColumn(),
         )
         with Progress(*columns, TextColumn("{task.fields[said]}"), console=Console(stderr=True)) as bar:
