@@ -55,7 +55,9 @@ def ask_history(plan: Plan, *, sources: Sources, tell: Callable[[str], object], 
         return asked
     from bo.space import Encoding
 
-    found = advisor().suggest(locate(), plan.k, strategy=plan.strategy)
+    place = locate()
+    k = min(plan.k, max(1, len(place.memory.configs)))  # a young history gives what it has
+    found = advisor().suggest(place, k, strategy=plan.strategy)
     encoding = Encoding(load_space(plan.space))
     fitting = []
     for design in found.suggestions:
