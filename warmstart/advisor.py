@@ -27,6 +27,7 @@ from warmstart.locations import PathLike, history_path, model_path
 from warmstart.query import Dataset, Query, open_query
 from warmstart.session import Memory, load_memory, store_embeddings
 from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
+from warmstart.tuned_before import TunedBefore, find_tuned_before
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -279,11 +280,15 @@ class Advisor:
         groups = [memory.groups[row] for row in place.rows]
         distances = place.distances if place.has_distances else None
         choose = partial(designs, errors, distances, strategy=chosen, calibration=memory.calibration, groups=groups)
+        known = find_tuned_before(place.query, memory, place.rows, place.distances)
+        if known is not None:
+            choose = known.first(choose)  # type: ignore[assignment]  # any function of k
+            place = replace(place, notes=(known.note, *place.notes))
         translation = None if space is None else _translation(memory, space, rename or {})
         choices = choose(k) if translation is None else translation.choose(choose, k)
         listed = _neighbours(place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
-        designed = _suggestions(place, errors, choices, chosen)
-        found = self._answer(place, designed, chosen, neighbours=listed)
+        designed = _suggestions(place, errors, choices, chosen, known=known)
+        found = replace(self._answer(place, designed, chosen, neighbours=listed), tuned_before=known)
         if translation is not None:
             found = _translated(found, translation, [choice.row for choice in choices], k)
         if not explain:
@@ -443,12 +448,19 @@ def _best(errors: NDArray[np.float64]) -> float | None:
 
 
 def _suggestions(
-    place: Location, errors: NDArray[np.float64], choices: Sequence[Choice], strategy: str
+    place: Location,
+    errors: NDArray[np.float64],
+    choices: Sequence[Choice],
+    strategy: str,
+    *,
+    known: TunedBefore | None,
 ) -> list[InitialDesign]:
     """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
     memory, names = place.memory, place.names
     promised: list[float | None] = [None] * len(choices)
-    if strategy == "joint" and memory.calibration is not None:
+    if known is not None:  # what calibration says is about datasets that the history does not have
+        promised = [0.0 if known.is_complete and memory.calibration is not None else None] * len(choices)
+    elif strategy == "joint" and memory.calibration is not None:
         groups = number_groups([memory.groups[row] for row in place.rows])
         query = StrategyQuery(errors, place.distances, len(choices), reach=memory.calibration.reach, groups=groups)
         expected = expected_regrets(query, [choice.row for choice in choices])
@@ -461,7 +473,11 @@ def _suggestions(
             found.append(InitialDesign(config, natural(config), expected_regret=regret, why=how))
             continue
         name = names[choice.neighbour]
-        how = f"reached error {choice.source_error:.3g} on {name}, at distance {choice.distance:.3g}"
+        how = f"reached error {choice.source_error:.3g} on {name}"
+        if known is not None and choice is known.choice:
+            how = f"the best known on this very dataset, error {choice.source_error:.3g}"
+        elif choice.distance is not None:
+            how += f", at distance {choice.distance:.3g}"
         found.append(
             InitialDesign(config, natural(config), name, choice.distance, choice.source_error, regret, why=how)
         )

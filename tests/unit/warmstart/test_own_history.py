@@ -187,7 +187,12 @@ def test_a_study_begins_from_runs_alone(runs_alone, photos, tmp_path, monkeypatc
     monkeypatch.chdir(tmp_path)
     (tmp_path / "space.json").write_text(space_json())
     said = warmstart.tune(
-        dataset=photos, space="space.json", command="python -c 'import sys; print(sys.argv[2])' {net} {lr}", trials=1, history=runs_alone, report="report.json"
+        dataset=photos,
+        space="space.json",
+        command="python -c 'import sys; print(sys.argv[2])' {net} {lr}",
+        trials=1,
+        history=runs_alone,
+        report="report.json",
     )
     assert said.trials[0].config == CONFIGS[1]
 
@@ -195,3 +200,122 @@ def test_a_study_begins_from_runs_alone(runs_alone, photos, tmp_path, monkeypatc
 def test_a_copy_stays_at_home(tiny, tmp_path, photos):
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
     assert not any("another history" in note for note in warmstart.answer(photos, history=copy, model=tiny.model).notes)
+
+
+def test_an_imported_dataset_gets_its_images_and_keeps_its_runs(cli, photos, tmp_path):
+    (tmp_path / "sheet.csv").write_text("lr,net,error\n0.01,small,0.3\n0.1,large,0.1\n")
+    (tmp_path / "space.json").write_text(space_json())
+    path = tmp_path / "mine.h5"
+    assert cli("history", "create", path, "--space", tmp_path / "space.json").code == 0
+    sheet = (tmp_path / "sheet.csv", "--dataset", "photos", "--metric", "error", "--error-range", "0,1")
+    imported = cli("history", "import", path, *sheet)
+    assert imported.code == 0, imported.err
+    assert "known by its runs alone: photos" in imported.err
+    asked = cli("suggest", photos, "--history", path, "--format", "json").json()
+    assert [s["config"]["lr"] for s in asked["suggestions"]] == [0.1, 0.01]
+    added = cli("history", "add", path, "--dataset", photos, "--name", "photos", "--group", "own", "--format", "json")
+    assert added.code == 0, added.err
+    with History.open(path) as history:
+        assert history.n_evaluations == 2
+        assert history.dataset("photos").group == "own"
+        assert history.dataset("photos").n_images == 48
+        assert history.has_images("photos")
+    again = cli("history", "add", path, "--dataset", photos, "--name", "photos", "--group", "own")
+    assert "expected a new name, got 'photos'" in again.err
+    document = cli("suggest", photos, "--history", path, "--format", "json").json()
+    assert document["tuned_before"] == {
+        "name": "photos",
+        "configurations_measured": 2,
+        "best_error": 0.1,
+        "config": {"lr": 0.1, "net": "large"},
+    }
+    from history_store.verify import verify
+
+    assert verify(path).ok
+
+
+def test_a_record_without_images_describes_an_imported_dataset(runs_alone, photos, cli):
+    run = cli("history", "add", runs_alone, "--dataset", photos, "--name", "first", "--group", "g", "--no-images")
+    assert run.code == 0, run.err
+    with History.open(runs_alone) as history:
+        assert (history.dataset("first").group, history.dataset("second").group) == ("g", "second")
+        assert history.dataset("first").n_images == 48
+        assert len(history.evaluations("first")) == 3
+
+
+def test_a_dataset_of_the_history_is_answered_with_its_own_best(mine, tiny, photos, cli, tmp_path):
+    add_photos = ("history", "add", mine, "--dataset", photos, "--name", "photos", "--group", "own")
+    assert cli(*add_photos).code == 0
+    ask = ("suggest", "--history", mine, "--model", tiny.model)
+    assert "tuned_before" not in cli(*ask, photos, "--format", "json").json()  # nothing was measured on it yet
+    with History.open(mine, write=True) as history:
+        history.append(Evaluation("photos", CONFIGS[0], 0.25))
+        history.append(Evaluation("photos", CONFIGS[2], 0.15))
+    moved = shutil.copytree(photos, tmp_path / "moved")
+    for strategy in ("joint", "nearest", "portfolio", "average-rank"):
+        found = warmstart.answer(moved, history=mine, model=tiny.model, strategy=strategy)
+        first = found.suggestions[0]
+        assert (first.config, first.source, first.source_error) == (CONFIGS[2], "photos", 0.15)
+        assert len({design.config["lr"] for design in found.suggestions}) == 3
+        assert first.expected_regret is None
+        assert found.tuned_before.name == "photos"
+    assert "You tuned this dataset before, as 'photos': best known is error 0.15" in cli(*ask, moved).err
+    left_out = warmstart.answer(moved, history=mine, model=tiny.model, exclude_group="own")
+    assert left_out.tuned_before is None
+    assert all(near.name != "photos" for near in left_out.neighbours)
+    next(moved.rglob("*.png")).write_bytes(next(photos.rglob("*.png")).read_bytes() + b" ")
+    assert warmstart.answer(moved, history=mine, model=tiny.model).tuned_before is None
+
+
+def test_a_dataset_added_without_its_broken_pictures_is_known_again(mine, tiny, photos, cli):
+    next(photos.rglob("*.png")).write_bytes(b"no picture")
+    assert cli("history", "add", mine, "--dataset", photos, "--name", "p", "--group", "p", "--skip-broken").code == 0
+    with History.open(mine, write=True) as history:
+        history.append(Evaluation("p", CONFIGS[1], 0.25))
+    found = warmstart.answer(photos, history=mine, model=tiny.model, skip_broken=True)
+    assert found.tuned_before.config == CONFIGS[1]
+
+
+def test_a_copy_of_the_shipped_history_is_another_one_that_answers_the_same(cli, photos, tmp_path):
+    from warmstart.locations import shipped_history
+
+    mine = tmp_path / "mine.h5"
+    made = cli("history", "create", mine, "--from-default", "--format", "json")
+    assert made.code == 0, made.err
+    with History.open(shipped_history()) as shipped, History.open(mine) as copy:
+        assert copy.id == made.json()["id"] != shipped.id
+        assert copy.notes["copied_from"].startswith(shipped.id)
+        assert (copy.names, copy.configs, copy.n_evaluations) == (shipped.names, shipped.configs, shipped.n_evaluations)
+        assert set(copy.embeddings(copy.model_hashes[0])) == set(shipped.names)
+    old, new = warmstart.answer(photos), warmstart.answer(photos, history=mine)
+    assert (old.suggestions, old.neighbours, old.notes) == (new.suggestions, new.neighbours, new.notes)
+    assert cli("history", "add", mine, "--dataset", photos, "--name", "photos", "--group", "photos").code == 0
+    found = warmstart.answer(photos, history=mine)
+    assert not any("another history" in note for note in found.notes)
+    twice = cli("history", "create", mine, "--from-default")
+    assert "expected a path where nothing lies" in twice.err
+    both = cli("history", "create", tmp_path / "b.h5", "--from-default", "--space", "paper")
+    assert both.code == 2
+    assert "--from-default: expected none of --space, --configs, --stored-size beside it" in both.err
+
+
+def test_training_leaves_unmeasured_datasets_out(mine):
+    from warmstart.training_run import choose_datasets
+
+    with History.open(mine, write=True) as history:
+        add(history, "bare", 5)
+        add(history, "young", 6)
+        history.append(Evaluation("young", CONFIGS[0], 0.5))
+        history.extend([Evaluation("named", CONFIGS[0], 0.5)], datasets=[DatasetInfo("named", "named", 0, 0, 0, 0)])
+        names, notes = choose_datasets(history)
+    assert names == ["first", "second"]
+    assert [note.partition(" datasets, ")[2] for note in notes] == [
+        "whose images the history does not hold: named.",
+        "on which nothing was measured: bare.",
+        "measured on fewer than half of the configurations that the others have in common: young.",
+    ]
+    with History.open(mine, write=True) as history:
+        history.remove_dataset("first")
+        history.remove_dataset("second")
+        with pytest.raises(UsageError, match=r"expected at least two datasets with images and runs .* got 1"):
+            choose_datasets(history)
