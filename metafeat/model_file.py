@@ -2,7 +2,7 @@
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,20 +62,29 @@ def read_header(path: Path) -> ModelHeader:
     return ModelHeader(path, *found, header)
 
 
-def check_fits(model: ModelHeader, *, history_id: str, space_json: str, where: str) -> None:
-    """Check that a model was trained for a history: same id and same search space, whatever its revision.
+def check_fits(model: ModelHeader, *, stored_size: int, where: str) -> None:
+    """Check that a model can embed the images of a history: they are as large as those that it was made for.
+
+    Whose history the model was trained on does not matter: embeddings are kept under the model's hash, so all of them come
+    from one network and one code of the labels.
 
     Raises:
-        ModelMismatchError: it was not.
+        ModelMismatchError: it cannot.
     """
-    pairs = (
-        ("history id", history_id, model.fields.get("history_id")),
-        ("search space", space_digest(space_json), model.fields.get("space_digest")),
-    )
-    for name, expected, got in pairs:
-        if expected != got:
-            msg = (
-                f"{model.path}: expected a model of the history {where} ({name} {expected}), got one of another ({got}). "
-                "Name its own with `model`, or train one with `warmstart train`."
-            )
-            raise ModelMismatchError(msg)
+    size = model.spec.image_size
+    if size != stored_size:
+        msg = (
+            f"{model.path}: expected a model for images of {stored_size} x {stored_size} pixels, as {where} stores them, got "
+            f"one for {size} x {size}. Name another with `model`, train one with `warmstart train`, make a history with "
+            f"`stored_size` {size}, or ask with `strategy` portfolio, which needs no model."
+        )
+        raise ModelMismatchError(msg)
+
+
+def is_at_home(model: ModelHeader, *, history_id: str, space_json: str, names: Collection[str]) -> bool:
+    """Tell whether a model was trained on a history, or on one that it was copied from and has grown since."""
+    if model.fields.get("history_id") == history_id:
+        return True
+    trained_on = model.fields.get("datasets") or ()
+    same_space = model.fields.get("space_digest") == space_digest(space_json)
+    return same_space and bool(trained_on) and set(trained_on) <= set(names)

@@ -266,7 +266,7 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
     if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
         msg = "expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave `only` out, and let `rivals` name joint."
         raise UsageError(msg, param="calibrate")
-    check_fits(model, history_id=history.id, space_json=history.space_json, where=str(history.path))
+    check_fits(model, stored_size=history.stored_size, where=str(history.path))
     history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})
     return f"Calibrated {history.path} for model {model.hash}."
 

@@ -23,6 +23,19 @@ def history_path(given: str | os.PathLike[str] | None = None) -> Path:
     return _find(given, HISTORY_VARIABLE, _DEFAULTS / "history.h5", "history", "warmstart history create")
 
 
+def shipped_history() -> Path:
+    """Find the history that came with the package.
+
+    Raises:
+        StorageError: none did.
+    """
+    path = _DEFAULTS / "history.h5"
+    if not path.is_file():
+        msg = f"{path}: expected the shipped history, got nothing. Install warmstart anew."
+        raise StorageError(msg)
+    return path
+
+
 def is_shipped(path: Path) -> bool:
     """Tell whether a path lies in the installed package."""
     return path.resolve().is_relative_to(_DEFAULTS.resolve())

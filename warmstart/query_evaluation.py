@@ -66,6 +66,9 @@ def evaluate_queries(
     from warmstart.session import load_memory
 
     memory = load_memory(history, model, device=plan.device)
+    if memory.model is None:
+        msg = f"{history}: expected datasets with images, to compare the query with, got runs alone. Add images: `warmstart history add`."
+        raise DataError(msg)
     asked = [_find(query, memory, device=plan.device) for query in dict.fromkeys(queries)]
     table = _table(memory, asked)
     rivals = choose_rivals(make_rivals([LEARNED], LEARNED, has_unit=False), plan.rivals)
@@ -85,7 +88,7 @@ def evaluate_queries(
     ours = plan.ours or ("joint" if "joint" in rivals else next(iter(rivals)))
     report = make_report(outcome, ours=ours)
     said = [_suggested(query, memory) for query in asked]
-    return {**report, "history": str(memory.path), "model": str(memory.model.path), "queries": said}
+    return {**report, "history": str(memory.path), "model": str(model), "queries": said}
 
 
 def _find(query: str, memory: "Memory", *, device: str) -> MeasuredQuery:
@@ -119,6 +122,7 @@ def _find(query: str, memory: "Memory", *, device: str) -> MeasuredQuery:
         group = memory.groups[same[0]] if same else f"{info.group} of {file}"
         errors = np.array([known.get(_key(config), np.nan) for config in memory.configs])
         opened = open_query(query, download=False)
+        assert memory.model is not None  # noqa: S101  refused above
         vector, _ = embed_source(opened.source, memory.model, fingerprint=opened.fingerprint, device=device)
     if np.isnan(errors).all():
         msg = f"{query}: expected runs of configurations that {memory.path} knows, got none. Measure some of them: `warmstart history collect --first`."
