@@ -12,6 +12,7 @@ from bo.acquisition import SCORES
 from bo.constraint import CLASSIFIERS, Classifier
 from bo.cost import InverseCost, log_durations
 from bo.criterion import Criterion, Improvement, Product, Validity
+from bo.forecasts import Forecast, Forecasts, moments
 from bo.kept import Kept
 from bo.observation import Observation
 from bo.pending import Fantasies, Observed, fantasise
@@ -31,11 +32,11 @@ PI_MARGIN = 0.03
 BEYOND_MEASURE = 1e100
 """Errors in units of the related tasks are at most this: squares of 1e200 overflow."""
 ALONE_NEEDS = 2
-"""Valid evaluations from which on related tasks are believed only where they help to predict these..."""
+"""Valid evaluations from which a model of the task at hand alone forecasts the next one..."""
 ALONE_CHOOSES = 3
-"""Valid evaluations from which on a model of the task alone may choose the next."""
-IN_FAVOUR = 0.0
-"""...by such log odds."""
+"""...and from which it suggests."""
+FORECASTS = "forecasts"
+"""The record that is no model's."""
 SUCCESS = "evaluation succeeds"
 """The constraint that failures teach."""
 
@@ -80,8 +81,8 @@ class _Errors:
 class Beliefs:
     """The models of one run, each kept from one suggestion to the next.
 
-    Related tasks are believed as long as they help: where the task at hand is predicted better, each of its evaluations from all others,
-    by a model of it alone, in units of its own, that model counts.
+    Related tasks are believed as long as they help: where errors were forecast better by a model of the task at hand alone, in units of its
+    own, that model counts (`bo.forecasts`).
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Beliefs:
             "noisy": self._noisy_constraint,
         }
         self._means: tuple[tuple[int, str], Floats] | None = None
-        self._odds: tuple[int, float] | None = None
+        self._forecasts = Forecasts()
 
     @property
     def least(self) -> int:
@@ -124,6 +125,11 @@ class Beliefs:
         if self._units is not None:
             return 0
         return self._surrogate.min_points
+
+    @property
+    def _compares(self) -> bool:
+        """Tell whether related tasks are believed as far as they help only."""
+        return self._units is not None and self._surrogate.alone is not None
 
     def criterion(
         self, evidence: Evidence, *, rng: np.random.Generator, acquisition: str | None = None
@@ -203,30 +209,51 @@ class Beliefs:
         errors = self._errors_of(evidence, valid)
         return None if errors is None else (errors.model.predict(X), errors.zero, errors.one)
 
+    def forecast(self, evidence: Evidence, X: Floats) -> None:
+        """Note what is expected at a `1 x d` point that is going to be evaluated, with related tasks and without; nothing where there are none."""
+        valid = _valid(evidence)
+        if not self._compares or not len(valid):
+            return
+        together = self._errors_together(evidence, valid)
+        mean, var = moments(together.model.predict(X), together.zero, together.one)
+        last = evidence.told[int(valid[-1])].error
+        forecast = Forecast(mean, var, last, None)
+        if len(valid) >= ALONE_NEEDS:
+            alone = self._errors_alone(evidence, valid)
+            forecast = Forecast(mean, var, *moments(alone.model.predict(X), alone.zero, alone.one))
+        self._forecasts.add(X[0], forecast)
+
     def to_dict(self) -> dict[str, Any]:
-        """Give the states of all models, as JSON has them."""
-        return {name: kept.to_dict() for name, kept in self._kept.items()}
+        """Give the states of all models, as JSON has them, and what they forecast."""
+        models = {name: kept.to_dict() for name, kept in self._kept.items()}
+        return models if self._units is None else {**models, FORECASTS: self._forecasts.to_dict()}
 
     def restore(self, record: Mapping[str, Any]) -> None:
         """Take a record of `to_dict`."""
+        self._forecasts = Forecasts.from_dict(record.get(FORECASTS, {}))
         for name, state in record.items():
+            if name == FORECASTS:
+                continue
             self._keep(name, self._makers[name.split(":")[0]]).restore(state)
 
     def _errors_of(self, evidence: Evidence, valid: NDArray[np.intp]) -> _Errors | None:
-        """Fit the errors of valid evaluations, with related tasks as far as these help; None where alone there are too few."""
+        """Fit the errors of valid evaluations, with related tasks as far as these helped; None where alone there are too few."""
         X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
+        if not self._compares or self._forecasts.log_odds(X, y.tolist()) >= 0.0:
+            return self._errors_together(evidence, valid)
+        return self._errors_alone(evidence, valid) if len(y) >= ALONE_CHOOSES else None
+
+    def _errors_together(self, evidence: Evidence, valid: NDArray[np.intp]) -> _Errors:
+        """Fit the errors of valid evaluations, with related tasks where there are any."""
+        y = np.array([evidence.told[i].error for i in valid.tolist()])
         z, (zero, one) = self._scaled(y), self._scale(y) if len(y) or self._units else (0.0, 1.0)
-        together = _Errors(self._fitted("errors", X, z, evidence.revision), z, zero, one, "together")
-        if self._units is None or self._surrogate.alone is None or len(y) < ALONE_NEEDS:
-            return together
-        own = Standardised.of(y)
-        alone = _Errors(self._fitted("alone", X, own.z, evidence.revision), own.z, own.mean, own.sd, "alone")
-        if self._odds is None or self._odds[0] != evidence.revision:
-            logs = [each.model.left_out(X, each.z) - float(np.log(each.one)) for each in (together, alone)]
-            self._odds = evidence.revision, len(y) * (logs[0] - logs[1])
-        if self._odds[1] >= IN_FAVOUR:
-            return together
-        return alone if len(y) >= ALONE_CHOOSES else None
+        return _Errors(self._fitted("errors", evidence.X[valid], z, evidence.revision), z, zero, one, "together")
+
+    def _errors_alone(self, evidence: Evidence, valid: NDArray[np.intp]) -> _Errors:
+        """Fit the errors of valid evaluations without related tasks, in units of their own."""
+        own = Standardised.of(np.array([evidence.told[i].error for i in valid.tolist()]))
+        model = self._fitted("alone", evidence.X[valid], own.z, evidence.revision)
+        return _Errors(model, own.z, own.mean, own.sd, "alone")
 
     def _errors(self) -> Surrogate:
         """Make the model of errors."""

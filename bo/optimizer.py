@@ -216,6 +216,8 @@ class Optimizer:
         with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
             while len(configs) < count and (found := self._next(count - len(configs))):
                 points = self._encoding.encode(found)
+                if self._related:
+                    self._beliefs.forecast(self._evidence(), self._columns([points[0]]))
                 for config, point, key in zip(found, points, self._encoding.keys(points), strict=True):
                     self._pending[key] = _Pending(config, point, self._clock())
                     self._taken[key] = None
@@ -385,6 +387,7 @@ class Optimizer:
         if point is not None:
             return self._encoding.decode(point[None])
         is_sequence = self._settings["design"] != "latin"  # which goes on; a hypercube is a whole
+        wanted = 1 if self._related else wanted  # they soon know enough
         found = self._designed(wanted, "design" if is_sequence else f"spare {self._asked}", list(self._taken))
         self._asked += max(len(found) - 1, 0)
         return found
@@ -394,9 +397,7 @@ class Optimizer:
 
         Four of five times the models are those of a process that knows only its own evaluations, once the search has converged.
         """
-        pending = [p.point for p in self._pending.values()]
-        evidence = Evidence(tuple(self._history), self._columns(self._points), self._columns(pending), self._revision)
-        point = None
+        evidence, point = self._evidence(), None
         if self._restarts and self.converged:
             self._elsewhere.turn += 1
             if self._elsewhere.turn % (ELSEWHERE + 1):
@@ -406,6 +407,11 @@ class Optimizer:
             self._log_gains = [*self._log_gains, gain][-LAST:] if gain is not None else self._log_gains
         self._promised = None if point is None else (evidence, self._columns([point]))
         return point
+
+    def _evidence(self) -> Evidence:
+        """Give what is known now."""
+        pending = [p.point for p in self._pending.values()]
+        return Evidence(tuple(self._history), self._columns(self._points), self._columns(pending), self._revision)
 
     def _most_promising(
         self, beliefs: Beliefs, evidence: Evidence, rng: np.random.Generator

@@ -75,8 +75,10 @@ def search_table(
     told = [Observation.of({}, targets[row]) for row in rows]
     while len(rows) < t:
         rest = np.setdiff1d(np.arange(len(points)), rows)
-        made = beliefs.criterion(Evidence(told, points[rows], points[:0], len(rows)), rng=rng)
+        evidence = Evidence(told, points[rows], points[:0], len(rows))
+        made = beliefs.criterion(evidence, rng=rng)
         row = int(rng.choice(rest) if made is None else rest[made[0].value(points[rest]).argmax()])
+        beliefs.forecast(evidence, points[[row]])
         rows.append(row)
         told.append(Observation.of({}, targets[row]))
     return rows

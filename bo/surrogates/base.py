@@ -60,10 +60,6 @@ class Surrogate(Protocol):
         """Draw the latent function n times a sample, jointly at J points: `S x n x J`."""
         ...
 
-    def left_out(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Compute the mean log density of the `n` targets of the fit, each predicted from all others; `X` is `n x d`."""
-        ...
-
     def condition(self, X: ArrayLike, Y: ArrayLike) -> "Conditioned":
         """Predict as if targets `S x F x J` had been observed, with the model's noise, at `J x d` points that are pending.
 

@@ -163,19 +163,6 @@ class Bohamiann:
         mean, dmean = self._mean + self._sd * values.mean(axis=0), self._sd * slopes.mean(axis=0)
         return mean[None], self._sd**2 * covariance[None], dmean[None], self._sd**2 * dcovariance[None]
 
-    def left_out(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Compute the mean log density of the targets of the fit, each predicted from all others.
-
-        Networks are weighed by how little they know of it: the density is the harmonic mean of theirs.
-
-        Args:
-            X: `n x d`, the points of the fit.
-            y: `n`, their targets.
-        """
-        means, noise = self.networks(X)
-        logs = -0.5 * ((np.asarray(y, dtype=np.float64) - means) ** 2 / noise + np.log(2.0 * np.pi * noise))
-        return float(-(np.logaddexp.reduce(-logs, axis=0) - np.log(len(logs))).mean())
-
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw n of the networks, each at all J points: `1 x n x J`."""
         values = self._functions(self._checked(X))[0]

@@ -128,16 +128,6 @@ class GaussianProcess:
         processes, points = self._fitted(X)
         return processes.condition(points, Y)
 
-    def left_out(self, X: ArrayLike, y: ArrayLike) -> float:
-        """Compute the mean log density of the targets of the fit, each predicted from all others.
-
-        Args:
-            X: `n x d`, the points of the fit.
-            y: `n`, their targets.
-        """
-        processes, _ = self._fitted(X)
-        return processes.left_out(len(np.asarray(y)))
-
     def thin(self, samples: slice) -> Self:
         """Predict by some of the samples, to rank many points: a copy that shares the rest.
 

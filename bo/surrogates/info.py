@@ -21,8 +21,8 @@ class SurrogateInfo:
         factory: takes the keyword `conditional`, columns that may be NaN, and returns an unfitted surrogate; a multi-task one
             takes `related` and `meta` too, see `bo.surrogates.Task`.
         multitask: whether it learns from related tasks.
-        alone: of one that does: the surrogate that knows the task at hand alone. Related tasks are then believed only where they
-            help to predict its evaluations, by `left_out` of both; None = they are always believed.
+        alone: of one that does: the surrogate that knows the task at hand alone. Related tasks are then believed only where the
+            evaluations were forecast better with them than without; None = they are always believed.
         min_points: valid evaluations before the first fit, ≥ 1; with related tasks none are needed.
         growth: of the cost with the evaluations; constraints and durations are modelled by a process beside one of `cubic` growth,
             by a network beside one of `linear` growth.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.surrogates.covariance import Covariance
-from bo.surrogates.evidence import LOG_2PI, factor
+from bo.surrogates.evidence import factor
 
 Floats = NDArray[np.float64]
 
@@ -83,18 +83,6 @@ class Posterior:
         dmean = self.amplitude * slopes.weighted(self.weights)
         dvar = slopes.pull(-2.0 * self.amplitude * backward.T)
         return self.mean + (cross @ self.weights).T, self.amplitude - np.square(white).sum(axis=0), dmean, dvar
-
-    def left_out(self, rows: slice) -> Floats:
-        """Compute log densities `m` of the targets in some rows, each given all others, by the inverse's diagonal.
-
-        The posterior must have one version of them.
-        """
-        from scipy.linalg import lapack
-
-        inverse = lapack.dpotri(self.lower, lower=1)[0].diagonal()[rows]
-        white = self.weights[rows, 0] / np.sqrt(inverse)
-        logs: Floats = 0.5 * (np.log(inverse) - np.square(white) - LOG_2PI)
-        return logs
 
     def joint(self, X: Floats) -> tuple[Floats, Floats]:
         """Predict `m` points jointly: mean `F x m` and the upper triangle of their covariance `m x m`."""

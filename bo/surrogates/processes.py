@@ -70,11 +70,6 @@ class Processes:
             self.sd**2 * np.array(dcovariances),
         )
 
-    def left_out(self, n: int) -> float:
-        """Compute the mean log density of the last n targets, each given all others, over the samples, in the units of the targets."""
-        rows = slice(len(self.posteriors[0].points) - n, None)
-        return float(np.mean([posterior.left_out(rows) for posterior in self.posteriors]) - np.log(self.sd))
-
     def sample_joint(self, points: Floats, n: int, *, rng: np.random.Generator) -> Floats:
         """Draw `S x n x J` values of the latent function."""
         normals = rng.standard_normal((len(self.posteriors), n, len(points)))

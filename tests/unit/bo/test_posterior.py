@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bo.kernels import KERNELS
-from bo.surrogates import GaussianProcess, MultiTaskGaussianProcess, Task, chain
+from bo.surrogates import GaussianProcess, chain
 from bo.surrogates.covariance import Stationary
 from bo.surrogates.metric import Metric
 from bo.surrogates.posterior import ROWS, Posterior
@@ -134,29 +134,3 @@ def test_a_state_of_other_dimensions_is_not_gone_on_from():
 def test_a_state_that_is_none_is_refused(state):
     with pytest.raises(DataError, match="surrogate state: expected"):
         GaussianProcess().restore(state)
-
-
-@pytest.mark.parametrize("related", [False, True])
-def test_left_out_densities_are_those_of_processes_told_all_but_one(related):
-    rng = np.random.default_rng(3)
-    points = rng.random((7, 2))
-    targets = 5.0 + 3.0 * np.sin(4.0 * points[:, 0]) + points[:, 1]
-    tasks = [Task(rng.random((5, 2)), rng.standard_normal(5))]
-    model = (
-        MultiTaskGaussianProcess(related=tasks, samples=2, burn_in=2)
-        if related
-        else GaussianProcess(samples=2, burn_in=2)
-    )
-    model.fit(points, targets, rng=rng)
-    processes, logs = model._processes, []
-    for posterior in processes.posteriors:
-        n = len(posterior.points)
-        z = posterior.mean + np.tril(posterior.lower) @ posterior.white[:, 0]
-        for i in range(n - 7, n):
-            rest = np.delete(np.arange(n), i)
-            mean, var = Posterior.of(posterior.covariance, posterior.theta, posterior.points[rest], z[rest]).predict(
-                posterior.points[i : i + 1]
-            )
-            var = var[0] + math.exp(posterior.theta[-2])
-            logs.append(-0.5 * ((z[i] - mean[0, 0]) ** 2 / var + math.log(2 * math.pi * var)) - math.log(processes.sd))
-    assert model.left_out(points, targets) == pytest.approx(np.mean(logs), rel=1e-6)
