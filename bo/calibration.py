@@ -23,6 +23,8 @@ SLOPE_SD = 0.5
 """How far the slope of a promise is thought to lie from 1: some tens of datasets alone say little about it."""
 JUDGED = 5
 """A reach is judged by its mean regret over the first so many designs."""
+CAUTION = 3
+"""The mixture of reaches counts by this power of the confidence that it wins: half sure is not sure enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +96,8 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
     Reaches are judged by the mean regret over the first designs. One that is z standard errors (over groups) behind the best has a
     share proportional to exp(-z²/2): good distances end near their nearest datasets, misleading ones near the portfolio, without
     a sharp choice that chance decides. But choosing by what a few tens of groups say may cost more than it wins. So each group is also
-    answered by the reach that is best on all others, and the shares count by the confidence (Student's t over groups, from 0 for even
-    odds to 1) that this beats the reach of those who do not calibrate (`UNCALIBRATED`); the rest of the weight stays with that reach.
+    answered by the reach that is best on all others, and the shares count by the third power of the confidence (Student's t over groups,
+    from 0 for even odds to 1) that this beats the reach of those who do not calibrate (`UNCALIBRATED`), which keeps the rest of the weight.
 
     Args:
         errors: `m x c`, NaN = missing.
@@ -193,14 +195,14 @@ def _shares(losses: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np
     plain = REACHES.index(UNCALIBRATED[0][0])
     shares: NDArray[np.float64] = np.eye(len(REACHES))[plain]
     chosen = (units.sum(axis=0) - units).argmin(axis=1)
-    confidence = _confidence(units[:, plain] - units[np.arange(n), chosen])
-    if not confidence:
+    weight = _confidence(units[:, plain] - units[np.arange(n), chosen]) ** CAUTION
+    if not weight:
         return shares
     behind = units - units[:, [int(units.mean(axis=0).argmin())]]
     error = behind.std(axis=0, ddof=1) / math.sqrt(n)
     z = behind.mean(axis=0) / np.maximum(error, 1e-12)
     likely = np.exp(-0.5 * z**2)
-    mixed: NDArray[np.float64] = confidence * likely / likely.sum() + (1.0 - confidence) * shares
+    mixed: NDArray[np.float64] = weight * likely / likely.sum() + (1.0 - weight) * shares
     return mixed
 
 
