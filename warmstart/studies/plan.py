@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self, get_args
 
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
+from warmstart.studies.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
 from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.split import Split
@@ -81,10 +82,16 @@ class Plan(Search, WarmStart):
         check_warm(self.warm)
         _check_known("pruner", self.pruner, Pruner)
         _check_known("split", self.split, Split)
+        _ = self.measure  # raises where it says what cannot be
         if (self.related or self.members) and self.surrogate not in MULTI_TASK:
             several = "" if self.related else " for several datasets"
             msg = f"expected `surrogate` {', '.join(MULTI_TASK)}{several}, got {self.surrogate}. Leave `surrogate` out."
             raise UsageError(msg, param="related" if self.related else "dataset")
+
+    @property
+    def measure(self) -> Metric:
+        """Return what its trials are judged by."""
+        return Metric(self.metric, self.maximize, self.scale)
 
     @property
     def has_images(self) -> bool:
@@ -92,8 +99,11 @@ class Plan(Search, WarmStart):
         return self.dataset is not None and self.fingerprint != self.dataset
 
     def to_json(self) -> str:
-        """Write the plan."""
-        return json.dumps({"schema_version": SCHEMA, **asdict(self)}, allow_nan=False)
+        """Write the plan; without a metric it is as version 0.1 reads it."""
+        record = {"schema_version": SCHEMA, **asdict(self)}
+        if self.measure.is_plain:
+            record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
+        return json.dumps(record, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
