@@ -169,6 +169,12 @@ class Answer:
     mapping: "tuple[Match, ...] | None" = None
     tuned_before: "TunedBefore | None" = None
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the configurations and the neighbours as tables."""
+        from warmstart.html import answer_html
+
+        return answer_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Give the document of ``warmstart suggest --format json``, native types only."""
         document = {

@@ -19,7 +19,9 @@ from warmstart.locations import PathLike, history_path
 from warmstart.studies.comparison import Comparison, compare_with_uniform
 from warmstart.studies.crew import run_crew
 from warmstart.studies.fleet import Fleet, check_different
+from warmstart.studies.function_objective import check_not_importing
 from warmstart.studies.ledger import find_plan
+from warmstart.studies.metric import Scale
 from warmstart.studies.objective import TrialStatus
 from warmstart.studies.options import (
     Execution,
@@ -74,6 +76,9 @@ def tune(
     pruner: Pruner = Search.pruner,
     budget: float | None = Search.budget,
     workload: str = Problem.workload,
+    metric: str | None = Search.metric,
+    maximize: bool = Search.maximize,
+    scale: Scale | None = Search.scale,
     target_budget: str | None = Problem.target_budget,
     trial_timeout: str | float | None = Execution.trial_timeout,
     trial_memory: str | int | None = Execution.trial_memory,
@@ -124,6 +129,11 @@ def tune(
         acquisition: a name in `bo.beliefs.ACQUISITIONS`.
         pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha`` or ``hyperband``.
         budget: of each trial, in the objective's own unit.
+        metric: what is tuned where that is no error: a key of what the objective gives; of a command also ``last``,
+            ``regex:PATTERN`` or ``file:PATH:KEY``; see docs/tuning.md.
+        maximize: larger is better.
+        scale: of the metric: ``fraction`` (0 to 1), ``percent`` (0 to 100) or ``any``; left out, any, but at most 1 where
+            larger is better.
         workload: what is trained where there is no objective of your own: a name in `training.workloads.WORKLOADS`.
         target_budget: name of a budget of the workload; None = its usual one.
         trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
@@ -253,6 +263,7 @@ def _tuned(
     split: Split,
 ) -> tuple[Store, list[tuple[TuneResult, Plan]]]:
     """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
+    check_not_importing()
     limits, store = options.limits(), open_store(options.storage)
     known = {name: find_plan(store, name) for name in paths}
     check_warm(options.warm)

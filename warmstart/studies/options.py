@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from warmstart.locations import PathLike
+from warmstart.studies.metric import Scale
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class Search:
     acquisition: str = field(default="ei", metadata=identity())
     pruner: Pruner = field(default="none", metadata=identity())
     budget: float | None = field(default=None, metadata=identity())
+    metric: str | None = field(default=None, metadata=identity())
+    maximize: bool = field(default=False, metadata=identity())
+    scale: Scale | None = field(default=None, metadata=identity())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self, get_args
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
 from training.workloads import DEFAULT
+from warmstart.studies.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
 from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.split import Split
@@ -89,6 +90,7 @@ class Plan(Search, WarmStart):
         check_warm(self.warm)
         _check_known("pruner", self.pruner, Pruner)
         _check_known("split", self.split, Split)
+        _ = self.measure  # raises where it says what cannot be
         if self.related or self.members:
             known = multitask_surrogates()
             if self.surrogate not in known:
@@ -111,6 +113,11 @@ class Plan(Search, WarmStart):
         return own or (budget if self.workload == DEFAULT else f"{self.workload}/{budget}")
 
     @property
+    def measure(self) -> Metric:
+        """Return what its trials are judged by."""
+        return Metric(self.metric, self.maximize, self.scale)
+
+    @property
     def has_images(self) -> bool:
         """Tell whether the dataset is known by its images, not by its path alone."""
         return self.dataset is not None and self.fingerprint != self.dataset
@@ -122,6 +129,8 @@ class Plan(Search, WarmStart):
             for name in _LATER:
                 if each.get(name) in ((), True):
                     del each[name]
+        if self.measure.is_plain:
+            record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
         return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
 
     @classmethod

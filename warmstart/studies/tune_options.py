@@ -16,6 +16,7 @@ from training.plan import parse_time
 from training.workloads import get_workload
 from warmstart.locations import PathLike, history_path
 from warmstart.studies.kinds import load_objective
+from warmstart.studies.measured_objective import measured
 from warmstart.studies.objective import Objective
 from warmstart.studies.options import (
     Execution,
@@ -126,7 +127,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         Raises:
             UsageError: when it cannot be loaded.
         """
-        return load_objective(
+        found = load_objective(
             self.objective,
             names=list(load_space(plan.space)),
             command=self.command,
@@ -136,6 +137,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             device=self.device,
             folder=Path.cwd(),
         )
+        return measured(found, plan.measure)
 
     def complete(self, plan: Plan, query: Query | None = None) -> Plan:
         """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""

@@ -13,6 +13,7 @@ from training.workloads import DEFAULT
 from warmstart.studies.fleet import Fleet
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.ledger import Ledger, Run
+from warmstart.studies.measured_objective import measured
 from warmstart.studies.objective import Objective
 from warmstart.studies.plan import Plan
 from warmstart.studies.runner import TrialRunner
@@ -74,7 +75,7 @@ def objective_of(plan: Plan) -> Objective:
     """
     from history_store.space import load_space
 
-    return load_objective(
+    found = load_objective(
         plan.objective.get("function"),
         names=list(load_space(plan.space)),
         command=plan.objective.get("command"),
@@ -84,6 +85,7 @@ def objective_of(plan: Plan) -> Objective:
         device=plan.device,
         folder=Path(plan.folder),
     )
+    return measured(found, plan.measure)
 
 
 def work(
