@@ -215,7 +215,7 @@ class Optimizer:
             while len(configs) < count and (found := self._next(count - len(configs))):
                 points = self._encoding.encode(found)
                 if self._related:
-                    self._beliefs.forecast(self._evidence(), self._columns(points[:1]))
+                    self._beliefs.forecast(self._evidence(), self._columns([points[0]]))
                 for config, point, key in zip(found, points, self._encoding.keys(points), strict=True):
                     self._pending[key] = _Pending(config, point, self._clock())
                     self._taken[key] = None
