@@ -21,7 +21,7 @@ BURN_IN_POINTS = 100
 """A chain that climbs burns in on so many points."""
 CLIMB = 10
 """Steps that it climbs by all points then, at most."""
-FIRST_CHEAP_POINTS = 200
+FIRST_CHEAP_POINTS = 150
 """As CHEAP_POINTS, of the first fit of a chain that climbs..."""
 FIRST_MOST = 3.0
 """...whose sweeps are so many times as many over few points: its samples are all that there is."""

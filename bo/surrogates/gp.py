@@ -39,7 +39,7 @@ class GaussianProcess:
         kernel: str = "matern52",
         inference: Inference = "slice",
         samples: int = 10,
-        burn_in: int = 20,
+        burn_in: int = 15,
         sweeps: int | None = None,
         restarts: int = 5,
         priors: Priors = "modern",
