@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from history_store.space import natural
@@ -69,7 +69,7 @@ class TuneResult:
             },
             "trials": self.counts,
             "exhausted": self.exhausted,
-            "warm": [{**asdict(each), "not_measured": list(each.not_measured)} for each in self.warm],
+            "warm": [each.to_dict() for each in self.warm],
             "related": [each.summary() for each in self.related],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
