@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from history_store.errors import DataError, UsageError
 from history_store.file.base import WriteImages, identity_of, read_embeddings, write_base
 from history_store.file.codec import native
-from history_store.file.content import Content, Operation, encode_operation, quoted, unit_rows
+from history_store.file.content import Content, Operation, encode_operation, is_blank, quoted, unit_rows
 from history_store.file.durable import beside
 from history_store.file.journal import JournalText
 from history_store.file.layout import damage, open_file
@@ -202,7 +202,7 @@ class History(Snapshot):
         self, info: DatasetInfo, images: ImageSet | None = None, split: NDArray[np.int8] | None = None
     ) -> None:
         """Add one dataset; see `add_datasets`."""
-        if images is None:
+        if images is None and info.name not in self.names:
             self._commit(self._state().plan_add(info, str(self.path)))
         else:
             self.add_datasets([(info, images, split)])
@@ -210,7 +210,8 @@ class History(Snapshot):
     def add_datasets(self, items: Iterable[tuple[DatasetInfo, ImageSet | None, NDArray[np.int8] | None]]) -> None:
         """Add datasets with their images, all or none; the file is written once, one dataset in memory at a time.
 
-        A dataset that is there without images gets them, where the description is the same.
+        A dataset that is there without images gets them, where the description is the same. One of which runs alone are
+        known gets description and images; its runs stay.
 
         Args:
             items: description, images at the history's stored size, and the code of each image's part (0 train,
@@ -296,6 +297,32 @@ class History(Snapshot):
         check_free(target.resolve())
         with install(target.resolve(), backup=None) as temporary:
             self._write(temporary, self._content, drop_images=drop_images)
+
+    def copy_as_new(self, path: str | Path) -> str:
+        """Write a copy that is another history: with an id of its own, all else as it is here; needs no lock.
+
+        Embeddings, calibrations and references hold for it too, as it begins with the same datasets. `notes` say what it was
+        copied from.
+
+        Args:
+            path: where nothing must be yet.
+
+        Returns: the id of the copy.
+
+        Raises:
+            UsageError: something is at `path` already.
+            StorageError: it could not be written.
+        """
+        self._check_open()
+        real = Path(path).resolve()
+        check_may_write(real, new=True)
+        check_free(real)
+        content = self._content.copy()
+        content.id = uuid.uuid4().hex
+        content.notes = {**content.notes, "copied_from": f"{self.id}, revision {self.revision}"}
+        with install(real, backup=None) as temporary:
+            self._write(temporary, content)
+        return content.id
 
     # Writing.
 
@@ -384,7 +411,9 @@ class History(Snapshot):
     ) -> Iterator[WriteImages]:
         for info, images, split in items:
             known = info.name in content.dataset_of
-            if known and images is not None and info.name in self.names and not self.has_images(info.name):
+            if known and is_blank(content.datasets[content.dataset_of[info.name]]) and not is_blank(info):
+                content.apply(content.plan_describe(info, str(self.path)))
+            elif known and images is not None and info.name in self.names and not self.has_images(info.name):
                 stored = self.dataset(info.name)
                 if stored != info:
                     msg = f"{self.path}: expected images of {info.name!r} as the history describes it, got another description. Compare `fingerprint`, the counts and `decoding`."

@@ -15,18 +15,19 @@ from bo.strategies import STRATEGIES, Choice
 from bo.strategies import Query as StrategyQuery
 from bo.strategies.joint import expected_regrets
 from bo.strategies.sources import number_groups
-from history_store.errors import UsageError
+from history_store.errors import ImagesMissingError, ModelMismatchError, UsageError
 from history_store.images import ImageSource
 from history_store.response import fill_failed
 from history_store.space import natural
+from metafeat.embed import look_at
 from metafeat.sample import SAMPLE
 from warmstart.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
-from warmstart.embedding import look_at
 from warmstart.explanation import explain_answer
 from warmstart.locations import PathLike, history_path, model_path
 from warmstart.query import Dataset, Query, open_query
 from warmstart.session import Memory, load_memory, store_embeddings
 from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
+from warmstart.tuned_before import TunedBefore, find_tuned_before
 
 if TYPE_CHECKING:
     from metafeat.sample_statistics import SampleStatistics
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from warmstart.translation import Picked, Translation
 
 LEAST_NEIGHBOURS = 3
+USUAL_K = 3
+NEEDS_NO_MODEL = ("portfolio", "average-rank")
+"""Strategies that ask for no distances."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +46,9 @@ class Location:
 
     Attributes:
         query: the dataset, opened.
-        vector: its meta-feature, `d` float32.
+        vector: its meta-feature, `d` float32; empty where the memory has no model.
         rows: `m` rows of the memory that may answer.
-        distances: `m` from the dataset to them.
+        distances: `m` from the dataset to them; NaN where the memory has no model.
         confidence: how far the dataset is from what the history knows.
         notes: what a person should hear.
         memory: what is known of the history.
@@ -64,6 +68,11 @@ class Location:
     def names(self) -> tuple[str, ...]:
         """Name the `m` datasets that may answer."""
         return tuple(self.memory.names[row] for row in self.rows)
+
+    @property
+    def has_distances(self) -> bool:
+        """Tell whether any distance is known: there are images to compare with, and a model."""
+        return self.memory.model is not None
 
     @property
     def with_runs(self) -> "Location":
@@ -137,15 +146,24 @@ class Advisor:
             StorageError: a history or model that is damaged, of another version, or that do not belong together.
             ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
         """
+        return self._memory(model_path(self.model))
+
+    def _memory(self, model: Path | None) -> Memory:
+        """Read the history, with a model or without."""
         found = load_memory(
-            history_path(self.history),
-            model_path(self.model),
-            device=self.device,
-            threads=self.threads,
-            cache=self.cache,
+            history_path(self.history), model, device=self.device, threads=self.threads, cache=self.cache
         )
         found.rows_without(self.excluded, None)
         return found
+
+    def _memory_for(self, strategy: str | None) -> tuple[Memory, tuple[str, ...]]:
+        """Read history and model, or the history alone where the strategy needs no more; with what is to be said then."""
+        try:
+            return self.memory, ()
+        except (ModelMismatchError, ImagesMissingError) as error:
+            if strategy not in NEEDS_NO_MODEL:
+                raise
+            return self._memory(None), (f"Answered without a model: {error.args[0].partition('. ')[0]}.",)
 
     def locate(self, dataset: "Dataset | Location") -> Location:
         """Open a dataset, embed it, measure its distances and judge them.
@@ -160,6 +178,8 @@ class Advisor:
     def _locate(self, dataset: "Dataset", memory: Memory) -> Location:
         query = open_query(dataset, download=self.download)
         rows = memory.rows_without(self.excluded, own_name(query.source, memory))
+        if memory.model is None:
+            return _nowhere(query, memory, rows)
         seen = look_at(
             query.source,
             memory.model,
@@ -185,20 +205,39 @@ class Advisor:
         movement = None if memory.references is None else memory.references.movement(seen.sample.n_images)
         return Location(query, seen.vector, rows, distances, confidence, tuple(notes), memory, movement)
 
+    def _with_runs(self, place: Location) -> Location:
+        """Leave out datasets without runs; where that is all of them, turn to those that have runs and no images.
+
+        Raises:
+            UsageError: the history has no runs.
+        """
+        if not place.memory.has_runs[place.rows].any() and place.has_distances:
+            memory = self._memory(None)
+            rows = memory.rows_without(self.excluded, own_name(place.query.source, memory))
+            place = _nowhere(place.query, memory, rows)
+        errors = fill_failed(place.memory.errors, place.memory.failed)[place.rows]
+        if np.isnan(errors).all():
+            msg = f"{place.memory.path}: expected a history with runs, got none on the {len(place.rows)} datasets that may answer. Add some with `warmstart history record`, `import` or `collect`."
+            raise UsageError(msg)
+        return place.with_runs
+
     def neighbours(self, dataset: "Dataset | Location", k: int = 10) -> Answer:
         """Say what a dataset resembles: an answer with the k nearest datasets, all where there are fewer, and no suggestion.
 
         Raises:
-            UsageError: k < 1; else as `locate`.
+            UsageError: k < 1, or a history of runs alone; else as `locate`.
         """
         _check_number("k", k, 1)
         place = self.locate(dataset)
+        if not place.has_distances:
+            msg = f"{place.memory.path}: expected a history with images to compare with, got runs alone. `warmstart history add` gives its datasets their images."
+            raise UsageError(msg)
         return self._answer(place, neighbours=_neighbours(place, set(), k))
 
     def suggest(
         self,
         dataset: "Dataset | Location",
-        k: int = 3,
+        k: int | None = None,
         *,
         strategy: str | None = None,
         space: "SpaceLike | None" = None,
@@ -209,7 +248,7 @@ class Advisor:
 
         Args:
             dataset: see above.
-            k: how many configurations.
+            k: how many configurations; 3 when left out, all where the history has fewer.
             strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
                 evaluation, and the portfolio where the dataset is far from everything.
             space: for which to suggest, where it is not the history's; see `warmstart.answer`.
@@ -219,28 +258,37 @@ class Advisor:
         Raises:
             UsageError: an unknown strategy, k out of range; else as `locate`.
         """
-        _check_number("k", k, 1)
+        if k is not None:
+            _check_number("k", k, 1)
         if strategy is not None and strategy not in STRATEGIES:
             msg = f"expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
             raise UsageError(msg, param="strategy")
-        memory = dataset.memory if isinstance(dataset, Location) else self.memory
-        if k > len(memory.configs):
+        memory, said = (dataset.memory, ()) if isinstance(dataset, Location) else self._memory_for(strategy)
+        k = min(USUAL_K, max(1, len(memory.configs))) if k is None else k
+        if k > len(memory.configs) > 0:
             msg = f"expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
             raise UsageError(msg, param="k")
-        place = (dataset if isinstance(dataset, Location) else self._locate(dataset, memory)).with_runs
+        place = self._with_runs(dataset if isinstance(dataset, Location) else self._locate(dataset, memory))
+        place, memory = replace(place, notes=(*said, *place.notes)), place.memory
         chosen = strategy or (WITHOUT_DISTANCES if place.is_blind else WITH_DISTANCES)
+        if not place.has_distances and chosen not in NEEDS_NO_MODEL:
+            msg = f"expected {' or '.join(NEEDS_NO_MODEL)} for a history of runs alone, got {chosen!r}. Leave it out, or add the images with `warmstart history add`."
+            raise UsageError(msg, param="strategy")
         # A run that failed counts as error 1; one that was never made is another matter.
         errors = fill_failed(memory.errors, memory.failed)[place.rows]
         groups = [memory.groups[row] for row in place.rows]
-        choose = partial(
-            designs, errors, place.distances, strategy=chosen, calibration=memory.calibration, groups=groups
-        )
+        distances = place.distances if place.has_distances else None
+        choose = partial(designs, errors, distances, strategy=chosen, calibration=memory.calibration, groups=groups)
+        known = find_tuned_before(place.query, memory, place.rows, place.distances)
+        if known is not None:
+            choose = known.first(choose)  # type: ignore[assignment]  # any function of k
+            place = replace(place, notes=(known.note, *place.notes))
         translation = None if space is None else _translation(memory, space, rename or {})
         picked = [] if translation is None else translation.pick(choose, k=k, seed=self.seed)
         choices = choose(k) if translation is None else [each.choice for each in picked if each.choice is not None]
         listed = _neighbours(place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
-        designed = _suggestions(place, errors, choices, chosen)
-        found = self._answer(place, designed, chosen, neighbours=listed)
+        designed = _suggestions(place, errors, choices, chosen, known=known)
+        found = replace(self._answer(place, designed, chosen, neighbours=listed), tuned_before=known)
         if translation is not None:
             found = _translated(found, translation, picked, k)
         if not explain or not choices:
@@ -278,7 +326,7 @@ class Advisor:
             strategy=strategy,
             confidence=place.confidence,
             history=str(place.memory.path),
-            model=str(place.memory.model.path),
+            model="" if place.memory.model is None else str(place.memory.model.path),
             seed=self.seed,
             space_json=place.memory.space_json,
             notes=place.notes,
@@ -303,6 +351,17 @@ def _translated(found: Answer, translation: "Translation", picked: "Sequence[Pic
     )
 
 
+def _nowhere(query: Query, memory: Memory, rows: NDArray[np.int64]) -> Location:
+    """Place a dataset beside a history that nobody can compare it with."""
+    note = (
+        "The history holds runs alone, no images to compare yours with: its configurations are those that do well on all of "
+        "its datasets."
+    )
+    confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NO_IMAGES.value,))
+    distances = np.full(len(rows), np.nan)
+    return Location(query, np.zeros(0, np.float32), rows, distances, confidence, (*memory.notes, note), memory)
+
+
 def own_name(source: ImageSource, memory: Memory) -> str | None:
     """Give the query's name in the history where it is one of its datasets."""
     if source.layout != "history":
@@ -316,7 +375,8 @@ def own_name(source: ImageSource, memory: Memory) -> str | None:
 
 
 def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Give the Euclidean distances from a meta-feature to rows of the memory, in their order."""
+    """Give the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order."""
+    assert memory.index is not None  # noqa: S101 - it has a model
     kept = {memory.names[row] for row in rows}
     found = dict(memory.index.search(vector, len(rows), exclude=[name for name in memory.names if name not in kept]))
     return np.array([found[memory.names[row]] for row in rows])
@@ -369,7 +429,7 @@ def judge_query(
 
 def _neighbours(place: Location, used: Collection[int | None], least: int) -> tuple[Neighbour, ...]:
     """List the nearest datasets, at least so many and all those used."""
-    order = np.argsort(place.distances, kind="stable").tolist()
+    order = np.argsort(place.distances, kind="stable").tolist() if place.has_distances else []
     listed = [row for rank, row in enumerate(order) if rank < least or row in used]
     names, errors = place.names, place.memory.errors[place.rows]
     return tuple(
@@ -388,12 +448,19 @@ def _best(errors: NDArray[np.float64]) -> float | None:
 
 
 def _suggestions(
-    place: Location, errors: NDArray[np.float64], choices: Sequence[Choice], strategy: str
+    place: Location,
+    errors: NDArray[np.float64],
+    choices: Sequence[Choice],
+    strategy: str,
+    *,
+    known: TunedBefore | None,
 ) -> list[InitialDesign]:
     """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
     memory, names = place.memory, place.names
     promised: list[float | None] = [None] * len(choices)
-    if strategy == "joint" and memory.calibration is not None:
+    if known is not None:  # what calibration says is about datasets that the history does not have
+        promised = [0.0 if known.is_complete and memory.calibration is not None else None] * len(choices)
+    elif strategy == "joint" and memory.calibration is not None:
         groups = number_groups([memory.groups[row] for row in place.rows])
         query = StrategyQuery(errors, place.distances, len(choices), reach=memory.calibration.reach, groups=groups)
         expected = expected_regrets(query, [choice.row for choice in choices])
@@ -406,7 +473,11 @@ def _suggestions(
             found.append(InitialDesign(config, natural(config), expected_regret=regret, why=how))
             continue
         name = names[choice.neighbour]
-        how = f"reached error {choice.source_error:.3g} on {name}, at distance {choice.distance:.3g}"
+        how = f"reached error {choice.source_error:.3g} on {name}"
+        if known is not None and choice is known.choice:
+            how = f"the best known on this very dataset, error {choice.source_error:.3g}"
+        elif choice.distance is not None:
+            how += f", at distance {choice.distance:.3g}"
         found.append(
             InitialDesign(config, natural(config), name, choice.distance, choice.source_error, regret, why=how)
         )

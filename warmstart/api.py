@@ -20,7 +20,7 @@ def suggest(
     *,
     images: Any = None,
     labels: Any = None,
-    k: int = 3,
+    k: int | None = None,
     history: PathLike | None = None,
     model: PathLike | None = None,
     strategy: str | None = None,
@@ -106,7 +106,7 @@ def answer(
     *,
     images: Any = None,
     labels: Any = None,
-    k: int = 3,
+    k: int | None = None,
     history: PathLike | None = None,
     model: PathLike | None = None,
     strategy: str | None = None,
@@ -127,7 +127,7 @@ def answer(
         path: a folder, idx files, CIFAR binaries, ``.npz``, ``FILE.h5::name``, ``sklearn:digits``, ``torchvision:NAME``.
         images: instead of a path: `n x h x w [x c]` uint8, uint16, bool or floats in [0, 1]; or a torch Dataset.
         labels: `n` class labels of `images`; a Dataset has its own.
-        k: how many configurations.
+        k: how many configurations; 3 when left out, all where the history has fewer.
         history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the

@@ -3,20 +3,22 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.images import BrokenImage, ImageSet, ImageSource
+from history_store.file.content import is_blank
+from history_store.images import BrokenImage, ImageSource, read_all
 from history_store.picture import DECODING
 from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.splits import split_codes
 from history_store.subsample import TEST, TRAIN, VAL
-from warmstart.embedding import check_contrast
+from metafeat.labels import check_contrast
+from warmstart.tuned_before import LEFT_OUT
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -36,7 +38,8 @@ def add_source(
 ) -> tuple[DatasetInfo, tuple[BrokenImage, ...]]:
     """Store a collection in a history: its record, its parts and, unless told otherwise, its images.
 
-    A dataset that the history knows without its images gets them, where they are the same images.
+    A dataset that the history knows without its images gets them, where they are the same images. One that it knows by its
+    runs alone, as an import makes it, gets its record too; the runs stay.
 
     Args:
         history: open for writing.
@@ -61,7 +64,8 @@ def add_source(
             msg = f"expected a text without '::', got {value!r}. Name it after what it shows."
             raise UsageError(msg, param=param)
     known = history.dataset(name) if name in history.names else None
-    if known is not None and (history.has_images(name) or not with_images):
+    blank = known is not None and is_blank(known)
+    if known is not None and not blank and (history.has_images(name) or not with_images):
         msg = f"{history.path}: expected a new name, got {name!r}, which it has already. Choose another, or remove that one first."
         raise UsageError(msg)
     check_contrast(source.labels, source.location)
@@ -86,26 +90,19 @@ def add_source(
         what=what,
         split_seed=split_seed,
         decoding=f"{DECODING}, {history.stored_size}",
+        extra={LEFT_OUT: str(len(read.broken))} if read.broken else {},
     )
     if known is not None:
-        info = _same(known, info, str(history.path))
+        info = _described(known, info, str(history.path)) if blank else _same(known, info, str(history.path))
     history.add_dataset(info, read if with_images else None, codes if with_images else None)
     return info, read.broken
 
 
-def read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
-    """Read a whole collection, and its parts as rows of what was read; raises as `ImageSource.read`."""
-    read = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
-    if not read.broken:
-        return read, source.splits
-    # With pictures left out, rows have moved: read part by part to know where each picture belongs.
-    parts = {name: source.read(rows, size=size, skip_broken=True) for name, rows in source.splits.items() if len(rows)}
-    depth = max(part.images.shape[3] for part in parts.values())
-    images = [np.broadcast_to(part.images, (*part.images.shape[:3], depth)) for part in parts.values()]
-    ends = np.cumsum([len(part.labels) for part in parts.values()])
-    own = {name: np.arange(end - len(part.labels), end) for (name, part), end in zip(parts.items(), ends, strict=True)}
-    labels = np.concatenate([part.labels for part in parts.values()])
-    return ImageSet(np.concatenate(images), labels, read.class_names, read.broken), own
+def _described(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
+    """Describe a dataset of which runs alone were known; what an import said of it besides stays."""
+    if known.fingerprint not in ("", found.fingerprint):
+        _same(replace(known, n_train=found.n_train, n_val=found.n_val, n_test=found.n_test), found, where)
+    return replace(found, what=found.what or known.what, manifest=known.manifest, extra={**known.extra, **found.extra})
 
 
 def _same(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:

@@ -49,6 +49,9 @@ def map_history(
     )
     place = None if dataset is None else advisor.locate(dataset)
     memory = advisor.memory if place is None else place.memory
+    if memory.model is None:
+        msg = f"{memory.path}: expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
+        raise DataError(msg)
     plane = fit_plane(memory.vectors)
     query, notes = None, memory.notes
     if dataset is not None and place is not None:

@@ -81,6 +81,7 @@ _NUMBERED = re.compile(r"(fold|split|part|batch|shard|subset|chunk|set)[\s._-]*\
 class Code(StrEnum):
     """Stable codes of the reasons; `docs/novelty.md` explains each."""
 
+    NO_IMAGES = "no_images_in_history"
     FAR = "far_from_history"
     SMALL_HISTORY = "small_history"
     FEW_IMAGES = "few_images"
@@ -94,7 +95,14 @@ class Code(StrEnum):
 
 
 DISTANCES_SAY_NOTHING = frozenset(
-    {Code.FAR, Code.REPEATED_IMAGES, Code.NO_CLASS_INFORMATION, Code.SHUFFLED_PIXELS, Code.UNUSUAL_PIXELS}
+    {
+        Code.NO_IMAGES,
+        Code.FAR,
+        Code.REPEATED_IMAGES,
+        Code.NO_CLASS_INFORMATION,
+        Code.SHUFFLED_PIXELS,
+        Code.UNUSUAL_PIXELS,
+    }
 )
 """With one of these the nearest datasets are no better than any: the portfolio answers."""
 

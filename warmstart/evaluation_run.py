@@ -11,12 +11,12 @@ from metafeat.cache import cache_folder
 
 if TYPE_CHECKING:
     from history_store.history import History
+    from metafeat.model_file import ModelHeader
     from training.evaluation.metrics import Metric
     from training.evaluation.protocol import Protocol
     from training.evaluation.rivals import Rival
     from training.evaluation.table import ErrorTable
     from training.siamese_settings import SiameseSettings
-    from warmstart.model_file import ModelHeader
 
 Show = Callable[[int, int, str], None]
 LEARNED = "learned"
@@ -152,9 +152,9 @@ class HistoryMetrics:
 
     def learned(self, settings: "SiameseSettings", *, nested: bool) -> "Metric":
         """Train whatever models are not there yet, and make their metric."""
+        from metafeat.device import resolve_device
         from training.evaluation.fold_models import FoldModels
         from training.evaluation.metrics import embedding_metric
-        from warmstart.device import resolve_device
 
         models = FoldModels(
             self.history,
@@ -188,8 +188,8 @@ def recipe(path: Path, settings: Mapping[str, Any]) -> "SiameseSettings":
         path: of the model.
         settings: as `Plan.settings`; of them the number of steps counts, and the preset where the header tells nothing.
     """
+    from metafeat.model_file import read_header
     from training.siamese_settings import SiameseSettings
-    from warmstart.model_file import read_header
     from warmstart.training_run import choose_settings
 
     header = read_header(path)
@@ -260,13 +260,13 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
         StorageError: the history cannot be written.
         ModelMismatchError: the model belongs to another history.
     """
-    from warmstart.model_file import check_fits
+    from metafeat.model_file import check_fits
     from warmstart.session import calibration_key
 
     if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
         msg = "expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave `only` out, and let `rivals` name joint."
         raise UsageError(msg, param="calibrate")
-    check_fits(model, history_id=history.id, space_json=history.space_json, where=str(history.path))
+    check_fits(model, stored_size=history.stored_size, where=str(history.path))
     history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})
     return f"Calibrated {history.path} for model {model.hash}."
 

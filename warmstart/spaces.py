@@ -20,11 +20,11 @@ def read_space(space: "SpaceLike") -> "ConfigurationSpace":
     """Read a space from whatever form it has.
 
     Args:
-        space: ``compact`` or ``paper``, the target network's; a file of the short form (YAML or JSON; docs/spaces.md) or of
+        space: that of a workload, ``compact``, ``paper``, ``WORKLOAD`` or ``WORKLOAD:SPACE``; a file of the short form (YAML or JSON; docs/spaces.md) or of
             ConfigSpace JSON; a dict of the short form; a dict of Optuna's distributions; or a `ConfigurationSpace`.
 
     Raises:
-        UsageError: neither of the two names nor a file, or an object of another kind.
+        UsageError: neither such a name nor a file, or an object of another kind.
         DataError: a file or a dict that is no space; the message names the line.
     """
     if isinstance(space, str | os.PathLike):
@@ -54,13 +54,14 @@ def space_text(space: "SpaceLike") -> str:
 def _read_named(space: str) -> "ConfigurationSpace":
     """Read a space by its name or from its file."""
     from history_store.short_form import parse_space
-    from history_store.space import target_space
+    from training.workloads import named_space, space_names
 
-    if space in ("compact", "paper"):
-        return target_space(space)  # type: ignore[arg-type]  # checked in the line above
+    named = named_space(space)
+    if named is not None:
+        return named
     file = Path(space)
     if not file.is_file():
-        msg = f"expected compact, paper or a file of a space, got {space!r}. Write one in YAML, e.g. 'lr: {{log: [1e-5, 0.1]}}'; docs/spaces.md shows how."
+        msg = f"expected {', '.join(space_names())} or a file of a space, got {space!r}. Write one in YAML, e.g. 'lr: {{log: [1e-5, 0.1]}}'; docs/spaces.md shows how."
         raise UsageError(msg, param="space")
     if file.stat().st_size > LARGEST:
         msg = f"expected a file of a space, got {space!r} of {file.stat().st_size:,} bytes. Name another file."

@@ -9,6 +9,7 @@ from history_store.records import Value
 if TYPE_CHECKING:
     from history_store.mapping import Match
     from warmstart.explanation import Explanation
+    from warmstart.tuned_before import TunedBefore
 
 SCHEMA_VERSION = 1
 
@@ -151,6 +152,7 @@ class Answer:
         notes: what a person should hear besides, e.g. pictures left out.
         explanation: the reasons, where they were asked for.
         mapping: how configurations came into the space that was asked for; None where it is the history's.
+        tuned_before: what the history knows of this very dataset; None where it is new to it.
     """
 
     dataset: DatasetSummary
@@ -165,6 +167,13 @@ class Answer:
     notes: tuple[str, ...] = ()
     explanation: "Explanation | None" = None
     mapping: "tuple[Match, ...] | None" = None
+    tuned_before: "TunedBefore | None" = None
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the configurations and the neighbours as tables."""
+        from warmstart.html import answer_html
+
+        return answer_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the document of ``warmstart suggest --format json``, native types only."""
@@ -179,6 +188,8 @@ class Answer:
             "model": self.model,
             "seed": self.seed,
         }
+        if self.tuned_before is not None:
+            document["tuned_before"] = self.tuned_before.to_dict()
         reasons = {} if self.explanation is None else self.explanation.to_dict()
         if self.mapping is not None:
             reasons["mapping"] = [match.to_dict() for match in self.mapping]

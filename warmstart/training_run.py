@@ -1,7 +1,7 @@
 """From a history to a model file, its curves and the history's embeddings."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import StorageError, UsageError
 
 if TYPE_CHECKING:
+    from history_store.history import History
     from training.siamese_settings import SiameseSettings
 
 
@@ -30,7 +31,7 @@ def train_model(
     threads: int | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> dict[str, Any]:
-    """Train a meta-feature model on a history and write all that belongs to it.
+    """Train a meta-feature model on a history and write all that belongs to it; see `choose_datasets` for who is left out.
 
     Args:
         history: holds the images.
@@ -52,16 +53,16 @@ def train_model(
     Returns: what was done: model, hash, steps, loss, quality, held_out, seconds, notes.
 
     Raises:
-        UsageError: an unknown group, or a checkpoint where none shall be resumed.
+        UsageError: an unknown group, a checkpoint where none shall be resumed, or fewer than two datasets with images and runs.
         ImagesMissingError: a history without images.
         StorageError: a place that cannot be written.
     """
     from history_store.history import History
+    from metafeat.device import cpu_threads, resolve_device
+    from metafeat.embed import embed_history
+    from metafeat.model_file import read_header
     from training.plan import parse_time
     from training.siamese import train_from_history
-    from warmstart.device import cpu_threads, resolve_device
-    from warmstart.embedding import embed_history
-    from warmstart.model_file import read_header
     from warmstart.references import compute_references, store_references
 
     if not out.parent.is_dir():
@@ -78,12 +79,17 @@ def train_model(
         preset_name, extractor=extractor, target=target, backbone=backbone, handcrafted=handcrafted, steps=steps
     )
     limit = None if budget is None else parse_time(budget)
+    notes = []
     with History.open(history) as opened, cpu_threads(threads):
+        names, left_out = choose_datasets(opened)
+        notes += left_out
+        groups = [group for name, group in zip(opened.names, opened.groups, strict=True) if name in set(names)]
         trained = train_from_history(
             opened,
             settings,
             seed=seed,
-            held_out=_held_out(opened.names, opened.groups, hold_out_groups),
+            names=names,
+            held_out=_held_out(names, groups, hold_out_groups),
             checkpoint=checkpoint,
             progress=None if progress is None else lambda now: progress(now.step, now.steps, f"loss {now.loss:.4f}"),
             deadline_s=limit,
@@ -91,7 +97,6 @@ def train_model(
         )
     trained.curves.save(out.with_name(out.name + ".curves.json"))
     trained.model.save(out)
-    notes = []
     if find_spec("matplotlib") is None:
         notes.append("The curves were not drawn: that needs matplotlib, pip install 'warmstart[plots]'.")
     else:
@@ -103,7 +108,8 @@ def train_model(
         notes.append(f"Stopped after {len(trained.curves.loss)} of {settings.steps} steps; --resume goes on.")
     header = read_header(out)
     with History.open(history) as opened:
-        vectors = embed_history(opened, opened.names, header, device=where, threads=threads)
+        pictured = [name for name in opened.names if opened.has_images(name)]
+        vectors = embed_history(opened, pictured, header, device=where, threads=threads)
     try:
         with History.open(history, write=True) as opened:
             opened.set_embeddings(header.hash, vectors)
@@ -123,6 +129,49 @@ def train_model(
         "held_out": list(header.fields.get("held_out", ())),
         "notes": notes,
     }
+
+
+def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
+    """Choose the datasets of a history that a model can be trained on: with images, and measured like the others.
+
+    Measured like the others is who has at least half of the configurations that are common: those that at least half of the
+    datasets with images and runs have.
+
+    Returns: their names, and a note on each kind of dataset that is left out.
+
+    Raises:
+        UsageError: fewer than two are left.
+    """
+    import numpy as np
+
+    measured = ~np.isnan(history.errors) | history.failed
+    missing = {name for name in history.names if not history.has_images(name)}
+    if missing == set(history.names):
+        history.images(history.names[0])  # raises what fits
+    unmeasured = {name for name, row in zip(history.names, measured, strict=True) if not row.any()} - missing
+    rows = [row for row, name in enumerate(history.names) if name not in missing | unmeasured]
+    common = measured[rows].mean(axis=0) >= 0.5 if rows else np.zeros(0, dtype=bool)
+    share = dict(zip(history.names, measured[:, common].mean(axis=1), strict=True)) if common.any() else {}
+    few = {history.names[row] for row in rows if share and share[history.names[row]] < 0.5}
+    notes = [
+        f"Left out {len(names)} of {len(history.names)} datasets, {why}: {_some(names)}."
+        for names, why in (
+            (missing, "whose images the history does not hold"),
+            (unmeasured, "on which nothing was measured"),
+            (few, "measured on fewer than half of the configurations that the others have in common"),
+        )
+        if names
+    ]
+    chosen = [name for name in history.names if name not in missing | unmeasured | few]
+    if len(chosen) < 2:
+        msg = f"{history.path}: expected at least two datasets with images and runs to learn from, got {len(chosen)}. {' '.join(notes)} `warmstart history collect` measures them."
+        raise UsageError(msg)
+    return chosen, notes
+
+
+def _some(names: Collection[str]) -> str:
+    shown = sorted(names)[:5]
+    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "")
 
 
 def choose_settings(

@@ -162,6 +162,20 @@ class Content:
             raise DataError(msg)
         return {"op": "add-dataset", "info": encode_info(info)}
 
+    def plan_describe(self, info: DatasetInfo, where: str) -> Operation:
+        """Check the description of a dataset of which runs alone are known, and make the operation that gives it one.
+
+        Raises:
+            UsageError: there is no dataset of that name.
+            DataError: it is described already, or the description contradicts itself.
+        """
+        check_info(info, where)
+        stored = self.datasets[self.index(info.name, where)]
+        if not is_blank(stored):
+            msg = f"{where}: expected a dataset of which runs alone are known, got {info.name!r}, which is described. Choose another name."
+            raise DataError(msg)
+        return {"op": "describe-dataset", "info": encode_info(info)}
+
     def apply(self, operation: Operation) -> None:
         """Change the state by one operation and count it.
 
@@ -197,6 +211,11 @@ class Content:
         self.datasets.append(info)
         return True
 
+    def _describe(self, operation: Operation) -> bool:
+        info = decode_info(operation["info"], "journal")
+        self.datasets[self.dataset_of[info.name]] = info
+        return True
+
     def _remove(self, operation: Operation) -> bool:
         index = self.dataset_of[operation["name"]]
         self.base_table = self.table.without_dataset(index)
@@ -218,6 +237,7 @@ class Content:
 _APPLY: dict[str, Callable[[Content, Operation], bool]] = {
     "extend": Content._extend,  # noqa: SLF001 - the table of this class's own operations
     "add-dataset": Content._add,  # noqa: SLF001
+    "describe-dataset": Content._describe,  # noqa: SLF001 - applied to files written whole, never a line of a journal
     "remove-dataset": Content._remove,  # noqa: SLF001
     "set-result": Content._set_result,  # noqa: SLF001
     "touch": Content._touch,  # noqa: SLF001
@@ -261,6 +281,11 @@ def unit_rows(space_json: str, configs: Sequence[Config], where: str) -> NDArray
     except DataError as error:
         msg = f"{where}: {error}"
         raise DataError(msg) from error
+
+
+def is_blank(info: DatasetInfo) -> bool:
+    """Tell whether nothing is known of a dataset's images, as where runs on it were imported by its name."""
+    return info.n_images == 0
 
 
 def check_info(info: DatasetInfo, where: str) -> None:

@@ -135,8 +135,7 @@ TABLE: tuple[Bad, ...] = (
     _model("good", 2, "good: expected a model file, got a folder"),
     _model("notes.txt", 4, "notes.txt: expected a model file"),
     _model("truncated.safetensors", 4, "truncated.safetensors: expected .*bytes, got .*truncated"),
-    _model("other_history.safetensors", 4, "expected a model of the history .*got one of another"),
-    _model("other_space.safetensors", 4, "expected a model of the history .*search space"),
+    _model("other_size.safetensors", 4, "expected a model for images of 32 x 32 .*got one for 16 x 16"),
     _model("newer.safetensors", 4, "version 1.*got version 99. Upgrade warmstart"),
     _model("plain.safetensors", 4, "plain.safetensors: expected a model file"),
     _model("altered.safetensors", 4, "altered.safetensors: expected weights with hash"),
@@ -307,6 +306,7 @@ def _write_histories(root: Path, history: Path) -> None:
 
 def _write_models(root: Path, model: Path, history: Path) -> None:
     from metafeat.model import MetaFeatureModel
+    from metafeat.spec import ModelSpec
 
     whole = model.read_bytes()
     (root / "truncated.safetensors").write_bytes(whole[:-100])
@@ -316,5 +316,4 @@ def _write_models(root: Path, model: Path, history: Path) -> None:
     (root / "newer.safetensors").write_bytes(re.sub(rb'\\"version\\": \d', rb'\\"version\\":99', whole, count=1))
     save_file({"x": np.zeros(3, np.float32)}, root / "plain.safetensors")
     good = MetaFeatureModel.load(model)
-    good.save(root / "other_history.safetensors", {**good.header, "history_id": "0" * 32})
-    good.save(root / "other_space.safetensors", {**good.header, "space_digest": "0" * 16})
+    MetaFeatureModel.random(ModelSpec(tau=50, image_size=16)).save(root / "other_size.safetensors", good.header)

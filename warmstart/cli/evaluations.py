@@ -250,7 +250,10 @@ def import_(
         shell.note(note)
     for info in done.datasets:
         if not info.n_images:
-            shell.note(f"new, without images: {info.name}; suggestions are not drawn from it")
+            shell.note(
+                f"new, known by its runs alone: {info.name}. `warmstart history add {history} --name {info.name} ...` gives it its "
+                "images, so that others can be compared with it."
+            )
     report = done.to_dict()
     title = [f"{done.kind}: {len(done.evaluations)} runs {'would be ' if dry_run else ''}added to {history}"]
     title += [f"  {count} there already"] if (count := done.already_there) else []

@@ -25,21 +25,28 @@ def create(
     history: HistoryFile,
     *,
     space: Annotated[
-        str, typer.Option("--space", help="compact, paper or a file of a space (YAML, JSON).")
-    ] = "compact",
+        str | None,
+        typer.Option("--space", help="compact, paper or a file of a space (YAML, JSON); compact when left out."),
+    ] = None,
     configs: Annotated[
-        int, typer.Option("--configs", min=0, help="Shared Sobol configurations to write down at once.")
-    ] = 0,
-    stored_size: Annotated[int, typer.Option("--stored-size", min=8, help="Side of the stored images in pixels.")] = 32,
+        int | None, typer.Option("--configs", min=0, help="Shared Sobol configurations to write down at once.")
+    ] = None,
+    stored_size: Annotated[
+        int | None, typer.Option("--stored-size", min=8, help="Side of the stored images in pixels; 32 when left out.")
+    ] = None,
+    from_default: Annotated[
+        bool, typer.Option("--from-default", help="Begin with all that the shipped history knows, over its space.")
+    ] = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Make an empty history over a search space."""
+    """Make a history over a search space: an empty one, or a copy of the shipped one to grow."""
     from history_store.errors import UsageError
     from history_store.history import History
     from history_store.space import load_space, sobol_configs
+    from warmstart.locations import shipped_history
     from warmstart.spaces import space_text
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -47,11 +54,22 @@ def create(
     if path.exists():
         msg = f"{path}: expected a path where nothing lies, got an existing file. Choose another name; nothing was changed."
         raise UsageError(msg)
-    text = space_text(space)
-    drawn = sobol_configs(load_space(text), configs, seed=seed) if configs else []
-    with History.create(path, text, configs=drawn, stored_size=stored_size) as made:
+    given = {"--space": space, "--configs": configs, "--stored-size": stored_size}
+    if from_default:
+        beside = [option for option, value in given.items() if value is not None]
+        if beside:
+            msg = f"--from-default: expected none of {', '.join(given)} beside it, as the shipped history has its own, got {', '.join(beside)}. Leave one out."
+            raise UsageError(msg)
+        with History.open(shipped_history()) as shipped:
+            shipped.copy_as_new(path)
+    else:
+        text = space_text(space or "compact")
+        drawn = sobol_configs(load_space(text), configs, seed=seed) if configs else []
+        History.create(path, text, configs=drawn, stored_size=stored_size or 32).close()
+    with History.open(path) as made:
         row = {"history": str(path), "id": made.id, "configs": len(made.configs), "stored_size": made.stored_size}
-    shell.result({"schema_version": 1, **row}, [row])
+        counts = {"datasets": len(made.names), "n_evaluations": made.n_evaluations}
+    shell.result({"schema_version": 1, **row, **counts}, [{**row, **counts} if from_default else row])
 
 
 def embed(

@@ -70,7 +70,7 @@ def map_(
     document = {
         "schema_version": 1,
         "history": str(memory.path),
-        "model": str(memory.model.path),
+        "model": "" if memory.model is None else str(memory.model.path),
         "files": [out],
         "n_datasets": len(found.names),
         "n_groups": len(set(found.groups)),

@@ -30,7 +30,10 @@ def suggest(
     path: DatasetArgument = None,
     *,
     dataset: MaybeDatasetOption = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many configurations.")] = 3,
+    k: Annotated[
+        int | None,
+        typer.Option("-k", min=1, help="How many configurations; 3 when left out, or all where there are fewer."),
+    ] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -195,7 +198,10 @@ def _head(found: Any) -> str:
 def print_answer(shell: Shell, found: Any) -> None:
     """Write an answer for people: neighbours, configurations, confidence, reasons where there are any."""
     near = [neighbour.to_row() for neighbour in found.neighbours]
-    shell.table(near, title=_head(found) + "\nIt resembles, in how configurations fare")
+    if near:
+        shell.table(near, title=_head(found) + "\nIt resembles, in how configurations fare")
+    else:
+        write(_head(found).rstrip())
     rows: list[dict[str, Any]] = []
     for rank, design in enumerate(found.suggestions, start=1):
         shown: dict[str, Any] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -13,12 +15,14 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import IO, Any, ClassVar, TextIO
 
 from history_store.errors import UsageError
 from history_store.records import Config
 from history_store.space import natural
-from training.executor import describe_end
+from training.supervisor import Supervised, describe_end
+from warmstart.studies.metric import Metric, MetricReader
 from warmstart.studies.objective import Report, TrialStatus
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
@@ -47,11 +51,13 @@ class CommandObjective:
         command: as typed in a shell.
         names: of the hyperparameters.
         dataset: what ``{warmstart.dataset}`` stands for.
+        metric: that the command prints or writes, where that is no error in JSON.
     """
 
     command: str
     names: Collection[str]
     dataset: str | None = None
+    metric: Metric | None = None
     _words: list[str] = field(init=False, repr=False)
 
     single_use: ClassVar[bool] = True
@@ -101,30 +107,37 @@ class CommandObjective:
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
         """Run the command; raises `Pruned` where a report is answered by it."""
-        words = fill(self._words, self._values(config, seed, budget), self.names)
+        values = self._values(config, seed, budget)
+        words, reader = fill(self._words, values, self.names), self._reader(values)
         # Python's output would wait in a buffer, and the reports with it.
         env = os.environ | {"PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(  # noqa: S603
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env
-        )  # fmt: skip
+        process = Supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         said: deque[str] = deque(maxlen=1)
-        listener = threading.Thread(target=lambda: said.extend(_copy(process.stderr, sys.stderr)), daemon=True)
+        listener = threading.Thread(target=lambda: said.extend(_copy(process.process.stderr, sys.stderr)), daemon=True)
         listener.start()
         last = ""
         try:
-            for line in _copy(process.stdout, sys.stdout):
+            for line in _copy(process.process.stdout, sys.stdout):
                 last = line
-                _pass_on(line, report)
+                _pass_on(line, report) if reader is None else _read(line, reader, report)
             code = process.wait()
             listener.join(LISTEN_S)
         finally:
-            if process.returncode is None:
-                process.terminate()
+            process.end()
         if code:
             status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
             note = ": ".join([f"{words[0]} {describe_end(code)}", *said])
             return {"status": status, "note": note}
-        return _result(last)
+        return _result(last) if reader is None else reader.result()
+
+    def _reader(self, values: Mapping[str, str]) -> MetricReader | None:
+        """Begin to look for the metric, in a file whose path may have placeholders too."""
+        if self.metric is None:
+            return None
+        file = self.metric.file
+        return MetricReader(
+            self.metric, None if file is None else Path("".join(fill([file[0]], values, self.names)) or file[0])
+        )
 
     def _values(self, config: Config, seed: int, budget: float | None) -> dict[str, str]:
         """Give the text of every placeholder that has a value."""
@@ -164,11 +177,11 @@ def _is_place(name: str, names: Collection[str]) -> bool:
     return name.isidentifier() or name in names or name.startswith((_OF_TRIAL, _OF_SPACE))
 
 
-def _copy(stream: IO[str] | None, log: TextIO) -> Iterator[str]:
+def _copy(stream: IO[bytes] | None, log: TextIO) -> Iterator[str]:
     """Copy lines into the log of the trial, and give those that are not empty."""
     assert stream is not None  # noqa: S101  a pipe
-    with stream:
-        for line in stream:
+    with io.TextIOWrapper(stream, errors="replace") as lines:
+        for line in lines:
             log.write(line)
             if line.strip():
                 yield line.strip()
@@ -183,6 +196,14 @@ def _pass_on(line: str, report: Report) -> None:
     except (ValueError, TypeError, KeyError, RecursionError):
         return
     report(step, error)
+
+
+def _read(line: str, reader: MetricReader, report: Report) -> None:
+    """Look for the metric in a line, and report it where it says of a step."""
+    step = reader.read(line)
+    if step is not None:
+        with contextlib.suppress(TypeError):
+            report(step, reader.value())
 
 
 def _result(line: str) -> object:

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from training.budget import COMPACT
 from warmstart.locations import PathLike
+from warmstart.studies.metric import Scale
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 
 if TYPE_CHECKING:
@@ -62,7 +62,9 @@ class Problem:
     objective: str | Callable[..., object] | None = None
     command: str | None = None
     space: SpaceLike | None = None
-    target_budget: str = COMPACT.name
+    workload: str = "cnn"
+    """`training.workloads.DEFAULT`, whose package imports numpy: the command line reads the defaults for its help."""
+    target_budget: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +76,9 @@ class Search:
     acquisition: str = field(default="ei", metadata=identity())
     pruner: Pruner = field(default="none", metadata=identity())
     budget: float | None = field(default=None, metadata=identity())
+    metric: str | None = field(default=None, metadata=identity())
+    maximize: bool = field(default=False, metadata=identity())
+    scale: Scale | None = field(default=None, metadata=identity())
 
 
 @dataclass(frozen=True, kw_only=True)

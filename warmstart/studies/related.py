@@ -49,6 +49,11 @@ def ask_related(plan: Plan, locate: Callable[[], Location], *, history: PathLike
             msg = f"expected a study over the space of {path}, got one over another. Leave `space` out, or `related`."
             raise UsageError(msg, param="related")
         place = locate() if plan.has_images else None
+        if place is not None and not place.has_distances:
+            if plan.related == (AUTO,):
+                msg = f"expected a history with images to compare with for {AUTO!r}, got runs alone. Name the related datasets, or add their images with `warmstart history add`."
+                raise UsageError(msg, param="related")
+            place = None
         names = _nearest(opened, place, plan) if plan.related == (AUTO,) else _checked(opened, plan, path)
         has_metas = place is not None and set(names) <= set(place.names)
         found = tuple(

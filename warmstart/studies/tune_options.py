@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 from history_store.errors import UsageError
 from history_store.space import load_space
 from training.plan import parse_time
+from training.workloads import get_workload
 from warmstart.locations import PathLike, history_path
 from warmstart.studies.kinds import load_objective
+from warmstart.studies.measured_objective import measured
 from warmstart.studies.objective import Objective
 from warmstart.studies.options import (
     Execution,
@@ -94,7 +96,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         space = _space_text(self.space, known, self.history)
         plan = Plan(
             space=space,
-            objective=_objective_text(self.objective, self.command, self.target_budget),
+            objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
             dataset=dataset,
             fingerprint=dataset if query is None else query.fingerprint,
             folder=str(Path.cwd()),
@@ -125,15 +127,17 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         Raises:
             UsageError: when it cannot be loaded.
         """
-        return load_objective(
+        found = load_objective(
             self.objective,
             names=list(load_space(plan.space)),
             command=self.command,
             dataset=plan.dataset,
+            workload=self.workload,
             target_budget=self.target_budget,
             device=self.device,
             folder=Path.cwd(),
         )
+        return measured(found, plan.measure)
 
     def complete(self, plan: Plan, query: Query | None = None) -> Plan:
         """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""
@@ -195,20 +199,22 @@ def default_name(dataset: str | None, objective: str | Callable[..., object] | N
     parts = [Path(part).name for part in (dataset, what) if part]
     name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
     if not name:
-        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the target network on it."
+        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the built-in network on it."
         raise UsageError(msg)
     return name
 
 
 def _objective_text(
-    objective: str | Callable[..., object] | None, command: str | None, target_budget: str
+    objective: str | Callable[..., object] | None, command: str | None, workload: str, target_budget: str | None
 ) -> dict[str, str | None]:
     """Say what is evaluated, as the study keeps it."""
     if objective is not None and not isinstance(objective, str):
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         objective = f"{getattr(objective, '__module__', '')}:{name}"
-    own = objective is not None or command is not None
-    return {"function": objective, "command": command, "target_budget": None if own else target_budget}
+    if objective is not None or command is not None:
+        return {"function": objective, "command": command, "workload": None, "target_budget": None}
+    budget = target_budget or get_workload(workload).budgets[0]
+    return {"function": None, "command": None, "workload": workload, "target_budget": budget}
 
 
 def _space_text(space: SpaceLike | None, known: Plan | None, history: PathLike | None) -> str:

@@ -41,8 +41,8 @@ def ask_history(plan: Plan, *, sources: Sources, tell: Callable[[str], object], 
 
     @cache
     def advisor() -> Advisor:
+        from metafeat.device import resolve_device
         from warmstart.advisor import Advisor
-        from warmstart.device import resolve_device
 
         return Advisor(
             **asdict(sources), exclude_group=plan.exclude_group, seed=plan.seed, device=resolve_device(plan.device)
@@ -62,7 +62,8 @@ def ask_history(plan: Plan, *, sources: Sources, tell: Callable[[str], object], 
 
     place = locate()
     space, rename = _other_space(plan, place), dict(plan.rename)
-    found = advisor().suggest(place, plan.k, strategy=plan.strategy, space=space, rename=rename)
+    k = min(plan.k, max(1, len(place.memory.configs)))  # a young history gives what it has
+    found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
     for note in found.notes:
         tell(note)
     known = [design for design in found.suggestions if design.why != EVENLY]

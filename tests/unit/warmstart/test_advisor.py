@@ -14,8 +14,8 @@ from history_store.images import ImageSet
 from history_store.records import DatasetInfo
 from history_store.splits import split_codes
 from metafeat.cache import EmbeddingCache
+from metafeat.model_file import read_header
 from warmstart import Advisor, session
-from warmstart.model_file import read_header
 from warmstart.query import open_query
 
 
@@ -41,11 +41,11 @@ def grown(tiny, tmp_path, monkeypatch):
 @pytest.fixture
 def embedded(monkeypatch):
     """List the names of datasets that are embedded from the history's images."""
-    import warmstart.embedding
+    import metafeat.embed
 
-    names, embed = [], warmstart.embedding.embed_history
+    names, embed = [], metafeat.embed.embed_history
     monkeypatch.setattr(
-        warmstart.embedding,
+        metafeat.embed,
         "embed_history",
         lambda h, asked, *a, **k: [names.extend(asked), embed(h, asked, *a, **k)][1],
     )
@@ -63,7 +63,7 @@ def test_a_dataset_is_opened_and_embedded_once_for_several_questions(tiny, photo
     advisor = Advisor(tiny.history, tiny.model, cache=False)
     place = advisor.locate(photos)
     alone = advisor.suggest(photos, 3)
-    monkeypatch.setattr("warmstart.advisor.embed_source", lambda *_a, **_k: pytest.fail("embedded again"))
+    monkeypatch.setattr("warmstart.advisor.look_at", lambda *_a, **_k: pytest.fail("embedded again"))
     assert advisor.suggest(place, 3) == alone
     assert advisor.neighbours(place, 4).neighbours[0].name == place.names[int(place.distances.argmin())]
     assert advisor.locate(place) is place

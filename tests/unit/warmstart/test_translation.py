@@ -24,7 +24,8 @@ from bo.space import Encoding
 from bo.strategies import Choice
 from history_store.errors import DataError, UsageError
 from history_store.short_form import Source, build_space
-from history_store.space import sobol_configs, target_space
+from history_store.space import sobol_configs
+from training.workloads.cnn.space import target_space
 from warmstart.suggestion import InitialDesign
 from warmstart.translation import Picked, Translation, translate_configs
 

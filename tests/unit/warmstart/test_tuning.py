@@ -12,7 +12,7 @@ from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEq
 import warmstart
 from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
 from history_store.history import History
-from history_store.space import target_space
+from training.workloads.cnn.space import target_space
 from warmstart.studies.tune_options import default_name, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)  # each starts processes
