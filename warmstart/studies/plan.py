@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
@@ -42,6 +42,11 @@ class WarmConfig:
     def __post_init__(self) -> None:
         """Take a list, as JSON has it."""
         object.__setattr__(self, "not_measured", tuple(self.not_measured))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON types; `measured` and what is not only where it is false, as version 0.1 had neither."""
+        record = asdict(self) | {"not_measured": list(self.not_measured)}
+        return {name: value for name, value in record.items() if not self.measured or name not in _LATER}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +129,8 @@ class Plan(Search, WarmStart):
 
     def to_json(self) -> str:
         """Write the plan; what version 0.1 does not know is left out where it says nothing."""
-        record = asdict(self)
-        for each in (record, *record["configs"]):
-            for name in _LATER:
-                if each.get(name) in ((), True):
-                    del each[name]
+        record = asdict(self) | {"configs": [each.to_dict() for each in self.configs]}
+        record = {name: value for name, value in record.items() if value != () or name not in _LATER}
         if self.measure.is_plain:
             record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
         return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)

@@ -89,7 +89,7 @@ class TuneResult:
             "metric": None if self.metric.is_plain else {"name": self.metric.name, **asdict(self.metric)},
             "trials": self.counts,
             "exhausted": self.exhausted,
-            "warm": [{**asdict(each), "not_measured": list(each.not_measured)} for each in self.warm],
+            "warm": [each.to_dict() for each in self.warm],
             "related": [each.summary() for each in self.related],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
