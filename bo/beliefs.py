@@ -1,7 +1,7 @@
 """What evaluations say of the ones to come: models of errors, of constraints and of durations, and the criterion they make."""
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,10 +12,11 @@ from bo.acquisition import SCORES
 from bo.constraint import CLASSIFIERS, Classifier
 from bo.cost import InverseCost, log_durations
 from bo.criterion import Criterion, Improvement, Product, Validity
+from bo.forecasts import Forecast, Forecasts, moments
 from bo.kept import Kept
 from bo.observation import Observation
 from bo.pending import Fantasies, Observed, fantasise
-from bo.surrogates import SURROGATES, Prediction, Surrogate, Task
+from bo.surrogates import Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
 from bo.surrogates.base import SMALLEST_SD, Standardised
 
 Floats = NDArray[np.float64]
@@ -24,14 +25,18 @@ Variance = Literal["latent", "predictive"]
 
 ACQUISITIONS = (*SCORES, "ei-per-second")
 """What a suggestion may maximise."""
-PROCESSES = ("gp", "gp-map", "mt-gp")
-"""Surrogates whose cost grows with the cube of the evaluations; the others are networks."""
-NETWORKS_NEED, PROCESSES_NEED = 3, 2
-"""Valid evaluations before the first fit."""
+DURATIONS_NEED = 2
+"""Valid durations before their first fit."""
 PI_MARGIN = 0.03
 """Improvement, in standard deviations of the errors, whose probability `pi` is: any at all is the likeliest beside the best point."""
 BEYOND_MEASURE = 1e100
 """Errors in units of the related tasks are at most this: squares of 1e200 overflow."""
+ALONE_NEEDS = 2
+"""Valid evaluations from which a model of the task at hand alone forecasts the next one..."""
+ALONE_CHOOSES = 3
+"""...and from which it suggests."""
+FORECASTS = "forecasts"
+"""The record that is no model's."""
 SUCCESS = "evaluation succeeds"
 """The constraint that failures teach."""
 
@@ -44,21 +49,46 @@ class Evidence:
         told: `n` evaluations; `X`, their model columns `n x d`.
         pending: `J x d` model columns of evaluations that still run.
         revision: grows with every change of what was told.
+        of_errors: rows that models of errors may know; None = all. Constraints and durations are learned from all.
     """
 
     told: Sequence[Observation]
     X: Floats
     pending: Floats
     revision: int
+    of_errors: Collection[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """A model of errors, fitted.
+
+    Attributes:
+        model: predicts in units of its own.
+        z: errors of the valid evaluations in these units.
+        zero: error = zero + one z.
+        one: likewise.
+        kind: `together` with related tasks, or `alone`.
+    """
+
+    model: Surrogate
+    z: Floats
+    zero: float
+    one: float
+    kind: Literal["together", "alone"]
 
 
 class Beliefs:
-    """The models of one run, each kept from one suggestion to the next."""
+    """The models of one run, each kept from one suggestion to the next.
+
+    Related tasks are believed as long as they help: where errors were forecast better by a model of the task at hand alone, in units of its
+    own, that model counts (`bo.forecasts`).
+    """
 
     def __init__(
         self,
         *,
-        surrogate: str,
+        surrogate: str | SurrogateInfo,
         acquisition: str,
         incumbent: Incumbent,
         conditional: tuple[int, ...],
@@ -68,30 +98,38 @@ class Beliefs:
         ei_variance: Variance = "latent",
     ) -> None:
         self._ei_variance = ei_variance
-        self._surrogate, self._incumbent, self._conditional, self._seed = surrogate, incumbent, conditional, seed
+        self._surrogate, self._incumbent = find_surrogate(surrogate), incumbent
+        self._conditional, self._seed = conditional, seed
         self._per_second = acquisition == "ei-per-second"
         self._acquisition = "ei" if self._per_second else acquisition
         self._units = _units(related) if related else None
         keywords: dict[str, Any] = {"conditional": conditional}
-        if surrogate.startswith("mt-"):
+        if self._surrogate.multitask:
             tasks = [Task(task.X, self._scaled(task.y), task.meta) for task in related]
             keywords |= {"related": tasks, "meta": meta}
         self._keywords = keywords
         self._kept: dict[str, Kept[Any]] = {}
         self._makers: Mapping[str, Callable[[], Any]] = {
             "errors": self._errors,
+            "alone": self._alone,
             "durations": self._durations,
             "constraint": self._constraint,
             "noisy": self._noisy_constraint,
         }
-        self._means: tuple[int, Floats] | None = None
+        self._means: tuple[tuple[int, str], Floats] | None = None
+        self._forecasts = Forecasts()
 
     @property
     def least(self) -> int:
         """Count the valid evaluations that the surrogate needs."""
         if self._units is not None:
             return 0
-        return PROCESSES_NEED if self._surrogate in PROCESSES else NETWORKS_NEED
+        return self._surrogate.min_points
+
+    @property
+    def _compares(self) -> bool:
+        """Tell whether related tasks are believed as far as they help only."""
+        return self._units is not None and self._surrogate.alone is not None
 
     def criterion(
         self, evidence: Evidence, *, rng: np.random.Generator, acquisition: str | None = None
@@ -108,18 +146,22 @@ class Beliefs:
         validity = [Validity(classifier) for classifier in self._classifiers(evidence)]
         if not len(valid) and validity and self.least:
             return Product(validity), None
-        if len(valid) < self.least:
+        if len(valid) < self.least or (self._units is not None and len(evidence.told) + len(evidence.pending) == 1):
+            return (
+                None  # the second evaluation tells whether related tasks are to be believed: it is not theirs to choose
+            )
+        X = evidence.X[valid]
+        errors = self._errors_of(evidence, valid)
+        if errors is None:
             return None
-        X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
-        z = self._scaled(y)
-        model: Surrogate = self._fitted("errors", X, z, evidence.revision)
+        model, z = errors.model, errors.z
         acquisition = acquisition or self._acquisition
         best, row = np.zeros((1, 1)), None
         if not len(valid):
             acquisition = "lcb"  # nothing to improve on yet
         else:
-            if self._means is None or self._means[0] != evidence.revision:
-                self._means = evidence.revision, model.predict(X).mean
+            if self._means is None or self._means[0] != (evidence.revision, errors.kind):
+                self._means = (evidence.revision, errors.kind), model.predict(X).mean
             means = self._means[1]
             best = means.min(axis=1, keepdims=True)
             if self._incumbent == "observed":
@@ -147,8 +189,9 @@ class Beliefs:
         made = self.criterion(evidence, rng=np.random.default_rng([self._seed, evidence.revision]), acquisition="ei")
         if made is None or made[1] is None:
             return None
-        errors = np.array([evidence.told[i].error for i in _valid(evidence).tolist()])
-        value = float(made[0].value(X)[0]) + float(np.log(self._scale(errors)[1]))
+        errors = self._errors_of(evidence, _valid(evidence))
+        assert errors is not None  # noqa: S101  a criterion was made of it
+        value = float(made[0].value(X)[0]) + float(np.log(errors.one))
         if self._per_second and not self._costs(evidence):
             seconds = np.array([observation.duration for observation in evidence.told])
             logs = log_durations(seconds[np.isfinite(seconds)])
@@ -163,31 +206,72 @@ class Beliefs:
         valid = _valid(evidence)
         if len(valid) < self.least:
             return None
-        y = np.array([evidence.told[i].error for i in valid.tolist()])
-        model: Surrogate = self._fitted("errors", evidence.X[valid], self._scaled(y), evidence.revision)
-        return model.predict(X), *self._scale(y)
+        errors = self._errors_of(evidence, valid)
+        return None if errors is None else (errors.model.predict(X), errors.zero, errors.one)
+
+    def forecast(self, evidence: Evidence, X: Floats) -> None:
+        """Note what is expected at a `1 x d` point that is going to be evaluated, with related tasks and without; nothing where there are none."""
+        valid = _valid(evidence)
+        if not self._compares or not len(valid):
+            return
+        together = self._errors_together(evidence, valid)
+        mean, var = moments(together.model.predict(X), together.zero, together.one)
+        last = evidence.told[int(valid[-1])].error
+        forecast = Forecast(mean, var, last, None)
+        if len(valid) >= ALONE_NEEDS:
+            alone = self._errors_alone(evidence, valid)
+            forecast = Forecast(mean, var, *moments(alone.model.predict(X), alone.zero, alone.one))
+        self._forecasts.add(X[0], forecast)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the states of all models, as JSON has them."""
-        return {name: kept.to_dict() for name, kept in self._kept.items()}
+        """Give the states of all models, as JSON has them, and what they forecast."""
+        models = {name: kept.to_dict() for name, kept in self._kept.items()}
+        return models if self._units is None else {**models, FORECASTS: self._forecasts.to_dict()}
 
     def restore(self, record: Mapping[str, Any]) -> None:
         """Take a record of `to_dict`."""
+        self._forecasts = Forecasts.from_dict(record.get(FORECASTS, {}))
         for name, state in record.items():
+            if name == FORECASTS:
+                continue
             self._keep(name, self._makers[name.split(":")[0]]).restore(state)
+
+    def _errors_of(self, evidence: Evidence, valid: NDArray[np.intp]) -> _Errors | None:
+        """Fit the errors of valid evaluations, with related tasks as far as these helped; None where alone there are too few."""
+        X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
+        if not self._compares or self._forecasts.log_odds(X, y.tolist()) >= 0.0:
+            return self._errors_together(evidence, valid)
+        return self._errors_alone(evidence, valid) if len(y) >= ALONE_CHOOSES else None
+
+    def _errors_together(self, evidence: Evidence, valid: NDArray[np.intp]) -> _Errors:
+        """Fit the errors of valid evaluations, with related tasks where there are any."""
+        y = np.array([evidence.told[i].error for i in valid.tolist()])
+        z, (zero, one) = self._scaled(y), self._scale(y) if len(y) or self._units else (0.0, 1.0)
+        return _Errors(self._fitted("errors", evidence.X[valid], z, evidence.revision), z, zero, one, "together")
+
+    def _errors_alone(self, evidence: Evidence, valid: NDArray[np.intp]) -> _Errors:
+        """Fit the errors of valid evaluations without related tasks, in units of their own."""
+        own = Standardised.of(np.array([evidence.told[i].error for i in valid.tolist()]))
+        model = self._fitted("alone", evidence.X[valid], own.z, evidence.revision)
+        return _Errors(model, own.z, own.mean, own.sd, "alone")
 
     def _errors(self) -> Surrogate:
         """Make the model of errors."""
-        return SURROGATES[self._surrogate](**self._keywords)
+        return self._surrogate(**self._keywords)
+
+    def _alone(self) -> Surrogate:
+        """Make the model of errors that knows no related task."""
+        assert self._surrogate.alone is not None  # noqa: S101  it is made for one that has it alone
+        return find_surrogate(self._surrogate.alone)(conditional=self._conditional)
 
     def _durations(self) -> Surrogate:
         """Make the model of the logarithms of durations: a network beside networks, a process beside processes."""
-        kind = "gp" if self._surrogate in PROCESSES else "dngo"
-        return SURROGATES[kind](conditional=self._conditional)
+        kind = "gp" if self._surrogate.growth == "cubic" else "dngo"
+        return find_surrogate(kind)(conditional=self._conditional)
 
     def _constraint(self, labels: str = "noiseless") -> Classifier:
         """Make the model of one constraint: networks beside networks, a process beside processes."""
-        kind = "gp" if self._surrogate in PROCESSES else "network"
+        kind = "gp" if self._surrogate.growth == "cubic" else "network"
         return CLASSIFIERS[kind](conditional=self._conditional, labels=labels)
 
     def _noisy_constraint(self) -> Classifier:
@@ -211,7 +295,7 @@ class Beliefs:
         seconds = np.array([observation.duration for observation in evidence.told])
         known = np.isfinite(seconds)
         logs = log_durations(seconds[known])
-        if not self._per_second or len(logs) < PROCESSES_NEED or np.ptp(logs) < SMALLEST_SD:
+        if not self._per_second or len(logs) < DURATIONS_NEED or np.ptp(logs) < SMALLEST_SD:
             return []
         return [InverseCost(self._fitted("durations", evidence.X[known], logs, evidence.revision))]
 
@@ -242,8 +326,9 @@ class Beliefs:
 
 
 def _valid(evidence: Evidence) -> NDArray[np.intp]:
-    """Give the rows of evaluations that have an error and meet their constraints."""
-    return np.flatnonzero([observation.valid for observation in evidence.told])
+    """Give the rows of evaluations that have an error, which may be known, and meet their constraints."""
+    known = range(len(evidence.told)) if evidence.of_errors is None else evidence.of_errors
+    return np.array([i for i in sorted(known) if evidence.told[i].valid], dtype=np.intp)
 
 
 def _disagree(X: Floats, labels: Floats) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bo.regret import regret_curve
 from bo.strategies.joint import expected_regrets, query_weights
 from bo.strategies.portfolio import portfolio_rows
-from bo.strategies.query import Query, Reach
+from bo.strategies.query import UNCALIBRATED, Query, Reach
 from bo.strategies.scenarios import Scenarios, make_scenarios
 from bo.strategies.sources import number_groups
 from history_store.errors import DataError, UsageError
@@ -23,6 +23,8 @@ SLOPE_SD = 0.5
 """How far the slope of a promise is thought to lie from 1: some tens of datasets alone say little about it."""
 JUDGED = 5
 """A reach is judged by its mean regret over the first so many designs."""
+CAUTION = 3
+"""The mixture of reaches counts by this power of the confidence that it wins: half sure is not sure enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +93,11 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
 
     A dataset is asked about the configurations that were measured on it.
 
-    The shares follow the mean regret of each reach over the first designs: a reach that is z standard errors (over
-    groups) behind the best one has a share proportional to exp(-z²/2). So distances that say nothing end near the
-    portfolio, and good ones near their nearest datasets, without a sharp choice that chance decides.
+    Reaches are judged by the mean regret over the first designs. One that is z standard errors (over groups) behind the best has a
+    share proportional to exp(-z²/2): good distances end near their nearest datasets, misleading ones near the portfolio, without
+    a sharp choice that chance decides. But choosing by what a few tens of groups say may cost more than it wins. So each group is also
+    answered by the reach that is best on all others, and the shares count by the third power of the confidence (Student's t over groups,
+    from 0 for even odds to 1) that this beats the reach of those who do not calibrate (`UNCALIBRATED`), which keeps the rest of the weight.
 
     Args:
         errors: `m x c`, NaN = missing.
@@ -178,14 +182,38 @@ def _pair(case: _Case, reach: Reach, length: int) -> tuple[NDArray[np.float64], 
 
 
 def _shares(losses: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Weigh reaches by how far their loss lies behind the best one's, in standard errors over groups."""
+    """Weigh reaches by how far their loss lies behind the best one's, as far as groups left out confirm it; see `calibrate`.
+
+    Args:
+        losses: `n x len(REACHES)` of the datasets that asked.
+        codes: `n` numbers of their groups.
+
+    Returns: `len(REACHES)` ≥ 0 with sum 1.
+    """
     units = _group_means(losses, codes)
+    n = len(units)
+    plain = REACHES.index(UNCALIBRATED[0][0])
+    shares: NDArray[np.float64] = np.eye(len(REACHES))[plain]
+    chosen = (units.sum(axis=0) - units).argmin(axis=1)
+    weight = _confidence(units[:, plain] - units[np.arange(n), chosen]) ** CAUTION
+    if not weight:
+        return shares
     behind = units - units[:, [int(units.mean(axis=0).argmin())]]
-    error = behind.std(axis=0, ddof=1) / math.sqrt(len(units))
+    error = behind.std(axis=0, ddof=1) / math.sqrt(n)
     z = behind.mean(axis=0) / np.maximum(error, 1e-12)
-    shares: NDArray[np.float64] = np.exp(-0.5 * z**2)
-    scaled: NDArray[np.float64] = shares / shares.sum()
-    return scaled
+    likely = np.exp(-0.5 * z**2)
+    mixed: NDArray[np.float64] = weight * likely / likely.sum() + (1.0 - weight) * shares
+    return mixed
+
+
+def _confidence(wins: NDArray[np.float64]) -> float:
+    """Give the confidence that the mean of what groups win is above 0: from 0 (even odds, or worse) to 1."""
+    from scipy.stats import t as student
+
+    if len(wins) < 2 or not wins.mean() > 0:
+        return 0.0
+    error = float(wins.std(ddof=1)) / math.sqrt(len(wins))
+    return 1.0 if error == 0 else float(2.0 * student.cdf(wins.mean() / error, len(wins) - 1) - 1.0)
 
 
 def _group_means(values: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -13,19 +13,22 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
-from bo.beliefs import PROCESSES, Beliefs, Evidence, Incumbent, Variance
+from bo.beliefs import Beliefs, Evidence, Incumbent, Variance
 from bo.gpyopt_engine import propose
-from bo.maximise import best_free, maximise
+from bo.maximise import CLOUD, best_free, maximise
 from bo.observation import Observation
 from bo.related import RelatedTask, tasks_of
+from bo.restarts import ELSEWHERE, LAST, LEAST, Elsewhere, has_converged
 from bo.settings import Engine, checked_settings, encoding_of
+from bo.surrogates import Surrogate, SurrogateInfo, find_surrogate
 from bo.unit_designs import Design
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 from history_store.records import Config, Value
@@ -40,6 +43,8 @@ SCHEMA = 1
 """Version of what `to_dict` gives."""
 STARTUP = 3
 """Configurations before the surrogate is asked."""
+RESTARTING = ("gp", "gp-map")
+"""Surrogates whose searches start elsewhere when they have converged: for others it was not measured."""
 PROCESS_LIMIT = 2000
 """Evaluations above which a Gaussian process is slow enough to warn of."""
 
@@ -64,7 +69,7 @@ class Optimizer:
         self,
         space: ConfigurationSpace,
         *,
-        surrogate: str = "gp",
+        surrogate: str | SurrogateInfo | Surrogate = "gp",
         acquisition: str = "ei",
         initial: Sequence[Config] = (),
         candidates: Sequence[Config] | None = None,
@@ -77,13 +82,14 @@ class Optimizer:
         timeout: float | None = None,
         seed: int | None = 0,
         engine: Engine = "warmstart",
+        restarts: bool = True,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Set up a run.
 
         Args:
             space: what to search, conditions and forbidden clauses included.
-            surrogate: a name in `bo.surrogates.SURROGATES`.
+            surrogate: a name in `bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate, of which the run fits copies.
             acquisition: a name in `bo.beliefs.ACQUISITIONS`.
             initial: configurations to evaluate first and in order; repeated ones are left out.
             candidates: the only configurations to choose from; None = all of the space.
@@ -97,14 +103,17 @@ class Optimizer:
             timeout: seconds after which a configuration that was asked for counts as lost; None = never.
             seed: of everything random; None = another one every time.
             engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
+            restarts: of `gp` and `gp-map` with `ei`, where the space is not looked through whole: search elsewhere, four times of five, once
+                the search has converged (`bo.restarts`).
             clock: gives the time in seconds.
 
         Raises:
             UsageError: when a name, a number or a space does not fit, or GPyOpt is wanted and not installed.
             DataError: when a configuration does not fit the space.
         """
+        self._surrogate = find_surrogate(surrogate, "Optimizer")
         self._settings = checked_settings(
-            surrogate=surrogate,
+            surrogate=self._surrogate.name,
             acquisition=acquisition,
             design=design,
             incumbent=incumbent,
@@ -113,6 +122,7 @@ class Optimizer:
             timeout=timeout,
             seed=seed,
             engine=engine,
+            restarts=restarts,
         )
         self._encoding, self._space, self._clock = encoding_of(space), space, clock
         self._queue = self._distinct(initial, "initial")
@@ -122,29 +132,33 @@ class Optimizer:
         if self._candidates is not None and not len(self._candidates):
             msg = "Optimizer: expected at least one candidate, got none. Leave candidates out to search the space."
             raise UsageError(msg)
-        if related and not surrogate.startswith("mt-"):
-            msg = f"Optimizer: expected a surrogate for related tasks, mt-..., got {surrogate!r}. Name one, or leave related out."
+        if related and not self._surrogate.multitask:
+            msg = f"Optimizer: expected a surrogate for related tasks, mt-..., got {self._surrogate.name!r}. Name one, or leave related out."
             raise UsageError(msg)
         tasks, meta = tasks_of(related, meta_feature, self._encoding)
         self._related, self._meta = related, meta
-        self._beliefs = Beliefs(
-            surrogate=surrogate,
+        self._make = partial(
+            Beliefs,
+            surrogate=self._surrogate,
             acquisition=acquisition,
             incumbent=incumbent,
             ei_variance=ei_variance,
             conditional=self._encoding.conditional,
             related=tasks,
             meta=meta,
-            seed=self._settings["seed"],
         )
+        self._beliefs = self._make(seed=self._settings["seed"])
         self._startup = (0 if related else STARTUP) if startup is None else startup
         self._design = self._designed(self._startup - len(self._queue), "design", self._keys(self._queue))
         self._pending: dict[str, _Pending] = {}
         self._history: list[Observation] = []
         self._points: list[Floats] = []
+        self._keys_told: list[str] = []
         self._taken: dict[str, None] = {}
         self._asked = self._revision = 0
         self._promised: tuple[Evidence, Floats] | None = None
+        self._log_gains: list[float] = []
+        self._elsewhere, self._fresh = Elsewhere(), self._fresh_beliefs(0)
         self._is_warned = False
 
     @property
@@ -163,6 +177,14 @@ class Optimizer:
     def log_gain(self) -> float | None:
         """Give the log of the improvement that the last configuration asked for promises, by `Beliefs.log_gain`; None where no model chose it."""
         return None if self._promised is None else self._beliefs.log_gain(*self._promised)
+
+    @property
+    def converged(self) -> str | None:
+        """Say so where the search has stalled and expects next to nothing more; None before, and where suggestions promise more again."""
+        errors = [observation.error for observation in self._history if observation.valid]
+        if not has_converged(errors, self._log_gains, least=LEAST):
+            return None
+        return f"nothing more is expected here: {'restarting elsewhere, or stop' if self._restarts else 'stop, or start another search'}"
 
     def history(self) -> list[Observation]:
         """Give what was told, in order; lost evaluations are among it."""
@@ -192,12 +214,14 @@ class Optimizer:
         self._expire()
         configs: list[dict[str, Value]] = []
         with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
-            while len(configs) < count and (config := self._next()) is not None:
-                point = self._encoding.encode([config])
-                key = self._encoding.keys(point)[0]
-                self._pending[key] = _Pending(config, point[0], self._clock())
-                self._taken[key] = None
-                configs.append(dict(config))
+            while len(configs) < count and (found := self._next(count - len(configs))):
+                points = self._encoding.encode(found)
+                if self._related:
+                    self._beliefs.forecast(self._evidence(), self._columns([points[0]]))
+                for config, point, key in zip(found, points, self._encoding.keys(points), strict=True):
+                    self._pending[key] = _Pending(config, point, self._clock())
+                    self._taken[key] = None
+                    configs.append(dict(config))
         if not configs:
             where = "the space" if self._candidates is None else "the candidates"
             msg = f"ask: expected {where} to hold a configuration that is new, got none: {len(self._history)} evaluations are known and {len(self._pending)} pending. Take the best one, or widen {where}."
@@ -234,7 +258,7 @@ class Optimizer:
         key = self._encoding.keys(point[None])[0]
         for i, told in enumerate(self._history):
             if told.status == "lost" and np.array_equal(self._points[i], point):
-                del self._history[i], self._points[i]
+                del self._history[i], self._points[i], self._keys_told[i]
                 break
         self._record(observation, point, key)
 
@@ -255,11 +279,23 @@ class Optimizer:
             "asked": self._asked,
             "revision": self._revision,
             "models": self._beliefs.to_dict(),
+            "restarts": self._restarts_to_dict(),
         }
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any], *, clock: Callable[[], float] = time.time) -> Self:
+    def from_dict(
+        cls,
+        record: Mapping[str, Any],
+        *,
+        surrogate: SurrogateInfo | Surrogate | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> Self:
         """Set up the run that `to_dict` gave.
+
+        Args:
+            record: of the run.
+            surrogate: that of the run, where it was no name in `bo.surrogates.SURROGATES`.
+            clock: gives the time in seconds.
 
         Raises:
             DataError: when the record is of another version or damaged.
@@ -271,13 +307,13 @@ class Optimizer:
         try:
             run = cls(
                 load_space(json.dumps(record["space"])),
-                **record["settings"],
+                **{**record["settings"], **({} if surrogate is None else {"surrogate": surrogate})},
                 candidates=record["candidates"],
                 related=[RelatedTask.from_dict(task) for task in record["related"]],
                 meta_feature=record["meta_feature"],
                 clock=clock,
             )
-            known = {"ei_variance": "latent", **record["settings"]}  # runs of before had no other
+            known = {"ei_variance": "latent", "restarts": True, **record["settings"]}  # runs of before had no other
             run._settings = {name: known[name] for name in run._settings}
             run._queue = run._distinct(record["queue"], "queue")
             run._design = run._distinct(record.get("design", ()), "design")  # part of the queue before
@@ -290,6 +326,7 @@ class Optimizer:
                 run._taken[key] = None
             run._asked, run._revision = int(record["asked"]), int(record["revision"])
             run._beliefs.restore(record["models"])
+            run._restore_restarts(record.get("restarts"))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             msg = f"Optimizer.from_dict: expected a record of to_dict, got a damaged one ({type(error).__name__}: {error}). Save the run again."
             raise DataError(msg) from error
@@ -302,6 +339,7 @@ class Optimizer:
             "revision": self._revision,
             "told": len(self._history),
             "models": self._beliefs.to_dict(),
+            "restarts": self._restarts_to_dict(),
         }
 
     def resume(self, checkpoint: Mapping[str, Any] | None = None, *, pending: Sequence[Config] = ()) -> None:
@@ -327,35 +365,62 @@ class Optimizer:
         try:
             asked, more = int(checkpoint["asked"]), len(self._history) - int(checkpoint["told"])
             self._beliefs.restore(checkpoint["models"])
+            self._restore_restarts(checkpoint.get("restarts"))
             self._asked, self._revision = asked, int(checkpoint["revision"]) + more
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             msg = f"Optimizer.resume: expected what checkpoint gave, got a damaged one ({type(error).__name__}: {error}). Leave it out to start anew."
             raise DataError(msg) from error
 
-    def _next(self) -> dict[str, Value] | None:
-        """Choose one configuration, or None where none is left."""
+    def _next(self, wanted: int) -> list[dict[str, Value]]:
+        """Choose one configuration; as many as are wanted while a design is all there is to go by; none where none is left."""
         self._promised = None
         if len(self._taken) >= self._startup:  # what was told unasked is as good
             self._design.clear()
         while self._queue or self._design:
             config = (self._queue or self._design).pop(0)
             if self._keys([config])[0] not in self._taken:
-                return dict(config)
+                return [dict(config)]
         self._asked += 1
         rng = np.random.default_rng([self._settings["seed"], zlib.crc32(b"ask"), self._asked])
         self._warn_of_size()
         point = self._proposed(rng) if self._settings["engine"] == "gpyopt" else self._promising(rng)
         if point is not None:
-            return self._encoding.decode(point[None])[0]
-        return next(iter(self._designed(1, f"spare {self._asked}", list(self._taken))), None)
+            return self._encoding.decode(point[None])
+        is_sequence = self._settings["design"] != "latin"  # which goes on; a hypercube is a whole
+        wanted = 1 if self._related else wanted  # they soon know enough
+        found = self._designed(wanted, "design" if is_sequence else f"spare {self._asked}", list(self._taken))
+        self._asked += max(len(found) - 1, 0)
+        return found
 
     def _promising(self, rng: np.random.Generator) -> Floats | None:
-        """Find the free point that our models promise most from; None where they know too little, or none is free."""
-        encoding, pending = self._encoding, [p.point for p in self._pending.values()]
-        evidence = Evidence(tuple(self._history), self._columns(self._points), self._columns(pending), self._revision)
-        found = self._beliefs.criterion(evidence, rng=rng)
+        """Find the free point that our models promise most from; None where they know too little, or none is free.
+
+        Four of five times the models are those of a process that knows only its own evaluations, once the search has converged.
+        """
+        evidence, point = self._evidence(), None
+        if self._restarts and self.converged:
+            self._elsewhere.turn += 1
+            if self._elsewhere.turn % (ELSEWHERE + 1):
+                point = self._started_elsewhere(evidence, rng)
+        if point is None:
+            point, gain = self._most_promising(self._beliefs, evidence, rng)
+            self._log_gains = [*self._log_gains, gain][-LAST:] if gain is not None else self._log_gains
+        self._promised = None if point is None else (evidence, self._columns([point]))
+        return point
+
+    def _evidence(self) -> Evidence:
+        """Give what is known now."""
+        pending = [p.point for p in self._pending.values()]
+        return Evidence(tuple(self._history), self._columns(self._points), self._columns(pending), self._revision)
+
+    def _most_promising(
+        self, beliefs: Beliefs, evidence: Evidence, rng: np.random.Generator
+    ) -> tuple[Floats | None, float | None]:
+        """Find the free point that models promise most from, and the log of the improvement that they promise whatever is pending."""
+        encoding = self._encoding
+        found = beliefs.criterion(evidence, rng=rng)
         if found is None:
-            return None
+            return None, None
         criterion, row = found
         if self._candidates is not None:
             free = self._candidates[[key not in self._taken for key in encoding.keys(self._candidates)]]
@@ -363,8 +428,62 @@ class Optimizer:
         else:
             around = np.reshape([] if row is None else self._points[row], (-1, encoding.p))
             point = maximise(criterion, encoding, around=around, taken=self._taken, rng=rng)
-        self._promised = None if point is None else (evidence, self._columns([point]))
+        if point is None:
+            return None, None
+        return point, beliefs.log_gain(replace(evidence, pending=evidence.pending[:0]), self._columns([point]))
+
+    def _started_elsewhere(self, evidence: Evidence, rng: np.random.Generator) -> Floats | None:
+        """Find what the process that starts elsewhere wants to know, by its own evaluations; None where it finds nothing free."""
+        process = self._elsewhere
+        own = [i for i, key in enumerate(self._keys_told) if key in process.own]
+        valid = [i for i in own if self._history[i].valid]
+        errors, points = (
+            [self._history[i].error for i in valid],
+            np.reshape([self._points[i] for i in valid], (-1, self._encoding.p)),
+        )
+        others = [i for i, o in enumerate(self._history) if o.valid and i not in set(own)]
+        known = [self._points[i] for i in sorted(others, key=lambda i: self._history[i].error)[:1]]
+        if not process.number or process.is_over(errors, points, known, design=STARTUP):
+            process.begin(basin=points[int(np.argmin(errors))] if errors else None)
+            self._fresh, own = self._fresh_beliefs(process.number), []
+        point = None
+        if len(process.own) >= STARTUP:
+            point, gain = self._most_promising(self._fresh, replace(evidence, of_errors=own), rng)
+            process.log_gains = [*process.log_gains, gain][-LAST:] if gain is not None else process.log_gains
+        if point is None:
+            points = self._encoding.encode(self._designed(1, "design", list(self._taken)))
+            point = points[0] if len(points) else None
+        if point is not None:
+            process.own[self._encoding.keys(point[None])[0]] = None
         return point
+
+    @property
+    def _restarts(self) -> bool:
+        """Tell whether the search goes on elsewhere when it has converged."""
+        s = self._settings
+        is_known = s["surrogate"] in RESTARTING and s["acquisition"] == "ei" and s["engine"] == "warmstart"
+        return s["restarts"] and is_known and self._candidates is None and self._encoding.size > CLOUD
+
+    def _fresh_beliefs(self, number: int) -> Beliefs:
+        """Make the models of a process that starts elsewhere."""
+        return self._make(seed=int(np.random.SeedSequence([self._settings["seed"], number]).generate_state(1)[0]))
+
+    def _restarts_to_dict(self) -> dict[str, Any]:
+        """Give what restarts depend on, as JSON has it."""
+        return {
+            "log_gains": list(self._log_gains),
+            "elsewhere": self._elsewhere.to_dict(),
+            "models": self._fresh.to_dict(),
+        }
+
+    def _restore_restarts(self, record: Mapping[str, Any] | None) -> None:
+        """Take what restarts depend on; runs of before have none."""
+        if record is None:
+            return
+        self._log_gains = [float(gain) for gain in record["log_gains"]]
+        self._elsewhere = Elsewhere.from_dict(record["elsewhere"])
+        self._fresh = self._fresh_beliefs(self._elsewhere.number)
+        self._fresh.restore(record["models"])
 
     def _proposed(self, rng: np.random.Generator) -> Floats | None:
         """Let GPyOpt choose."""
@@ -399,6 +518,7 @@ class Optimizer:
         self._taken[key] = None
         self._history.append(observation)
         self._points.append(point)
+        self._keys_told.append(key)
         self._revision += 1
 
     def _expire(self) -> None:
@@ -414,7 +534,7 @@ class Optimizer:
     def _warn_of_size(self) -> None:
         """Say once that a Gaussian process has become slow."""
         n = len(self._history) + len(self._pending)
-        if n > PROCESS_LIMIT and self._settings["surrogate"] in PROCESSES and not self._is_warned:
+        if n > PROCESS_LIMIT and self._surrogate.growth == "cubic" and not self._is_warned:
             self._is_warned = True
             msg = f"Optimizer: {n} evaluations are many for {self._settings['surrogate']!r}, whose cost grows with their cube. Use surrogate='dngo'."
             warnings.warn(msg, RuntimeWarning, stacklevel=4)

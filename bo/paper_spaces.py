@@ -1,4 +1,4 @@
-"""The search spaces of the papers, ready to use; the one of [Kim2017warmstart] is `history_store.space.target_space`.
+"""The search spaces of the papers, ready to use; the one of [Kim2017warmstart] lies with its workload.
 
 Their parameterisations are part of a hyperparameter's name: `log10_x` stands for x = 10^v, `minus_log10_x` for x = 0.1^v,
 `minus_log10_one_minus_x` for x = 1 - 0.1^v. `natural` gives the values behind the names.

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from bo.acquisition import SCORES
 from bo.beliefs import Beliefs, Evidence
 from bo.observation import Observation
-from bo.surrogates import SURROGATES, Task
+from bo.surrogates import Surrogate, SurrogateInfo, Task, find_surrogate
 from history_store.errors import DataError, UsageError
 
 RANDOM_STARTS = 2
@@ -23,7 +23,7 @@ def search_table(
     initial: Sequence[int],
     t: int,
     rng: np.random.Generator,
-    surrogate: str = "gp",
+    surrogate: str | SurrogateInfo | Surrogate = "gp",
     acquisition: str = "ei",
     related: Sequence[Task] = (),
     meta: NDArray[np.float64] | None = None,
@@ -40,7 +40,7 @@ def search_table(
         initial: distinct rows to evaluate first; those beyond t are left out.
         t: evaluations, in 0..c.
         rng: the only source of randomness.
-        surrogate: a name in `bo.surrogates.SURROGATES`.
+        surrogate: a name in `bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate.
         acquisition: a name in `bo.acquisition.SCORES`.
         related: what is known of related tables, over the same columns, for the surrogates `mt-...`.
         meta: `p` meta-feature, where the related tasks have theirs.
@@ -53,17 +53,18 @@ def search_table(
     """
     points, targets = _checked_table(unit, errors)
     rows = _checked_rows(initial, t, len(points))
-    if surrogate not in SURROGATES or acquisition not in SCORES:
-        msg = f"search_table: expected a surrogate among {', '.join(SURROGATES)} and an acquisition among {', '.join(SCORES)}, got {surrogate!r} and {acquisition!r}. Leave them out for the defaults."
+    info = find_surrogate(surrogate, "search_table")
+    if acquisition not in SCORES:
+        msg = f"search_table: expected an acquisition among {', '.join(SCORES)}, got {acquisition!r}. Leave it out for the default."
         raise UsageError(msg)
-    if related and not surrogate.startswith("mt-"):
-        msg = f"search_table: expected a surrogate for related tasks, mt-..., got {surrogate!r}. Name one, or leave related out."
+    if related and not info.multitask:
+        msg = f"search_table: expected a surrogate for related tasks, mt-..., got {info.name!r}. Name one, or leave related out."
         raise UsageError(msg)
     if not rows and not related:
         rows = rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
     rows = rows[:t]
     beliefs = Beliefs(
-        surrogate=surrogate,
+        surrogate=info,
         acquisition=acquisition,
         incumbent="posterior-mean",
         conditional=tuple(np.flatnonzero(np.isnan(points).any(axis=0)).tolist()),
@@ -74,8 +75,10 @@ def search_table(
     told = [Observation.of({}, targets[row]) for row in rows]
     while len(rows) < t:
         rest = np.setdiff1d(np.arange(len(points)), rows)
-        made = beliefs.criterion(Evidence(told, points[rows], points[:0], len(rows)), rng=rng)
+        evidence = Evidence(told, points[rows], points[:0], len(rows))
+        made = beliefs.criterion(evidence, rng=rng)
         row = int(rng.choice(rest) if made is None else rest[made[0].value(points[rest]).argmax()])
+        beliefs.forecast(evidence, points[[row]])
         rows.append(row)
         told.append(Observation.of({}, targets[row]))
     return rows

@@ -10,7 +10,6 @@ import numpy as np
 from bo.beliefs import ACQUISITIONS, Incumbent, Variance
 from bo.gpyopt_engine import check_engine
 from bo.space import Encoding
-from bo.surrogates import SURROGATES
 from bo.unit_designs import Design
 from history_store.errors import UsageError
 
@@ -45,8 +44,9 @@ def checked_settings(
     timeout: float | None,
     seed: int | None,
     engine: Engine,
+    restarts: bool,
 ) -> dict[str, Any]:
-    """Check names and numbers, and draw a seed where there is none.
+    """Check names and numbers, and draw a seed where there is none; the surrogate is checked by `find_surrogate`.
 
     Returns: the settings by name, as JSON has them.
 
@@ -54,7 +54,6 @@ def checked_settings(
         UsageError: when a name or a number does not fit, or GPyOpt is wanted and not installed.
     """
     names = {
-        "surrogate": (surrogate, tuple(SURROGATES)),
         "acquisition": (acquisition, ACQUISITIONS),
         "design": (design, get_args(Design)),
         "incumbent": (incumbent, get_args(Incumbent)),
@@ -75,8 +74,13 @@ def checked_settings(
         msg = f"Optimizer: expected a timeout of seconds above 0, got {timeout!r}. Leave it out to wait for ever."
         raise UsageError(msg)
     number = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
-    return {name: value for name, (value, _) in names.items()} | {
-        "startup": None if startup is None else int(startup),
-        "timeout": timeout,
-        "seed": number,
-    }
+    return (
+        {"surrogate": surrogate}
+        | {name: value for name, (value, _) in names.items()}
+        | {
+            "startup": None if startup is None else int(startup),
+            "timeout": timeout,
+            "seed": number,
+            "restarts": bool(restarts),
+        }
+    )

@@ -104,3 +104,18 @@ class ImageSource(Protocol):
     def signature(self) -> str:
         """Name the files as they lie there (paths, sizes, times): cheap, fit for a memo within this process only."""
         ...
+
+
+def read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
+    """Read a whole collection, and its parts as rows of what was read; raises as `ImageSource.read`."""
+    read = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
+    if not read.broken:
+        return read, source.splits
+    # With pictures left out, rows have moved: read part by part to know where each picture belongs.
+    parts = {name: source.read(rows, size=size, skip_broken=True) for name, rows in source.splits.items() if len(rows)}
+    depth = max(part.images.shape[3] for part in parts.values())
+    images = [np.broadcast_to(part.images, (*part.images.shape[:3], depth)) for part in parts.values()]
+    ends = np.cumsum([len(part.labels) for part in parts.values()])
+    own = {name: np.arange(end - len(part.labels), end) for (name, part), end in zip(parts.items(), ends, strict=True)}
+    labels = np.concatenate([part.labels for part in parts.values()])
+    return ImageSet(np.concatenate(images), labels, read.class_names, read.broken), own

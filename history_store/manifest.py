@@ -7,7 +7,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, Literal, get_args
 
 from history_store.errors import ManifestError, MissingPathError
 
@@ -105,7 +105,7 @@ def read_manifest(path: str | Path) -> Manifest:
 
     Raises:
         MissingPathError: when there is no such file.
-        ManifestError: when it is no TOML or does not fit the schema; the message names the file and the key.
+        ManifestError: when it is no TOML or does not fit the schema; the message names the file and every key that is wrong.
     """
     path = Path(path)
     try:
@@ -149,21 +149,26 @@ def load_manifests(paths: str | Path | Iterable[str | Path]) -> tuple[Manifest, 
 
 
 class _Table:
-    """A TOML table whose keys are taken one by one and checked."""
+    """A TOML table whose keys are taken one by one and checked; what is wrong is gathered, so that all can be told at once."""
 
-    def __init__(self, content: Mapping[str, Any], where: str) -> None:
+    def __init__(self, content: Mapping[str, Any], where: str, gaps: list[str] | None = None) -> None:
         self.content = dict(content)
         self.where = where
+        self.gaps: list[str] = [] if gaps is None else gaps
 
     def manifest(self) -> Manifest:
-        obtain, splits = self._obtain(), self._splits()
-        published = self.table("published")
+        """Read the manifest.
+
+        Raises:
+            ManifestError: with everything that is wrong.
+        """
+        name, group = self.text("name", pattern=_NAME), self.text("group", pattern=_NAME)
+        about = {key: self.text(key) for key in ("what", "source", "licence")}
+        obtain, splits, published = self._obtain(), self._splits(), self.table("published")
         manifest = Manifest(
-            name=self.text("name", pattern=_NAME),
-            group=self.text("group", pattern=_NAME),
-            what=self.text("what"),
-            source=self.text("source"),
-            licence=self.text("licence"),
+            name=name,
+            group=group,
+            **about,
             obtain=obtain,
             splits=splits,
             fingerprint=self.text("fingerprint", default="", pattern=_FINGERPRINT),
@@ -176,27 +181,33 @@ class _Table:
         self.finish()
         if manifest.classes and manifest.n_classes not in (None, len(manifest.classes)):
             self.refuse("classes", f"{manifest.n_classes} names as n_classes says", f"{len(manifest.classes)}")
+        if self.gaps:
+            msg = f"{'; '.join(self.gaps)}. Correct the manifest (see docs/collecting.md)."
+            raise ManifestError(msg)
         return manifest
 
     def _obtain(self) -> Obtain:
         table = self.table("obtain")
         kind = table.choice("kind", get_args(ObtainKind))
+        if kind is None:  # what else it needs depends on it
+            return Obtain("folder")
         needed, allowed = _OBTAIN[kind]
         for key in table.content:
             if key not in needed | allowed:
                 table.refuse(key, f"one of {', '.join(sorted(needed | allowed))} for kind {kind!r}", "this key")
+        empty = {key for key in needed if key not in table.content}
         texts = {key: table.text(key, default="") for key in ("path", "dataset", "url", "note")}
         sha256 = table.text("sha256", default="", pattern=_SHA256)
         max_bytes, unpack = table.count("max_bytes") or 0, table.content.pop("unpack", False)
-        found = {key for key, value in {**texts, "sha256": sha256, "max_bytes": max_bytes}.items() if value}
-        for key in sorted(needed - found):
+        empty |= {key for key in needed if texts.get(key) == ""}
+        for key in sorted(empty):
             table.refuse(key, f"a value for kind {kind!r}", "none")
         if not isinstance(unpack, bool):
             table.refuse("unpack", "true or false", repr(unpack))
         path = Path(texts["path"])
         if path.is_absolute() or ".." in path.parts:
             table.refuse("path", "a path below the root", repr(texts["path"]))
-        return Obtain(kind=kind, sha256=sha256, max_bytes=max_bytes, unpack=unpack, **texts)
+        return Obtain(kind=kind, sha256=sha256, max_bytes=max_bytes, unpack=bool(unpack), **texts)
 
     def _splits(self) -> Splits:
         if "splits" not in self.content:
@@ -207,17 +218,20 @@ class _Table:
         numbers = isinstance(fractions, list) and all(isinstance(x, int | float) and x >= 0 for x in fractions)
         if not numbers or len(fractions) != 3 or abs(sum(fractions) - 1) > 1e-9:
             table.refuse("fractions", "three numbers of 0 or more that sum to 1", repr(fractions))
+            fractions = Splits().fractions
         seed = table.content.pop("seed", 0)
         if type(seed) is not int or seed < 0:
             table.refuse("seed", "an integer of 0 or more", repr(seed))
+            seed = 0
         table.finish()
         train, val, test = map(float, fractions)
-        return Splits(kind, (train, val, test), seed)
+        return Splits(kind or "stratified", (train, val, test), seed)
 
     def _classes(self) -> tuple[str, ...]:
         classes = self.content.pop("classes", [])
         if not isinstance(classes, list) or not all(isinstance(name, str) and name for name in classes):
             self.refuse("classes", "a list of names", repr(classes)[:80])
+            return ()
         if len(set(classes)) < len(classes):
             self.refuse("classes", "names that differ", "one of them twice")
         return tuple(classes)
@@ -226,7 +240,8 @@ class _Table:
         content = self.content.pop(key, {})
         if not isinstance(content, dict):
             self.refuse(key, "a table", repr(content))
-        return _Table(content, f"{self.where}:{key}")
+            content = {}
+        return _Table(content, f"{self.where}:{key}", self.gaps)
 
     def text(self, key: str, *, default: str | None = None, pattern: re.Pattern[str] | None = None) -> str:
         value = self.content.pop(key, default)
@@ -234,6 +249,7 @@ class _Table:
             return default
         if not isinstance(value, str) or not value.strip():
             self.refuse(key, "a text", "nothing" if value is None else repr(value))
+            return ""
         if pattern is not None and not pattern.fullmatch(value):
             self.refuse(key, f"a text like {pattern.pattern}", repr(value))
         return value
@@ -242,18 +258,21 @@ class _Table:
         value = self.content.pop(key, None)
         if value is not None and (type(value) is not int or value < 1):
             self.refuse(key, "a number of at least 1", repr(value))
+            return None
         return value
 
     def choice(self, key: str, choices: tuple[Any, ...]) -> Any:
+        """Take one of some values; None where it is none of them."""
         value = self.content.pop(key, None)
         if value not in choices:
             self.refuse(key, f"one of {', '.join(choices)}", "nothing" if value is None else repr(value))
+            return None
         return value
 
     def finish(self) -> None:
         for key in self.content:
             self.refuse(key, "a key of the schema", "an unknown one")
 
-    def refuse(self, key: str, expected: str, got: str) -> NoReturn:
-        msg = f"{self.where}:{key}: expected {expected}, got {got}. Correct the manifest (see docs/collecting.md)."
-        raise ManifestError(msg)
+    def refuse(self, key: str, expected: str, got: str) -> None:
+        """Note what is wrong with a key."""
+        self.gaps.append(f"{self.where}:{key}: expected {expected}, got {got}")

@@ -7,9 +7,55 @@ from collections.abc import Callable, Collection, Mapping
 
 from history_store.errors import UsageError
 
-ABBREVIATIONS = {"lr": "learningrate", "bs": "batchsize", "wd": "weightdecay", "dropout": "dropoutrate"}
-"""Short names that mean one thing only, letters and digits alone."""
+COMMON_NAMES: Mapping[str, str] = {
+    "learningrate": "lr learnrate eta eta0 initiallr initlr lrinit initiallearningrate learningrateinit baselr peaklr lr0",
+    "lrdecay": "decayrate lrdecayrate learningratedecay learningratedecayrate",
+    "batchsize": "bs batch bsz batchsz minibatch minibatchsize trainbatchsize perdevicetrainbatchsize batchsizetrain",
+    "weightdecay": "wd weightdecayrate l2 l2reg l2penalty l2regularization weightdecayl2",
+    "dropoutrate": "dropout drop droprate dropouts dropoutp dropoutprob dropoutprobability dropprob pdrop pdropout dropoutratio",
+    "momentum": "mom sgdmomentum",
+    "epochs": "nepochs numepochs maxepochs numtrainepochs epoch",
+    "optimizer": "opt optim optimiser optimizername",
+    "activation": "act nonlinearity activationfunction",
+    "numlayers": "nlayers nlayer layers depth numberoflayers",
+    "numlayersconv": "nconv numconv numconvlayers nconvlayers convlayers nlayersconv convdepth",
+    "numlayersfc": "nfc numfc numfclayers nfclayers fclayers nlayersfc ndenselayers numdenselayers denselayers nlinear",
+    "imagesize": "imgsize imgsz inputsize resolution",
+}
+"""Names that mean one thing wherever they are used, letters and digits alone."""
+_MEANING = {name: key for key, names in COMMON_NAMES.items() for name in (key, *names.split())}
+BROADER = {"numlayersconv": "numlayers"}
+"""What a narrower name may stand for where nothing else does: most layers of a network for images are convolutions."""
+BROADER_RULE = "broader name"
 LOGARITHMS = ("log10", "log2", "ln")
+_OWNERS = frozenset(
+    [
+        "model",
+        "net",
+        "network",
+        "optimizer",
+        "optim",
+        "opt",
+        "sgd",
+        "adam",
+        "adamw",
+        "train",
+        "training",
+        "trainer",
+        "data",
+        "loader",
+        "hparams",
+        "hp",
+        "params",
+        "param",
+        "args",
+        "cfg",
+        "config",
+        "head",
+        "backbone",
+    ]
+)
+"""First words that say whose hyperparameter it is: `optimizer_lr`."""
 
 
 def split_logarithm(name: str) -> tuple[str, str]:
@@ -21,23 +67,30 @@ def split_logarithm(name: str) -> tuple[str, str]:
 
 
 def last_part(name: str) -> str:
-    """Give the last part of a nested name: `optimizer/lr` and `model.lr` become `lr`."""
-    return re.split(r"[./]", name)[-1] or name
+    """Give the last part of a nested name: `optimizer/lr`, `model.lr`, `sgd:lr` and `model__lr` become `lr`."""
+    return re.split(r"[./:]|__", name)[-1] or name
 
 
 def pair_names(
-    there: Collection[str], here: Collection[str], *, rename: Mapping[str, str]
+    there: Collection[str],
+    here: Collection[str],
+    *,
+    rename: Mapping[str, str],
+    guess: bool = False,
+    exclusive: Callable[[Collection[str]], bool] = lambda names: False,  # noqa: ARG005
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Pair the names of two spaces.
 
     In this order, each name once: as `rename` says; the same name; the same letters and digits; the same but for
-    a logarithm before it or an abbreviation; the same last part of a nested name. Where several names of one space would
-    fit, none is taken.
+    a logarithm before it, or two common names of one thing; the same last part of a nested name; with `guess`, a broader
+    name. Where several names of one space would fit, none is taken.
 
     Args:
         there: names of the other space.
         here: names of ours.
         rename: ours by theirs.
+        guess: pair `n_layers` with `num_layers_conv` too.
+        exclusive: tells of several of ours whether never two of them are active; one of theirs is then all of them.
 
     Returns: theirs by ours; and, by theirs, which of ours it could have been where others could have been it as well.
 
@@ -52,17 +105,21 @@ def pair_names(
             raise UsageError(msg, param="rename")
         pairs[target] = source
     rivals: dict[str, str] = {}
-    levels: tuple[Callable[[str], str], ...] = (str, _letters, _root, lambda name: _root(last_part(name)))
-    for level in levels:
+    for level in (*_LEVELS.values(), _broader)[: None if guess else -1]:
         theirs = _grouped([name for name in there if name not in pairs.values()], level)
         ours = _grouped([name for name in here if name not in pairs], level)
         for key in theirs.keys() & ours.keys():
-            if len(theirs[key]) == len(ours[key]) == 1:
-                pairs[ours[key][0]] = theirs[key][0]
+            if len(theirs[key]) == 1 and (len(ours[key]) == 1 or exclusive(ours[key])):
+                pairs.update(dict.fromkeys(ours[key], theirs[key][0]))
             else:
                 rivals.update(dict.fromkeys(theirs[key], ", ".join(ours[key])))
     taken = set(pairs.values())
     return pairs, {source: targets for source, targets in rivals.items() if source not in taken}
+
+
+def pairing_rule(there: str, here: str) -> str:
+    """Say by which rule two names are a pair, in words: the first of those of `pair_names` that holds."""
+    return next((rule for rule, level in _LEVELS.items() if level(there) == level(here)), BROADER_RULE)
 
 
 def _grouped(names: Collection[str], key: Callable[[str], str]) -> dict[str, list[str]]:
@@ -76,6 +133,36 @@ def _letters(name: str) -> str:
     return "".join(letter for letter in name.casefold() if letter.isalnum())
 
 
-def _root(name: str) -> str:
-    root = _letters(split_logarithm(name)[1])
-    return ABBREVIATIONS.get(root, root)
+def _scaleless(name: str) -> str:
+    return _letters(split_logarithm(name)[1])
+
+
+def _meaning(name: str) -> str:
+    """Give the key of `COMMON_NAMES` that a name stands for, else its letters."""
+    root = _scaleless(name)
+    return _MEANING.get(root, root)
+
+
+def _last_meaning(name: str) -> str:
+    """Give what the last part of a nested name stands for, its owner left out."""
+    last = split_logarithm(last_part(name))[1]
+    first, _, rest = last.partition("_")
+    own = rest if rest and first.casefold() in _OWNERS and _letters(last) not in _MEANING else last
+    found = _meaning(own)
+    is_weight = found == "lrdecay" and re.search("weight|l2", name.casefold()) is not None
+    return "weightdecay" if is_weight else found
+
+
+def _broader(name: str) -> str:
+    found = _last_meaning(name)
+    return BROADER.get(found, found)
+
+
+_LEVELS: Mapping[str, Callable[[str], str]] = {
+    "same name": str,
+    "same letters": _letters,
+    "same name but for its scale": _scaleless,
+    "common name": _meaning,
+    "last part of the name": _last_meaning,
+}
+"""What must be equal, by the rule's name; strictest first."""

@@ -54,6 +54,8 @@ RESCALINGS = {
 }
 _ENOUGH = 3
 """Distinct values from which a scale may be told."""
+_SHARE, _MOST, _REACH, _SPREAD = 0.1, 0.5, 0.5, 1 / 30
+"""See `check_scale`."""
 
 
 def rescaling(name: str) -> Rescaling:
@@ -103,6 +105,61 @@ def choose_rescaling(
         return fits[0], f"{found}, all do as {fits[0].name}"
     more = f"; {', '.join(each.name for each in fits)} would fit: choose with --rescale" if fits else ""
     return (None if share == 0.0 else implied), f"{found}{more}"
+
+
+def check_scale(
+    values: Floats,
+    bounds: tuple[float, float],
+    implied: Rescaling,
+    *,
+    log: bool,
+    whole: bool,
+    ends: tuple[float, float] | None = None,
+) -> tuple[Rescaling | None, str]:
+    """Decide whether numbers of a known scale are of the kind that a range holds: a learning rate is not in 1 .. 100.
+
+    They are where a tenth of them lies in the range, or they reach over half of it, on its own scale. In a linear range of
+    reals, no less than a thirtieth of the numbers must lie, and they must reach over no less than a thirtieth of it. Else the numbers as they are, or per cent, are tried, of
+    which half must lie there.
+
+    Args:
+        values: finite numbers as the other space has them.
+        bounds: of the range.
+        implied: scale that the names say.
+        log: the range is on a logarithmic scale.
+        whole: it holds whole numbers.
+        ends: of the range that the numbers are drawn from; None = those of the numbers.
+
+    Returns: the rescaling, None where no scale fits; and why, in words, empty where nothing was odd.
+    """
+    others = [] if whole else [RESCALINGS[name] for name in ("x", "100x", "x/100") if implied is SAME or name == "x"]
+    extent = values if ends is None else np.array(ends)
+    is_point = not extent.size or np.ptp(extent) == 0
+    for each in (implied, *others):
+        share, reach = _share(each(values), bounds), _reach(each(extent), bounds, log=log)
+        is_spread = log or whole or is_point or reach >= _SPREAD
+        is_inside = reach >= _REACH and (log or whole or share >= _SPREAD)
+        if each is implied and (share >= _SHARE or is_inside) and is_spread:
+            return each, ""
+        if each is not implied and share >= _MOST and is_spread and not is_point:
+            return each, f"the values fit as {each.name}"
+    scaled = implied(extent)
+    found = f"{np.nanmin(scaled):.3g} .. {np.nanmax(scaled):.3g}" if np.isfinite(scaled).any() else "no numbers"
+    return None, f"another scale: {found} there, {bounds[0]:.3g} .. {bounds[1]:.3g} here"
+
+
+def _reach(values: Floats, bounds: tuple[float, float], *, log: bool) -> float:
+    """Give the share of a range that lies between the least and the greatest of some values."""
+    finite = values[np.isfinite(values)]
+    if not finite.size:
+        return 0.0
+    ends = np.array([*bounds, finite.min(), finite.max()])
+    if log:
+        if bounds[0] <= 0:
+            return 0.0
+        ends = np.log(np.maximum(ends, np.finfo(np.float64).tiny))
+    low, high, least, most = ends.tolist()
+    return max(min(high, most) - max(low, least), 0.0) / (high - low) if high > low else float(least <= low <= most)
 
 
 def inside(values: Floats, bounds: tuple[float, float]) -> NDArray[np.bool_]:

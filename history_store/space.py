@@ -1,4 +1,4 @@
-"""Search spaces: ConfigSpace JSON, the two spaces of the target network, shared Sobol configurations.
+"""Search spaces: ConfigSpace JSON, shared Sobol configurations, points as numbers.
 
 ConfigSpace is imported inside the functions: answering a query needs stored configurations only.
 """
@@ -7,45 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
+from history_store.moved import forward
 from history_store.records import Config, Value
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
-
-SpaceName = Literal["compact", "paper"]
-
-
-def target_space(name: SpaceName = "compact") -> ConfigurationSpace:
-    """Build the six-dimensional space of the target network [Kim2017warmstart].
-
-    `paper` has the published ranges, whose batches of 100 to 400 suit tens of thousands of images. `compact`
-    differs in the batch size alone (8 to 32), so that a batch stays below the training part of a few hundred images.
-
-    Raises:
-        UsageError: when the name is neither of the two.
-    """
-    from ConfigSpace import ConfigurationSpace, Float, Integer
-
-    batches = {"compact": (8, 32), "paper": (100, 400)}
-    if name not in batches:
-        msg = f"target_space: expected 'compact' or 'paper', got {name!r}. Give a ConfigSpace JSON file for another space."
-        raise UsageError(msg)
-    space = ConfigurationSpace(name=f"target-cnn-{name}")
-    space.add(
-        Float("log10_learning_rate", (-5.0, 0.0)),
-        Float("log10_decay_rate", (-8.0, -4.0)),
-        Integer("batch_size", batches[name]),
-        Integer("num_layers_conv", (1, 9)),
-        Integer("num_layers_fc", (1, 3)),
-        Float("dropout_rate", (0.0, 0.9)),
-    )
-    return space
 
 
 def dump_space(space: ConfigurationSpace) -> str:
@@ -184,3 +156,7 @@ def _native(value: Any) -> Value:
     """Drop numpy's scalar types: configurations are written as JSON."""
     native: Value = value.item() if isinstance(value, np.generic) else value
     return native
+
+
+# The target network's space lies with its workload; this file, on the ground floor, only knows the name of the place.
+__getattr__ = forward(__name__, target_space="training.workloads.cnn.space:target_space")

@@ -43,6 +43,20 @@ def check_labels(labels: NDArray[np.int64], n_images: int) -> NDArray[np.int64]:
     return array.astype(np.int64, copy=False)
 
 
+def check_contrast(labels: NDArray[np.int64], where: str) -> None:
+    """Refuse a collection that shows a classifier nothing to tell apart.
+
+    Raises:
+        LabelError: fewer than two images or one class only.
+    """
+    if len(labels) < 2:
+        msg = f"{where}: expected at least two images, got {len(labels)}. Check the path; the layout is folder/class/picture."
+        raise LabelError(msg)
+    if np.all(labels == labels[0]):
+        msg = f"{where}: expected at least two classes, got one. Check the labels; the layout is folder/class/picture."
+        raise LabelError(msg)
+
+
 def frequency_ranks(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     """Replace each label by its class's rank by frequency in the sample, 0 = most frequent.
 

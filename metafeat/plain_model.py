@@ -43,7 +43,12 @@ class PlainModel:
             raise misfit(path, error) from error
 
     def embed(
-        self, images: NDArray[np.uint8], labels: NDArray[np.int64], *, rng: np.random.Generator
+        self,
+        images: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        *,
+        rng: np.random.Generator,
+        features: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float32]:
         """Embed a dataset.
 
@@ -51,6 +56,7 @@ class PlainModel:
             images: `n x s x s x c` uint8, c = 1 or 3; a few hundred suffice.
             labels: `n` class indices.
             rng: of the images looked at and of the landmarks' folds.
+            features: what `query_features` gave for them, where several models share it; None = computed.
 
         Returns: `256` float32.
 
@@ -59,7 +65,8 @@ class PlainModel:
             ModelMismatchError: images of another size.
         """
         check_images(images, self.spec)
-        features = query_features(images, check_labels(labels, len(images)), rng=rng)
+        labels = check_labels(labels, len(images))
+        features = query_features(images, labels, rng=rng) if features is None else features
         point = scaled(features[None], *self._units)[0].astype(np.float32)
         (first, first_bias), (second, second_bias), (last, last_bias) = self._layers
         hidden = np.maximum(second @ np.maximum(first @ point + first_bias, 0) + second_bias, 0)

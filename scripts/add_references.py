@@ -12,8 +12,8 @@ from pathlib import Path
 
 from history_store.history import History
 from history_store.manifest import load_manifests
+from metafeat.model_file import read_header
 from training.enrol import rebuild
-from warmstart.model_file import read_header
 from warmstart.references import compute_references, store_references
 
 

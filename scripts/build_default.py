@@ -1,6 +1,6 @@
 """Build the shipped history and model from measured shards and the images that they were measured on.
 
-Usage: python scripts/build_default.py --root FOLDER [--folds 6] [--steps N] [--out warmstart/defaults]
+Usage: python scripts/build_default.py --root FOLDER [--folds 6] [--steps N] [--parts] [--out warmstart/defaults]
 
 Writes history.h5 (without images), model.safetensors and quality.json. The quality comes from models that never saw the
 query's group of siblings: the groups are dealt into folds, one model is trained without each fold.
@@ -9,23 +9,27 @@ query's group of siblings: the groups are dealt into folds, one model is trained
 import argparse
 import dataclasses
 import json
+import math
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from bo.strategies import STRATEGIES
+from history_store.history import History
 from history_store.manifest import load_manifests
+from metafeat.embed import embed_history
+from metafeat.model_file import read_header
 from training.enrol import rebuild
 from training.evaluation.rivals import PLAIN_STRATEGIES
+from training.noise import history_noise
 from training.siamese import Progress, train_from_history
 from training.siamese_settings import preset
-from warmstart.embedding import embed_history
 from warmstart.evaluation_run import Plan, evaluate_history, store_calibration
-from warmstart.model_file import read_header
 from warmstart.references import compute_references, store_references
 
 RIVALS = (
@@ -49,6 +53,9 @@ def main() -> None:
     parser.add_argument("--folds", type=int, default=6, help="0 = no held-out quality")
     parser.add_argument("--steps", type=int, help="of training; default the preset's")
     parser.add_argument("--configs", type=int, default=64, help="use the first so many of the measured configurations")
+    parser.add_argument(
+        "--parts", action="store_true", help="let parts of sources answer and train too; they lack configurations"
+    )
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -59,10 +66,12 @@ def main() -> None:
         path = Path(scratch) / "history.h5"
         names = {file.stem for file in options.shards.glob("*.jsonl")}
         manifests = [manifest for manifest in load_manifests([options.manifests]) if manifest.name in names]
-        shards = first_configs(options.shards, options.configs, Path(scratch) / "shards")
+        shards = choose(options.shards, options.configs, Path(scratch) / "shards", parts=options.parts)
         with rebuild(shards, path, manifests, root=options.root) as history:
             chosen = {"preset_name": "modern", "steps": options.steps}
             quality = measure(path, chosen, options.folds, options.seed, Path(scratch)) if options.folds else None
+            if quality is not None:
+                quality["noise"] = noise(history)
             trained = train_from_history(
                 history, settings, seed=options.seed, held_out=(), progress=report("the shipped model")
             )
@@ -81,15 +90,37 @@ def main() -> None:
     print(json.dumps(quality, indent=1))
 
 
-def first_configs(shards: Path, n: int, out: Path) -> Path:
-    """Copy shards with their first n configurations."""
+def choose(shards: Path, n: int, out: Path, *, parts: bool) -> Path:
+    """Copy shards with their first n configurations, those of parts where they are wanted."""
     out.mkdir()
     collection = json.loads((shards / "collection.json").read_text(encoding="utf-8"))
     (out / "collection.json").write_text(json.dumps(collection | {"configs": collection["configs"][:n]}))
     for file in shards.glob("*.jsonl"):
         header, *runs = file.read_text(encoding="utf-8").splitlines(keepends=True)
-        (out / file.name).write_text(header + "".join(run for run in runs if json.loads(run)["config"] < n))
+        if parts or json.loads(header)["dataset"]["parent"] is None:
+            (out / file.name).write_text(header + "".join(run for run in runs if json.loads(run)["config"] < n))
     return out
+
+
+def noise(history: History) -> dict[str, Any]:
+    """Say how noisy the best quarter of each whole source is, where it was repeated, and how finite its validation part."""
+    found = [one for one in history_noise(history) if history.dataset(one.name).fraction == 1]
+    repeated = [one for one in found if one.median == one.median]
+    return {
+        "about": "standard error of a mean over seeds / range of a dataset's errors, best quarter of its configurations",
+        "datasets": {
+            one.name: {"runs": one.runs, "median": finite(one.median), "rms": finite(one.rms), "sampling": one.sampling}
+            for one in found
+        },
+        "median": float(np.median([one.median for one in repeated])) if repeated else None,
+        "rms": float(np.sqrt(np.mean([one.rms**2 for one in repeated]))) if repeated else None,
+        "at_most_0.015": sum(one.median <= 0.015 for one in repeated),
+        "sampling": float(np.median([one.sampling for one in found])),
+    }
+
+
+def finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
 
 
 def measure(path: Path, settings: dict[str, Any], folds: int, seed: int, scratch: Path) -> dict[str, Any]:

@@ -20,8 +20,8 @@ import numpy as np
 
 from history_store.history import History
 from history_store.space import load_space
-from training.budget import BUDGETS
 from training.cells import cell_seed
+from training.workloads.cnn.budget import BUDGETS
 
 Cell = dict[str, Any]
 
@@ -97,7 +97,7 @@ def measure(history: Path, budget: str, cell: Cell) -> Cell:
     """Train one cell."""
     import torch
 
-    from training.target import TargetData, train_target
+    from training.workloads.cnn.train import TargetData, train_target
 
     torch.set_num_threads(1)
     if cell["dataset"] not in _data:

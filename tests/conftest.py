@@ -36,12 +36,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     from history_store.history import History
     from history_store.images import ImageSet
     from history_store.records import DatasetInfo, Evaluation
-    from history_store.space import dump_space, sobol_configs, target_space
+    from history_store.space import dump_space, sobol_configs
     from history_store.splits import split_codes
+    from metafeat.embed import embed_history
     from metafeat.model import MetaFeatureModel
+    from metafeat.model_file import read_header
     from metafeat.spec import ModelSpec, space_digest
-    from warmstart.embedding import embed_history
-    from warmstart.model_file import read_header
+    from training.workloads.cnn.space import target_space
 
     folder = tmp_path_factory.mktemp("tiny")
     space = target_space("compact")

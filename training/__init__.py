@@ -1,1 +1,1 @@
-"""What costs compute: target networks, collecting a history, training the meta-feature model."""
+"""What costs compute: workloads, collecting a history, training the meta-feature model."""

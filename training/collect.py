@@ -8,23 +8,23 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from history_store.errors import UsageError
 from history_store.file.codec import config_key
+from history_store.file.content import unit_rows
 from history_store.manifest import Manifest
 from history_store.records import Config, Evaluation, Status
 from history_store.shards import append_shard, create_shards, merge_shards, read_shards, write_shards
 from history_store.space import load_space, sobol_configs
-from training.budget import COMPACT, Budget
 from training.enrol import enrol
 from training.executor import Done, Executor, LocalExecutor, Lost
 from training.measure import Measure, Measured, limit_of, lost_evaluation
-from training.plan import Cell, blocks, evaluation_key, parse_time, plan_block, seconds_left
+from training.plan import Cell, blocks, evaluation_key, parse_time, plan_block, wall_seconds_left
 from training.race import Race
-from training.target_config import TargetConfig
+from training.workloads import Budget, Workload, get_workload
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -42,14 +42,14 @@ class RunningCell:
         dataset: its name.
         index: of its configuration.
         since: `time.monotonic` when it began.
-        share: part of the run that is done.
+        share: part of the run that is done; None where the workload does not tell.
         error: validation error that was told last; NaN before the first.
     """
 
     dataset: str
     index: int
     since: float
-    share: float
+    share: float | None
     error: float
 
 
@@ -60,7 +60,7 @@ class Progress:
     Attributes:
         done: cells that are in the history.
         total: cells of the whole collection; while it races, those begun and an estimate of those to come.
-        left_s: estimated seconds to its end; NaN while unknown.
+        left_s: estimated wall seconds to its end; NaN while unknown.
         latest: the evaluation just written; None at the start, and while cells run.
         running: the cells that are under way.
     """
@@ -108,10 +108,12 @@ def collect(
     download: bool = False,
     fractions: Sequence[float] = (1.0,),
     configs: int = 64,
+    first: Sequence[Config] = (),
     replicates: int = 1,
     race: float | None = None,
     seed: int = 0,
-    budget: Budget = COMPACT,
+    workload: Workload | None = None,
+    budget: Budget | None = None,
     workers: int = 2,
     device: str | None = None,
     executor: Executor | None = None,
@@ -129,17 +131,19 @@ def collect(
     in the history and the shards.
 
     Args:
-        history: open for writing, over the space of the target network.
+        history: open for writing, over a space of the workload.
         manifests: sources to add where the history lacks them, and to measure; none: all datasets that have images.
         root: folder below which the manifests' files and folders lie.
         download: fetch what is missing where a manifest says how.
         fractions: parts of the training split to measure, each a dataset of its own, e.g. (0.1, 0.5, 1.0).
-        configs: how many configurations.
+        configs: how many configurations of the Sobol sequence; 0 is allowed where some are given.
+        first: configurations to measure on every dataset before any of those.
         replicates: seeds a configuration.
         race: after that, repeat the best quarter of the configurations of each dataset until the standard error of a
             mean over seeds ÷ the range of the dataset's errors has a median of so much; see `training.race`.
         seed: of the configurations and of all cells.
-        budget: length of one training run.
+        workload: what is trained; None = the target network of the paper.
+        budget: length of one training run; None = the workload's usual one.
         workers: processes; on a GPU they share it.
         device: of torch; None = the first GPU if there is one, else the CPU.
         executor: where cells run; None = processes of this machine.
@@ -153,31 +157,35 @@ def collect(
 
     Raises:
         UsageError: when an option is out of range, or the history was collected under another budget.
-        DataError: when a source does not fit its manifest, or the space is not the target network's.
+        DataError: when a source does not fit its manifest, or the space is not the workload's.
         MissingPathError: when a source is not there.
         StorageError: when the history cannot be written.
         AllTrialsFailedError: when no worker starts.
     """
     started = time.monotonic()
     limit_s = parse_time(time_budget)
-    origin = ORIGIN + budget.name
+    workload = workload or get_workload()
+    budget = budget or workload.budget()
+    origin = workload.origin(budget)
     if replicates < 1:
         msg = f"collect: expected at least one replicate, got replicates={replicates}. Use replicates=1."
         raise UsageError(msg)
-    block_ranges = blocks(configs)
-    shared = shared_configs(history.space_json, configs, seed=seed)
+    shared = shared_configs(history.space_json, configs, seed=seed, first=first, workload=workload)
+    n_first = len({config_key(config) for config in first})
+    block_ranges = blocks(len(shared) - n_first, first=n_first)
     _check_budget(history, origin)
     if shards is not None:
         _take_shards(history, Path(shards), budget, seed)
     names = enrol(history, manifests, root=root, download=download, fractions=fractions)
     plan = [plan_block(names, shared, block, seed=seed, replicates=replicates) for block in block_ranges]
+    costs = _costs(history, names, shared, workload, budget)
     racing = None if race is None else Race(names, shared, race, seed=seed)
     written = None if shards is None else _ShardFolder(history, Path(shards), budget, seed)
-    ledger = _Ledger(history, plan, workers=workers, progress=progress, race=racing)
+    ledger = _Ledger(history, plan, workers=workers, costs=costs, progress=progress, race=racing)
     if executor is None:
         news = None if progress is None else ledger.hear
         executor = LocalExecutor(workers, limit_s=limit_of(cell_timeout), news=news)
-    measure = Measure(history.path.absolute(), budget, device, cell_timeout, origin)
+    measure = Measure(history.path.absolute(), budget, device, cell_timeout, origin, workload)
 
     def tasks() -> Iterator[Cell]:
         for block, cells in zip(block_ranges, ledger.missing(), strict=True):
@@ -186,8 +194,10 @@ def collect(
                     return
                 # In their own order, whichever ends first, and no sooner: columns without a number help nobody.
                 history.add_configs(shared[: block.stop])
+                ledger.begun += 1
                 yield cell
         while time.monotonic() - started < limit_s and (again := ledger.next_of_race()) is not None:
+            ledger.begun += 1
             yield again
 
     with contextlib.closing(executor.run(measure, tasks())) as results:
@@ -198,16 +208,33 @@ def collect(
     return ledger.report(names, time.monotonic() - started)
 
 
-def shared_configs(space_json: str, n: int, *, seed: int = 0) -> list[Config]:
-    """Draw the configurations that all datasets of a collection share.
+def shared_configs(
+    space_json: str, n: int, *, seed: int = 0, first: Sequence[Config] = (), workload: Workload | None = None
+) -> list[Config]:
+    """List the configurations that all datasets of a collection share: those given, then n of one Sobol sequence, none twice.
 
     Raises:
-        DataError: when the space is not the target network's.
+        UsageError: when there is none.
+        DataError: when the space is not the workload's, or a configuration given does not fit it.
     """
-    drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed))
-    for config in drawn:
-        TargetConfig.of(config)
-    return drawn
+    if n < 0 or not (n or first):
+        msg = f"collect: expected at least one configuration, got configs={n}. Ask for 16, 32 or 64."
+        raise UsageError(msg)
+    workload = workload or get_workload()
+    unit_rows(space_json, first, "collect: configurations to measure first")
+    given = {config_key(config): config for config in first}
+    drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed)) if n else []
+    for config in (*given.values(), *drawn):
+        workload.check(config)
+    return [*given.values(), *(config for config in drawn if config_key(config) not in given)]
+
+
+def _costs(
+    history: History, names: Sequence[str], configs: Sequence[Config], workload: Workload, budget: Budget
+) -> dict[int, float]:
+    """Estimate what configurations cost on a dataset of the usual size, by their number."""
+    n_train = sorted(history.dataset(name).n_train for name in names)[len(names) // 2]
+    return {index: workload.cost(config, budget, n_train=n_train) for index, config in enumerate(configs)}
 
 
 class _Ledger:
@@ -219,10 +246,12 @@ class _Ledger:
         plan: Sequence[Sequence[Cell]],
         *,
         workers: int,
+        costs: Mapping[int, float],
         progress: Callable[[Progress], None] | None,
         race: Race | None = None,
     ) -> None:
         self.history, self.plan, self.workers, self.progress, self.race = history, plan, workers, progress, race
+        self.costs = costs
         index_of = {cell.key: cell.index for block in plan for cell in block}
         self.durations: dict[int, list[float]] = {}
         known = set()
@@ -237,16 +266,18 @@ class _Ledger:
         self.total, self.known = len(index_of), len(known)
         self.measured: Counter[Status] = Counter()
         self.running: dict[Hashable, RunningCell] = {}
+        self.started = time.monotonic()
+        self.begun, self.done = 0, list[int]()
         self._tell(None)
 
     def missing(self) -> list[list[Cell]]:
         """List the cells to measure, block by block, in order."""
         return [[cell for cell in block if cell.key in self.todo] for block in self.plan]
 
-    def hear(self, cell: Cell, news: tuple[float, float]) -> None:
+    def hear(self, cell: Cell, news: tuple[float | None, float]) -> None:
         """Take what a cell under way tells: the share of its run that is done, and its error."""
         share, error = news
-        began = self.running[cell.key].since if share and cell.key in self.running else time.monotonic()
+        began = self.running[cell.key].since if share != 0 and cell.key in self.running else time.monotonic()
         self.running[cell.key] = RunningCell(cell.dataset, cell.index, began, share, error)
         self._tell(None)
 
@@ -279,6 +310,7 @@ class _Ledger:
         self.running.pop(cell.key, None)
         del self.todo[cell.key]
         self.measured[evaluation.status] += 1
+        self.done.append(cell.index)
         self._learn(cell.index, evaluation)
         self._tell(evaluation)
         return evaluation
@@ -311,7 +343,15 @@ class _Ledger:
     def _tell(self, latest: Evaluation | None) -> None:
         if self.progress is not None:
             to_come = [] if self.race is None else self.race.cells_left()
-            left_s = seconds_left(self.durations, [*self.todo.values(), *to_come], workers=self.workers)
+            left_s = wall_seconds_left(
+                self.durations,
+                [*self.todo.values(), *to_come],
+                workers=self.workers,
+                elapsed_s=time.monotonic() - self.started,
+                done=self.done,
+                under_way=self.begun - len(self.done),
+                costs=self.costs,
+            )
             total = self.total + len(to_come)
             self.progress(Progress(self.total - len(self.todo), total, left_s, latest, tuple(self.running.values())))
 
@@ -322,7 +362,7 @@ class _ShardFolder:
     def __init__(self, history: History, folder: Path, budget: Budget, seed: int) -> None:
         """Write what the history holds and the folder lacks."""
         self.history, self.folder, self.budget, self.seed = history, folder, budget, seed
-        write_shards(history, folder, budget=asdict(budget), seed=seed)
+        write_shards(history, folder, budget=budget.to_dict(), seed=seed)
         self._number()
 
     def append(self, evaluation: Evaluation) -> None:
@@ -333,7 +373,7 @@ class _ShardFolder:
                 self.folder,
                 self.history.space_json,
                 configs=self.history.configs,
-                budget=asdict(self.budget),
+                budget=self.budget.to_dict(),
                 seed=self.seed,
                 stored_size=self.history.stored_size,
             )
@@ -347,7 +387,7 @@ class _ShardFolder:
 def _take_shards(history: History, folder: Path, budget: Budget, seed: int) -> None:
     """Start a folder of shards, or take what an earlier sitting left in it; another collection's is refused."""
     create_shards(
-        folder, history.space_json, configs=(), budget=asdict(budget), seed=seed, stored_size=history.stored_size
+        folder, history.space_json, configs=(), budget=budget.to_dict(), seed=seed, stored_size=history.stored_size
     )
     history.add_configs(read_shards(folder).configs)
     merge_shards(history, folder)

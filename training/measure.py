@@ -7,18 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from history_store.errors import UsageError, WarmstartError
+from history_store.errors import WarmstartError
 from history_store.records import Evaluation, Status
-from training.budget import Budget
 from training.plan import Cell
-from training.target_config import TargetConfig
-
-if TYPE_CHECKING:
-    import torch
-
-    from training.target import TargetData
+from training.workloads import Budget, Prepared, StoredDataset, Workload, get_workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +43,7 @@ def lost_evaluation(cell: Cell, status: Status, origin: str, *, duration: float 
 
 
 def limit_of(timeout_s: float) -> float:
-    """Give the wall seconds after which an executor ends a cell whose network should have given up by itself."""
+    """Give the wall seconds after which an executor ends a cell whose run should have given up by itself."""
     return 60 + 10 * timeout_s  # for a process that hangs, on a machine that is busy
 
 
@@ -64,6 +57,7 @@ class Measure:
         device: of torch, e.g. ``cpu``, ``cuda:0``; None = the first GPU if there is one, else the CPU.
         timeout_s: seconds of duration after which a run is given up.
         origin: of the evaluations.
+        workload: what is trained.
     """
 
     history: Path
@@ -71,17 +65,19 @@ class Measure:
     device: str | None = None
     timeout_s: float = math.inf
     origin: str = ""
-    _kept: dict[str, TargetData] = field(default_factory=dict, repr=False, compare=False)
+    workload: Workload = field(default_factory=get_workload)
+    _kept: dict[str, tuple[Prepared, int]] = field(default_factory=dict, repr=False, compare=False)
 
-    def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str | None, float, str]]:
-        return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin)
+    def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str | None, float, str, Workload]]:
+        return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin, self.workload)
 
-    def __call__(self, cell: Cell, tell: Callable[[tuple[float, float]], None] | None = None) -> Measured:
+    def __call__(self, cell: Cell, tell: Callable[[tuple[float | None, float]], None] | None = None) -> Measured:
         """Measure one cell; whatever happens to the run is an evaluation.
 
         Args:
             cell: what to measure.
-            tell: called with (share of the run that is done, error) along the run; the error is NaN at its begin.
+            tell: called with (share of the run that is done, error) along the run; the error is NaN at its begin, the share
+                None after it where the workload does not know.
         """
         started = time.perf_counter()
         try:
@@ -95,18 +91,21 @@ class Measure:
             note = f"{type(error).__name__}: {error}"
             return Measured(lost_evaluation(cell, status, self.origin, duration=duration), note)
 
-    def _train(self, cell: Cell, tell: Callable[[tuple[float, float]], None] | None) -> Evaluation:
+    def _train(self, cell: Cell, tell: Callable[[tuple[float | None, float]], None] | None) -> Evaluation:
         import torch
 
-        from training.target import train_target
-
         torch.set_num_threads(1)
+        workload, budget = self.workload, self.budget
         if tell is not None:
             tell((0.0, math.nan))
-        data = self._data(cell.dataset)
-        length = self.budget.length(len(data.images), TargetConfig.of(cell.config).batch_size)
-        report = None if tell is None else (lambda step, error: tell((step / length, error)))
-        result = train_target(data, cell.config, self.budget, seed=cell.seed, timeout=self.timeout_s, report=report)
+        prepared, n_train = self._prepared(cell.dataset)
+        length = workload.steps(budget, config=cell.config, n_train=n_train)
+
+        def report(step: int, error: float) -> None:
+            if tell is not None:
+                tell((step / length if length else None, error))
+
+        result = prepared.train(cell.config, seed=cell.seed, budget=budget, report=report, timeout_s=self.timeout_s)
         return Evaluation(
             dataset=cell.dataset,
             config=cell.config,
@@ -118,44 +117,17 @@ class Measure:
             origin=self.origin,
         )
 
-    def _data(self, name: str) -> TargetData:
+    def _prepared(self, name: str) -> tuple[Prepared, int]:
+        """Return a dataset that is ready, and the number of its training images."""
         if name not in self._kept:
             from history_store.history import History
-            from training.target import TargetData
 
             self._kept.clear()
             with History.open(self.history) as history:
-                stored = history.images(name)
-                self._kept[name] = TargetData.of(
-                    stored.array,
-                    stored.labels,
-                    stored.split,
-                    n_classes=len(stored.class_names),
-                    device=open_device(self.device),
-                )
+                dataset = StoredDataset(history.images(name))
+                prepared = self.workload.prepare(dataset, device=self.device)
+                self._kept[name] = prepared, len(dataset.rows("train"))
         return self._kept[name]
-
-
-def open_device(name: str | None) -> torch.device:
-    """Find a device and touch it.
-
-    Args:
-        name: of torch; None = the first GPU if there is one, else the CPU.
-
-    Raises:
-        UsageError: when there is none of that name.
-    """
-    import torch
-
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-        torch.zeros(1, device=device)
-    except torch.OutOfMemoryError:
-        raise
-    except (RuntimeError, AssertionError, ValueError) as error:
-        msg = f"device: expected one that torch can use here, got {name!r} ({str(error).splitlines()[0]}). Use cpu, cuda or cuda:0."
-        raise UsageError(msg) from error
-    return device
 
 
 def out_of_memory(error: BaseException) -> bool:

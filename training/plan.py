@@ -44,12 +44,18 @@ def evaluation_key(evaluation: Evaluation) -> CellKey:
     return evaluation.dataset, config_key(evaluation.config), evaluation.seed
 
 
-def blocks(configs: int) -> list[range]:
+def blocks(configs: int, *, first: int = 0) -> list[range]:
     """Cut configurations into blocks that end at 16, 32, 64, ...: after each, a history is complete for so many.
+
+    Args:
+        configs: how many of the sequence.
+        first: how many are given besides, a block of their own before the sequence's.
 
     Raises:
         UsageError: when there is no configuration.
     """
+    if first:
+        return [range(first), *(range(b.start + first, b.stop + first) for b in (blocks(configs) if configs else ()))]
     if configs < 1:
         msg = f"collect: expected at least one configuration, got configs={configs}. Ask for 16, 32 or 64."
         raise UsageError(msg)
@@ -73,19 +79,62 @@ def plan_block(
     ]
 
 
-def seconds_left(durations: Mapping[int, Sequence[float]], todo: Iterable[int], *, workers: int) -> float:
+def seconds_left(
+    durations: Mapping[int, Sequence[float]],
+    todo: Iterable[int],
+    *,
+    workers: int,
+    costs: Mapping[int, float] | None = None,
+) -> float:
     """Estimate how long cells will take from how long their configurations took elsewhere.
 
     Args:
         durations: measured seconds by configuration index.
-        todo: configuration index of each cell to come; one that was never measured takes the mean of those that were.
+        todo: configuration index of each cell to come; one that was never measured takes as long as those that
+            were, in proportion to its cost.
         workers: cells at a time.
+        costs: by configuration index, see `Workload.cost`; None = all alike.
 
     Returns: seconds; NaN while nothing was measured.
     """
     means = {index: sum(taken) / len(taken) for index, taken in durations.items() if taken}
-    typical = sum(means.values()) / len(means) if means else math.nan
-    return sum((means.get(index, typical) for index in todo), 0.0) / workers
+    costs = costs or {}
+    total = sum(costs.get(index, 1.0) for index in means)
+    rate = sum(means.values()) / total if means else math.nan
+    return sum((means.get(index, rate * costs.get(index, 1.0)) for index in todo), 0.0) / workers
+
+
+def wall_seconds_left(
+    durations: Mapping[int, Sequence[float]],
+    todo: Iterable[int],
+    *,
+    workers: int,
+    elapsed_s: float,
+    done: Sequence[int],
+    under_way: int = 0,
+    costs: Mapping[int, float] | None = None,
+) -> float:
+    """Estimate the wall seconds that cells will take: `seconds_left`, times how much longer this run has taken than it says.
+
+    Durations are processor seconds, or were measured on another machine; on a busy one the clock goes on between them.
+
+    Args:
+        durations: as in `seconds_left`.
+        todo: as there.
+        workers: cells at a time.
+        elapsed_s: wall seconds of this run so far.
+        done: configuration index of each cell that this run has measured.
+        under_way: cells begun and not over, about half done each.
+        costs: as in `seconds_left`.
+
+    Returns: seconds; NaN while nothing was measured. The ratio is drawn towards 1 as if by one cell more.
+    """
+    left_s = seconds_left(durations, todo, workers=workers, costs=costs)
+    if not done or not left_s > 0:
+        return left_s
+    usual_s = seconds_left(durations, done, workers=1, costs=costs) / len(done)
+    expected_s = (len(done) + under_way / 2) * usual_s / workers
+    return left_s * (elapsed_s + usual_s) / max(expected_s + usual_s, 1e-9)
 
 
 def parse_time(text: str | float | None) -> float:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from history_store.errors import DataError, MissingPathError, UsageError
 from history_store.images import FingerprintKind, ImageSet, ImageSource
 from history_store.manifest import Manifest
-from history_store.readers import open_images, open_torch_dataset, register_scheme
+from history_store.readers import open_images, open_torch_dataset
 from metafeat.cache import cache_folder
+from training import torchvision_reader  # noqa: F401  adds its names
 from training.download import download as fetch
 from training.download import hash_file, unpack
 from training.torchvision_parts import JoinedParts, check_name
@@ -52,7 +53,7 @@ def open_manifest(
     obtain = manifest.obtain
     if obtain.kind == "torchvision":
         return open_torchvision(obtain.dataset, root=root, download=download)
-    if root is None and obtain.kind != "download":
+    if root is None and obtain.kind != "download" and not Path(obtain.path).is_absolute():
         msg = f"manifest {manifest.name!r}: expected the folder that holds {obtain.path!r}, got none. Name it with `root`."
         raise UsageError(msg)
     folder = data_folder() if root is None else Path(root)
@@ -146,6 +147,3 @@ class TorchvisionSource:
     def signature(self) -> str:
         """Name the files as they lie there; see `ImageSource`."""
         return self.inner.signature()
-
-
-register_scheme("torchvision", open_torchvision)

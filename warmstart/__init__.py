@@ -5,6 +5,10 @@ Names load on first use: ``import warmstart`` costs no numpy, h5py or torch.
 
 from typing import TYPE_CHECKING, Any
 
+from warmstart.collisions import check_imports
+
+check_imports()
+
 if TYPE_CHECKING:
     from warmstart.advisor import Advisor, Location
     from warmstart.api import answer, neighbours, suggest

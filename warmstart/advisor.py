@@ -19,9 +19,9 @@ from history_store.errors import ImagesMissingError, ModelMismatchError, UsageEr
 from history_store.images import ImageSource
 from history_store.response import fill_failed
 from history_store.space import natural
+from metafeat.embed import look_at
 from metafeat.sample import SAMPLE
 from warmstart.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
-from warmstart.embedding import look_at
 from warmstart.explanation import explain_answer
 from warmstart.locations import PathLike, history_path, model_path
 from warmstart.query import Dataset, Query, open_query
@@ -30,10 +30,9 @@ from warmstart.suggestion import Answer, Confidence, DatasetSummary, InitialDesi
 from warmstart.tuned_before import TunedBefore, find_tuned_before
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from metafeat.sample_statistics import SampleStatistics
-    from warmstart.translation import Translation
+    from warmstart.spaces import SpaceLike
+    from warmstart.translation import Picked, Translation
 
 LEAST_NEIGHBOURS = 3
 USUAL_K = 3
@@ -249,7 +248,7 @@ class Advisor:
         k: int | None = None,
         *,
         strategy: str | None = None,
-        space: "PathLike | ConfigurationSpace | None" = None,
+        space: "SpaceLike | None" = None,
         rename: Mapping[str, str] | None = None,
         explain: bool = False,
     ) -> Answer:
@@ -293,13 +292,14 @@ class Advisor:
             choose = known.first(choose)  # type: ignore[assignment]  # any function of k
             place = replace(place, notes=(known.note, *place.notes))
         translation = None if space is None else _translation(memory, space, rename or {})
-        choices = choose(k) if translation is None else translation.choose(choose, k)
+        picked = [] if translation is None else translation.pick(choose, k=k, seed=self.seed)
+        choices = choose(k) if translation is None else [each.choice for each in picked if each.choice is not None]
         listed = _neighbours(place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
         designed = _suggestions(place, errors, choices, chosen, known=known)
         found = replace(self._answer(place, designed, chosen, neighbours=listed), tuned_before=known)
         if translation is not None:
-            found = _translated(found, translation, [choice.row for choice in choices], k)
-        if not explain:
+            found = _translated(found, translation, picked, k)
+        if not explain or not choices:
             return found
         names = [neighbour.name for neighbour in listed]
         why = explain_answer(memory, place.rows, place.distances, errors=errors, choices=choices, listed=names)
@@ -341,20 +341,20 @@ class Advisor:
         )
 
 
-def _translation(memory: Memory, space: "PathLike | ConfigurationSpace", rename: Mapping[str, str]) -> "Translation":
+def _translation(memory: Memory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
     """Put the history into another space; what that needs is loaded here alone."""
     from warmstart.translation import translate
 
     return translate(memory, space, rename)
 
 
-def _translated(found: Answer, translation: "Translation", rows: Sequence[int], k: int) -> Answer:
-    """Put the suggestions of an answer, rows of the history, into another space."""
+def _translated(found: Answer, translation: "Translation", picked: "Sequence[Picked]", k: int) -> Answer:
+    """Put the suggestions of an answer into another space."""
     return replace(
         found,
-        suggestions=tuple(map(translation.apply, found.suggestions, rows)),
+        suggestions=translation.designs(found.suggestions, picked),
         space_json=translation.space_json,
-        notes=(*found.notes, *translation.notes(len(rows), k)),
+        notes=(*found.notes, *translation.notes(picked, k)),
         mapping=translation.matches,
     )
 

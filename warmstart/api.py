@@ -10,7 +10,7 @@ from warmstart.query import dataset_of
 from warmstart.suggestion import Answer, InitialDesign, Neighbour
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
+    from warmstart.spaces import SpaceLike
 
 _log = logging.getLogger("warmstart")
 
@@ -24,7 +24,7 @@ def suggest(
     history: PathLike | None = None,
     model: PathLike | None = None,
     strategy: str | None = None,
-    space: "PathLike | ConfigurationSpace | None" = None,
+    space: "SpaceLike | None" = None,
     rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
     skip_broken: bool = False,
@@ -110,7 +110,7 @@ def answer(
     history: PathLike | None = None,
     model: PathLike | None = None,
     strategy: str | None = None,
-    space: "PathLike | ConfigurationSpace | None" = None,
+    space: "SpaceLike | None" = None,
     rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
     skip_broken: bool = False,
@@ -132,9 +132,9 @@ def answer(
         model: the meta-feature model; ``$WARMSTART_MODEL`` or the shipped one when left out.
         strategy: ``joint``, ``nearest``, ``portfolio`` or ``average-rank``; when left out, the one that wins the
             evaluation, and the portfolio where distances say nothing of the dataset.
-        space: for which to suggest, where it is not the history's: a file of ConfigSpace JSON, ``compact``, ``paper``,
-            or the space itself. Hyperparameters in common are taken over by name and scale, the others get their
-            defaults; `mapping` says what became of each.
+        space: for which to suggest, where it is not the history's, in any form that `warmstart.spaces.read_space` takes.
+            Hyperparameters in common are taken over by name and scale, the others are varied over the suggestions, which
+            are then marked as not measured; `mapping` says what became of each.
         rename: names of that space by the history's, where they do not tell themselves.
         exclude_group: sibling group or groups of the history to leave out. A dataset of the history itself
             (``FILE.h5::name``) never answers for itself.

@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
+import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import UsageError
 
 if TYPE_CHECKING:
+    from history_store.manifest import Manifest
     from training.collect import Progress
     from warmstart.integrations.ray import Cluster
 
@@ -20,15 +23,17 @@ def collect_into(
     path: Path,
     manifests: Sequence[Path] = (),
     *,
-    space: str = "compact",
+    space: str | None = None,
     root: str | None = None,
     download: bool = False,
     fractions: Sequence[float] = (1.0,),
     configs: int = 64,
+    first: Path | None = None,
     replicates: int = 1,
     race: float | None = None,
     seed: int = 0,
-    target_budget: str = "compact-400",
+    workload: str = "cnn",
+    target_budget: str | None = None,
     workers: int | None = None,
     cluster: "Cluster | None" = None,
     device: str = "auto",
@@ -39,8 +44,9 @@ def collect_into(
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 
-    `path` is the history, made over `space` (see `space_text`) where it is not there; `manifests` are TOML files or folders
-    of them; `target_budget` is a name in `training.budget.BUDGETS`; `cluster` is where cells are measured, None = on this
+    `path` is the history, made over `space` (see `warmstart.spaces`; None = the workload's usual one) where it is not there;
+    `manifests` are as in `open_sources`, `first` a file as in `read_configs`; `workload` is a name in `training.workloads.WORKLOADS`,
+    `target_budget` the name of one of its budgets, None = the usual one; `cluster` is where cells are measured, None = on this
     machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
     `progress` is that of `training.collect.collect`.
     The other arguments, and what is refused, are those of `training.collect.collect`.
@@ -48,18 +54,22 @@ def collect_into(
     Returns: the report as native types.
     """
     from history_store.history import History
-    from history_store.manifest import load_manifests
-    from training.budget import BUDGETS
+    from history_store.space import dump_space
+    from metafeat.device import resolve_device
     from training.collect import collect
     from training.measure import limit_of
-    from warmstart.device import resolve_device
+    from training.workloads import get_workload
+    from warmstart.spaces import space_text
 
-    if target_budget not in BUDGETS:
-        msg = f"expected one of {', '.join(BUDGETS)}, got {target_budget!r}. Leave it out for the first."
-        raise UsageError(msg, param="target_budget")
-    sources = load_manifests(manifests)
+    trained = get_workload(workload)
+    length = trained.budget(target_budget)
+    sources, given = open_sources(manifests), () if first is None else read_configs(first)
+    if not (configs or given):
+        msg = f"expected at least 1, got {configs} and none with `first`. Ask for 16, 32 or 64."
+        raise UsageError(msg, param="configs")
     if not path.exists():
-        History.create(path, space_text(space)).close()
+        made_over = dump_space(trained.space()) if space is None else space_text(space)
+        History.create(path, made_over).close()
     with contextlib.ExitStack() as stack:
         executor, where = None, None
         if cluster is None:
@@ -79,10 +89,12 @@ def collect_into(
             download=download,
             fractions=fractions,
             configs=configs,
+            first=given,
             replicates=replicates,
             race=race,
             seed=seed,
-            budget=BUDGETS[target_budget],
+            workload=trained,
+            budget=length,
             workers=workers or WORKERS,
             executor=executor,
             device=where,
@@ -103,23 +115,72 @@ def collect_into(
     return fields
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
+    """Read manifests, and write them for images that have none.
 
-
-def space_text(space: str) -> str:
-    """Give ConfigSpace JSON: of the target network's space ``compact`` or ``paper``, or read from a file.
+    Args:
+        paths: TOML files, folders of them, or images themselves: a folder of pictures, an npz file and the like, whose dataset gets
+            the name of the file or folder.
 
     Raises:
-        UsageError: neither of the two names nor a file.
-        DataError: a file that holds no ConfigSpace JSON.
+        MissingPathError: a path that is not there.
+        DataError: a manifest that does not fit the schema, or two of one name.
     """
-    from history_store.space import dump_space, load_space, target_space
+    from history_store.errors import ManifestError, MissingPathError
+    from history_store.manifest import Manifest, Obtain, load_manifests
 
-    if space in ("compact", "paper"):
-        return dump_space(target_space(space))  # type: ignore[arg-type]  # checked in the line above
-    file = Path(space)
-    if not file.is_file():
-        msg = f"expected compact, paper or a ConfigSpace JSON file, got {space!r}. Write a file with ConfigurationSpace.to_json."
-        raise UsageError(msg, param="space")
-    return dump_space(load_space(file.read_text(encoding="utf-8", errors="replace"), str(file)))
+    found: dict[str, Manifest] = {}
+    for path in paths:
+        if path.suffix == ".toml" or (path.is_dir() and any(path.glob("*.toml"))):
+            some = load_manifests(path)
+        elif path.exists():
+            name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().stem if path.is_file() else path.resolve().name)
+            name = name.strip("-._") or "images"
+            where = Obtain("folder" if path.is_dir() else "file", str(path.resolve()))
+            some = (Manifest(name, name, f"images of {path.name}", "one's own", "not stated", where),)
+        else:
+            msg = f"{path}: expected a manifest, or images to measure, got nothing there. Check the path."
+            raise MissingPathError(msg)
+        for manifest in some:
+            if manifest.name in found:
+                msg = f"{path}: expected a name of its own, got {manifest.name!r} again. Leave one of the two out."
+                raise ManifestError(msg)
+            found[manifest.name] = manifest
+    return tuple(found.values())
+
+
+def read_configs(path: Path) -> "list[dict[str, Any]]":
+    """Read configurations from JSON: a list of them, one a line, or what ``warmstart suggest --format json`` writes.
+
+    Raises:
+        MissingPathError: no such file.
+        DataError: a file that is none of these.
+    """
+    from history_store.errors import DataError, MissingPathError
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, IsADirectoryError) as error:
+        msg = f"{path}: expected a file of configurations, got nothing there. Check the path."
+        raise MissingPathError(msg, param="first") from error
+    except UnicodeDecodeError as error:
+        msg = f"{path}: expected JSON, got a file that is no text. Check the path."
+        raise DataError(msg, param="first") from error
+    try:
+        value = json.loads(text)
+    except ValueError:
+        try:
+            value = [json.loads(line) for line in text.splitlines() if line.strip()]
+        except ValueError as error:
+            msg = f"{path}: expected JSON, got: {error}. Write a list of configurations."
+            raise DataError(msg) from error
+    if isinstance(value, dict):
+        value = [each.get("config") for each in value["suggestions"]] if "suggestions" in value else [value]
+    if not isinstance(value, list) or not value or not all(isinstance(each, dict) for each in value):
+        msg = f"{path}: expected a list of configurations, each an object of values by name, got {text[:60]!r}. Write what `warmstart suggest --format json` writes, or [{{...}}, ...]."
+        raise DataError(msg)
+    return value
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

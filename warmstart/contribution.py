@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from history_store.errors import DataError, MissingPathError, UsageError
 from history_store.file.content import is_blank
-from history_store.images import BrokenImage, ImageSet, ImageSource
+from history_store.images import BrokenImage, ImageSource, read_all
 from history_store.picture import DECODING
 from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.splits import split_codes
 from history_store.subsample import TEST, TRAIN, VAL
-from warmstart.embedding import check_contrast
+from metafeat.labels import check_contrast
 from warmstart.tuned_before import LEFT_OUT
 
 if TYPE_CHECKING:
@@ -97,21 +96,6 @@ def add_source(
         info = _described(known, info, str(history.path)) if blank else _same(known, info, str(history.path))
     history.add_dataset(info, read if with_images else None, codes if with_images else None)
     return info, read.broken
-
-
-def read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[ImageSet, Mapping[str, NDArray[np.int64]]]:
-    """Read a whole collection, and its parts as rows of what was read; raises as `ImageSource.read`."""
-    read = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
-    if not read.broken:
-        return read, source.splits
-    # With pictures left out, rows have moved: read part by part to know where each picture belongs.
-    parts = {name: source.read(rows, size=size, skip_broken=True) for name, rows in source.splits.items() if len(rows)}
-    depth = max(part.images.shape[3] for part in parts.values())
-    images = [np.broadcast_to(part.images, (*part.images.shape[:3], depth)) for part in parts.values()]
-    ends = np.cumsum([len(part.labels) for part in parts.values()])
-    own = {name: np.arange(end - len(part.labels), end) for (name, part), end in zip(parts.items(), ends, strict=True)}
-    labels = np.concatenate([part.labels for part in parts.values()])
-    return ImageSet(np.concatenate(images), labels, read.class_names, read.broken), own
 
 
 def _described(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:

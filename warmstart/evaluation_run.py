@@ -11,12 +11,12 @@ from metafeat.cache import cache_folder
 
 if TYPE_CHECKING:
     from history_store.history import History
+    from metafeat.model_file import ModelHeader
     from training.evaluation.metrics import Metric
     from training.evaluation.protocol import Protocol
     from training.evaluation.rivals import Rival
     from training.evaluation.table import ErrorTable
     from training.siamese_settings import SiameseSettings
-    from warmstart.model_file import ModelHeader
 
 Show = Callable[[int, int, str], None]
 LEARNED = "learned"
@@ -156,8 +156,8 @@ class HistoryMetrics:
         Returns: the metric; None where the model is this history's, or none is named.
         """
         from training.evaluation.metrics import euclidean, given_metric
-        from warmstart.embedding import embed_history
-        from warmstart.model_file import check_fits, is_at_home, read_header
+        from metafeat.embed import embed_history
+        from metafeat.model_file import check_fits, is_at_home, read_header
 
         if self.plan.model is None:
             return None
@@ -170,9 +170,9 @@ class HistoryMetrics:
 
     def learned(self, settings: "SiameseSettings", *, nested: bool) -> "Metric":
         """Train whatever models are not there yet, and make their metric."""
+        from metafeat.device import resolve_device
         from training.evaluation.fold_models import FoldModels
         from training.evaluation.metrics import embedding_metric
-        from warmstart.device import resolve_device
 
         models = FoldModels(
             self.history,
@@ -206,8 +206,8 @@ def recipe(path: Path, settings: Mapping[str, Any]) -> "SiameseSettings":
         path: of the model.
         settings: as `Plan.settings`; of them the number of steps counts, and the preset where the header tells nothing.
     """
+    from metafeat.model_file import read_header
     from training.siamese_settings import SiameseSettings
-    from warmstart.model_file import read_header
     from warmstart.training_run import choose_settings
 
     header = read_header(path)
@@ -278,7 +278,7 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
         StorageError: the history cannot be written.
         ModelMismatchError: the model belongs to another history.
     """
-    from warmstart.model_file import check_fits
+    from metafeat.model_file import check_fits
     from warmstart.session import calibration_key
 
     if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":

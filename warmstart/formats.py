@@ -42,6 +42,7 @@ def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
             "distance": design.distance,
             "source_error": design.source_error,
             "expected_regret": design.expected_regret,
+            "measured": design.measured,
             **{name: value for name, value in design.natural.items() if name not in design.config},
         }
         for rank, design in enumerate(answer.suggestions, start=1)

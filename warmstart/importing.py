@@ -4,10 +4,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from history_store.errors import MissingPathError, UsageError
 from warmstart.contribution import import_into
+from warmstart.importers import TABLES, read_source
 
 if TYPE_CHECKING:
     from history_store.foreign import ForeignRuns
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from history_store.history import History
     from history_store.mapping import Wishes
     from history_store.records import DatasetInfo
-
-TABLES = (".csv", ".parquet", ".pq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,39 +114,6 @@ def plan_asked(history: "History", read: "Read", asked: Asked) -> "ImportPlan":
     )
 
 
-def read_source(
-    source: str, *, study: str | None = None, metric: str | None = None
-) -> "tuple[ForeignRuns, tuple[DatasetInfo, ...]]":
-    """Read the runs of a source, whatever kind it is, and the datasets that it describes; raises as `import_source`."""
-    path = Path(source)
-    if "://" in source:
-        return _read_optuna(source, study, metric), ()
-    if path.suffix.lower() in TABLES:
-        from history_store.foreign_table import read_table
-
-        _only("study", study, source)
-        return read_table(path, metric=metric)
-    if not path.exists():
-        msg = f"{source}: expected runs to import, got nothing there. Check the path."
-        raise MissingPathError(msg)
-    if (path / "runhistory.json").is_file() or path.name == "runhistory.json":
-        from warmstart.integrations.smac import read_runhistory
-
-        _only("study", study, source)
-        return read_runhistory(path, metric=metric), ()
-    if path.is_dir():
-        from warmstart.integrations.ray_results import read_results
-
-        _only("study", study, source)
-        return read_results(path, metric=metric), ()
-    if path.suffix.lower() == ".json":
-        from warmstart.integrations.hpob import read_hpob
-
-        _only("metric", metric, source)
-        return read_hpob(path, study=study), ()
-    return _read_optuna(source, study, metric), ()
-
-
 def parse_range(text: str | None) -> tuple[float, float] | None:
     """Read `BEST,WORST`.
 
@@ -208,14 +174,4 @@ def _is_own(path: Path, source: str) -> bool:
     return same
 
 
-def _read_optuna(source: str, study: str | None, metric: str | None) -> "ForeignRuns":
-    from warmstart.integrations.optuna_trials import read_study
-
-    return read_study(source, study=study, metric=metric)
-
-
-def _only(param: str, value: Any, source: str) -> None:
-    """Refuse an option that says nothing here."""
-    if value is not None:
-        msg = f"expected none for {source}, got {value!r}. Leave it out."
-        raise UsageError(msg, param=param)
+__all__ = ["Asked", "Read", "import_source", "parse_pairs", "parse_range", "plan_asked", "read_asked", "read_source"]

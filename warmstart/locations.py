@@ -1,6 +1,7 @@
 """Where the history and the model lie: named, from the environment, or shipped."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from history_store.errors import MissingPathError, StorageError
@@ -53,6 +54,32 @@ def model_path(given: str | os.PathLike[str] | None = None) -> Path:
         msg = f"{path}: expected a model file, got {got}. Check `model` and ${MODEL_VARIABLE}; `warmstart train` makes one."
         raise MissingPathError(msg)
     return path
+
+
+def stored_hash(known: Sequence[str], given: str | None) -> str | None:
+    """Choose whose stored embeddings of a history to show.
+
+    Args:
+        known: hashes of the models whose embeddings the history holds.
+        given: a model file named by the caller; else the only one that is known, or among several that of the usual model.
+
+    Returns: the hash; None where that model's embeddings are not stored.
+
+    Raises:
+        MissingPathError: the named file is not there.
+        ModelError: it is no model.
+    """
+    if given is None and len(known) <= 1:
+        return known[0] if known else None
+    from metafeat.model_file import read_header
+
+    try:
+        usual = read_header(model_path(given)).hash
+    except (StorageError, MissingPathError):
+        if given is not None:
+            raise
+        return None
+    return usual if usual in known else None
 
 
 def _find(given: str | os.PathLike[str] | None, variable: str, shipped: Path, what: str, maker: str) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 from history_store.errors import UsageError
 from history_store.images import ImageSource
 from history_store.readers import open_arrays, open_images, open_torch_dataset
+from training import torchvision_reader  # noqa: F401  adds its names
 from warmstart.session import file_state
 
 _fingerprints: dict[tuple[str, str, str], str] = {}
@@ -76,12 +77,7 @@ def open_query(dataset: Dataset, *, download: bool = False) -> Query:
 
 def open_path(path: str, *, download: bool = False) -> ImageSource:
     """Open a path in any layout, those that `training` knows how to obtain among them; raises as `open_images`."""
-    scheme, _, name = path.partition(":")
-    if scheme == "torchvision":
-        from training.sources import open_torchvision
-
-        return open_torchvision(name, download=download)
-    return open_images(path)
+    return open_images(path, download=download)
 
 
 @lru_cache(maxsize=4)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError
-from warmstart.model_file import ModelHeader
+from metafeat.model_file import ModelHeader
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -122,18 +122,13 @@ def compute_references(
 
     Returns: the references; None where the history holds no images.
     """
-    from metafeat.sample import sample_rows
+    from metafeat.embed import stored_sample
     from metafeat.sample_statistics import sample_statistics
 
     names = [name for name in history.names if history.has_images(name)]
     if not names:
         return None
-    found = []
-    for name in names:
-        stored = history.images(name)
-        labels = np.asarray(stored.labels)
-        rows = sample_rows(labels, stored.rows("train"), seed=0)
-        found.append(sample_statistics(np.asarray(stored.array[rows]), labels[rows]))
+    found = [sample_statistics(*stored_sample(history, name)) for name in names]
     movements = {size: _movement(history, model, size, device=device, threads=threads) for size in SIZES}
     known = {size: movement for size, movement in movements.items() if movement is not None}
     return References(
@@ -147,7 +142,7 @@ def compute_references(
 
 def _movement(history: "History", model: ModelHeader, size: int, *, device: str, threads: int | None) -> float | None:
     """Measure how far the distances to the nearest datasets of other groups move between two draws of so many pictures."""
-    from warmstart.embedding import embed_images
+    from metafeat.embed import embed_images
 
     vectors = history.embeddings(model.hash)
     moved: list[NDArray[np.float64]] = []
@@ -162,7 +157,7 @@ def _movement(history: "History", model: ModelHeader, size: int, *, device: str,
         points = []
         for seed in (0, 1):
             drawn = np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
-            images = np.asarray(stored.array[drawn])
+            images = stored.take(drawn)
             points.append(embed_images(images, labels[drawn], model, seed=seed, device=device, threads=threads))
         first, second = (np.linalg.norm(np.stack(others) - point, axis=1) for point in points)
         near = np.argsort(first, kind="stable")[:NEAREST]

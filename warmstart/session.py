@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bo.calibration import Calibration
 from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, UsageError
 from history_store.records import Config, DatasetInfo
-from warmstart.model_file import ModelHeader, check_fits, is_at_home, read_header
+from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
 from warmstart.references import References, read_references
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def _embed_lacking(
 ) -> tuple[dict[str, NDArray[np.float32]], int]:
     """Compute the embeddings that a history lacks, or take them from the cache; count those computed."""
     from metafeat.cache import EmbeddingCache, cache_folder
-    from warmstart.embedding import embed_history
+    from metafeat.embed import embed_history
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
     found, n_computed = {}, 0
@@ -318,11 +318,9 @@ def _sample_mark(history: "History", name: str) -> str:
     """Digest the stored images that an embedding is made from."""
     from hashlib import sha256
 
-    from metafeat.sample import sample_rows
+    from metafeat.embed import stored_sample
 
-    stored = history.images(name)
-    labels = np.asarray(stored.labels)
-    rows = sample_rows(labels, stored.rows("train"), seed=0)
-    digest = sha256(np.ascontiguousarray(stored.array[rows]).tobytes())
-    digest.update(np.ascontiguousarray(labels[rows]).tobytes())
+    images, labels = stored_sample(history, name)
+    digest = sha256(np.ascontiguousarray(images).tobytes())
+    digest.update(np.ascontiguousarray(labels).tobytes())
     return f"sample:{digest.hexdigest()}"

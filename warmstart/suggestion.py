@@ -28,6 +28,9 @@ class InitialDesign:
             the best among this suggestion and those before it; None where the history is not calibrated for the
             strategy.
         why: one line for people.
+        measured: whether the configuration was run in this form; False where it was put into another space and has values
+            that were not: `not_measured` names them.
+        not_measured: hyperparameters whose values were moved to what that space allows, or that the history never had.
     """
 
     config: Mapping[str, Value]
@@ -37,6 +40,8 @@ class InitialDesign:
     source_error: float | None = None
     expected_regret: float | None = None
     why: str = ""
+    measured: bool = True
+    not_measured: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Give the contract's object of one suggestion."""
@@ -47,6 +52,8 @@ class InitialDesign:
             "distance": self.distance,
             "source_error": self.source_error,
             "expected_regret": self.expected_regret,
+            "measured": self.measured,
+            "not_measured": list(self.not_measured),
         }
 
 
@@ -161,6 +168,12 @@ class Answer:
     explanation: "Explanation | None" = None
     mapping: "tuple[Match, ...] | None" = None
     tuned_before: "TunedBefore | None" = None
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the configurations and the neighbours as tables."""
+        from warmstart.html import answer_html
+
+        return answer_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the document of ``warmstart suggest --format json``, native types only."""

@@ -58,11 +58,11 @@ def train_model(
         StorageError: a place that cannot be written.
     """
     from history_store.history import History
+    from metafeat.device import cpu_threads, resolve_device
+    from metafeat.embed import embed_history
+    from metafeat.model_file import read_header
     from training.plan import parse_time
     from training.siamese import train_from_history
-    from warmstart.device import cpu_threads, resolve_device
-    from warmstart.embedding import embed_history
-    from warmstart.model_file import read_header
     from warmstart.references import compute_references, store_references
 
     if not out.parent.is_dir():

@@ -19,7 +19,9 @@ from warmstart.locations import PathLike, history_path
 from warmstart.studies.comparison import Comparison, compare_with_uniform
 from warmstart.studies.crew import run_crew
 from warmstart.studies.fleet import Fleet, check_different
+from warmstart.studies.function_objective import check_not_importing
 from warmstart.studies.ledger import find_plan
+from warmstart.studies.metric import Scale
 from warmstart.studies.objective import TrialStatus
 from warmstart.studies.options import (
     Execution,
@@ -44,9 +46,8 @@ from warmstart.studies.warm_start import check_history
 from warmstart.studies.worker import Job, work
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from warmstart.integrations.ray import Cluster
+    from warmstart.spaces import SpaceLike
 
 
 def tune(
@@ -54,7 +55,7 @@ def tune(
     *,
     objective: str | Callable[..., object] | None = Problem.objective,
     command: str | None = Problem.command,
-    space: ConfigurationSpace | PathLike | None = Problem.space,
+    space: SpaceLike | None = Problem.space,
     trials: int | None = Execution.trials,
     timeout: str | float | None = Execution.timeout,
     storage: PathLike | None = Execution.storage,
@@ -66,13 +67,19 @@ def tune(
     history: PathLike | None = Sources.history,
     model: PathLike | None = Sources.model,
     exclude_group: str | Collection[str] | None = WarmStart.exclude_group,
+    rename: Mapping[str, str] | tuple[tuple[str, str], ...] = WarmStart.rename,
+    initial: PathLike | Sequence[Any] = WarmStart.initial,
     related: str | Collection[str] = WarmStart.related,
     neighbours: int = WarmStart.neighbours,
     surrogate: str = Search.surrogate,
     acquisition: str = Search.acquisition,
     pruner: Pruner = Search.pruner,
     budget: float | None = Search.budget,
-    target_budget: str = Problem.target_budget,
+    workload: str = Problem.workload,
+    metric: str | None = Search.metric,
+    maximize: bool = Search.maximize,
+    scale: Scale | None = Search.scale,
+    target_budget: str | None = Problem.target_budget,
     trial_timeout: str | float | None = Execution.trial_timeout,
     trial_memory: str | int | None = Execution.trial_memory,
     workers: int | None = Execution.workers,
@@ -98,9 +105,9 @@ def tune(
         dataset: images as `warmstart.suggest` takes a path; handed to the objective. An objective of one's own without a
             warm start may have any other path.
         objective: a function, ``module:function`` or ``file.py:function``; see docs/tuning.md for what it is called with.
-            Left out with `command`: the target network on the dataset.
+            Left out with `command`: the workload on the dataset.
         command: a program with placeholders, ``python train.py --lr {learning_rate}``, which prints its error.
-        space: to search, or a file of ConfigSpace JSON, ``compact`` or ``paper``; left out, that of the history.
+        space: to search, in any form that `warmstart.spaces.read_space` takes; left out, that of the history.
         trials: that the study shall have in the end, earlier calls included; 50 where there is no time-out either.
         timeout: seconds, or ``30m``: begin no trial of this call after so long.
         storage: path or URL; see `warmstart.studies.storage.open_store`.
@@ -113,13 +120,22 @@ def tune(
         history: that suggests; see `warmstart.suggest`.
         model: of the meta-features; see `warmstart.suggest`.
         exclude_group: of the history; see `warmstart.suggest`.
+        rename: names of the space by the history's, or by those of `initial`; see `warmstart.suggest`.
+        initial: configurations to begin with instead of the history's: a file that ``warmstart suggest --format json``, ``yaml``
+            or ``csv`` wrote, configurations, or what `warmstart.suggest` returned. They are put into the space; `k` does not count.
         related: datasets of the history whose evaluations the surrogate learns from too, or ``auto``: the nearest ones.
         neighbours: how many ``auto`` stands for, each of another group.
         surrogate: a name in `bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
         acquisition: a name in `bo.beliefs.ACQUISITIONS`.
         pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha`` or ``hyperband``.
         budget: of each trial, in the objective's own unit.
-        target_budget: of the target network.
+        metric: what is tuned where that is no error: a key of what the objective gives; of a command also ``last``,
+            ``regex:PATTERN`` or ``file:PATH:KEY``; see docs/tuning.md.
+        maximize: larger is better.
+        scale: of the metric: ``fraction`` (0 to 1), ``percent`` (0 to 100) or ``any``; left out, any, but at most 1 where
+            larger is better.
+        workload: what is trained where there is no objective of your own: a name in `training.workloads.WORKLOADS`.
+        target_budget: name of a budget of the workload; None = its usual one.
         trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
         trial_memory: bytes, or ``4G``, above which likewise.
         workers: processes on this machine, 1 when left out; with a cluster, on its nodes, as many as it has places for.
@@ -129,7 +145,7 @@ def tune(
         log: file to which all that the trials print is appended.
         record: name under which the dataset and the trials are added to the history in the end.
         report: Markdown file to write in the end, JSON beside it; True = beside the storage, named after the study.
-        save_model: file for the best network, trained again in the end; see `warmstart.studies.network`.
+        save_model: file for the best network, trained again in the end; see `training.workloads.load_classifier`.
         ensemble: how many of the best networks that file gets.
         cache: use the cache of meta-features.
         download: let torchvision fetch what is missing.
@@ -247,6 +263,7 @@ def _tuned(
     split: Split,
 ) -> tuple[Store, list[tuple[TuneResult, Plan]]]:
     """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
+    check_not_importing()
     limits, store = options.limits(), open_store(options.storage)
     known = {name: find_plan(store, name) for name in paths}
     check_warm(options.warm)
@@ -339,7 +356,7 @@ def _save_networks(path: Path, plan: Plan, found: TuneResult, k: int, tell: Call
     if not any(trial.status is TrialStatus.OK and trial.feasible for trial in found.trials):
         tell(f"{path}: not written: no trial ended well and met its constraints.")
         return
-    from warmstart.studies.network import train_best
+    from warmstart.studies.saved_networks import train_best
 
     networks = train_best(plan, found.trials, k=k)
     networks.save(path)

@@ -5,6 +5,7 @@ gap takes, in turn, what the most similar datasets that have the cell say of it.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,11 +61,20 @@ def make_scenarios(errors: Matrix) -> Scenarios:
     Returns: the scenarios, by row.
     """
     known = ~np.isnan(errors)
+    kept = np.flatnonzero(known.any(axis=1))
+    if not (known.any(axis=0) & ~known[kept]).any():
+        return Scenarios(errors[kept], _regrets(errors[kept]), kept, np.ones(len(kept)))
+    return _completed(np.ascontiguousarray(errors, dtype=np.float64).tobytes(), errors.shape[1])
+
+
+@lru_cache(maxsize=4)
+def _completed(table: bytes, c: int) -> Scenarios:
+    """Complete the rows of a table, given as the bytes of its cells; several strategies ask about the same one."""
+    errors = np.frombuffer(table).reshape(-1, c)
+    known = ~np.isnan(errors)
     measured = known.sum(axis=0) > 0
     kept = np.flatnonzero(known.any(axis=1))
     gaps = (measured & ~known).any(axis=1)
-    if not gaps[kept].any():
-        return Scenarios(errors[kept], _regrets(errors[kept]), kept, np.ones(len(kept)))
     level, spread = _levels(errors)
     values = _on_profile(errors, level, spread)
     completed: list[Matrix] = []
@@ -75,7 +85,11 @@ def make_scenarios(errors: Matrix) -> Scenarios:
         completed.append(np.where(known[row], errors[row], np.where(measured, guess, np.nan)))
         shares.append(share)
     every = np.concatenate(completed)
-    return Scenarios(every, _regrets(every), np.repeat(kept, [len(share) for share in shares]), np.concatenate(shares))
+    which = np.repeat(kept, [len(share) for share in shares])
+    found = Scenarios(every, _regrets(every), which, np.concatenate(shares))
+    for array in (found.errors, found.regrets, found.dataset, found.share):
+        array.flags.writeable = False
+    return found
 
 
 def _regrets(errors: Matrix) -> Matrix:

@@ -1,28 +1,57 @@
-"""Surrogates: models of the error over the unit cube, all with `fit` and `predict` of `bo.surrogates.base.Surrogate`."""
+"""Surrogates: models of the error over the unit cube, all with `fit` and `predict` of `bo.surrogates.base.Surrogate`.
 
-from collections.abc import Callable, Mapping
+A surrogate of your own is a class with those methods, in one file, and one line in your package's metadata:
+`[project.entry-points."warmstart.surrogates"]`, `mine = "package.module:INFO"`, a `SurrogateInfo`. Or give it to `Optimizer` as it is.
+"""
+
 from functools import partial
-from types import MappingProxyType
 
 from bo.surrogates.base import Conditioned, Prediction, Surrogate, Task
 from bo.surrogates.bohamiann import Bohamiann
 from bo.surrogates.dngo import DNGO
 from bo.surrogates.gp import GaussianProcess
+from bo.surrogates.info import SurrogateInfo
 from bo.surrogates.mt_dngo import MultiTaskDNGO
 from bo.surrogates.mt_gp import MultiTaskGaussianProcess
+from history_store.errors import UsageError
+from history_store.registry import Registry
 
-SURROGATES: Mapping[str, Callable[..., Surrogate]] = MappingProxyType(
+SURROGATES: Registry[SurrogateInfo] = Registry(
+    "warmstart.surrogates",
+    "surrogate",
     {
-        "gp": GaussianProcess,
-        "gp-map": partial(GaussianProcess, inference="evidence"),
-        "dngo": DNGO,
-        "bohamiann": Bohamiann,
-        "mt-bohamiann": Bohamiann,
-        "mt-dngo": MultiTaskDNGO,
-        "mt-gp": MultiTaskGaussianProcess,
-    }
+        info.name: info
+        for info in (
+            SurrogateInfo("gp", GaussianProcess, min_points=2, growth="cubic"),
+            SurrogateInfo("gp-map", partial(GaussianProcess, inference="evidence"), min_points=2, growth="cubic"),
+            SurrogateInfo("dngo", DNGO),
+            SurrogateInfo("bohamiann", Bohamiann),
+            SurrogateInfo("mt-bohamiann", Bohamiann, multitask=True, alone="bohamiann"),
+            SurrogateInfo("mt-dngo", MultiTaskDNGO, multitask=True, alone="dngo"),
+            SurrogateInfo("mt-gp", MultiTaskGaussianProcess, multitask=True, min_points=2, growth="cubic", alone="gp"),
+        )
+    },
+    check=lambda found: isinstance(found, SurrogateInfo),
+    wanted="a bo.surrogates.SurrogateInfo",
 )
-"""Every surrogate by name; takes the keywords of its constructor."""
+"""Every surrogate by name; an entry makes one from the keywords of its constructor."""
+
+
+def find_surrogate(surrogate: str | SurrogateInfo | Surrogate, where: str = "surrogate") -> SurrogateInfo:
+    """Describe a surrogate that is named, described or made already.
+
+    Raises:
+        UsageError: when there is none of that name.
+    """
+    if isinstance(surrogate, SurrogateInfo):
+        return surrogate
+    if isinstance(surrogate, str):
+        return SURROGATES.find(surrogate, where)
+    if not hasattr(surrogate, "fit") or not hasattr(surrogate, "sample_joint"):
+        msg = f"{where}: expected a name, a SurrogateInfo or a surrogate with the methods of bo.surrogates.Surrogate, got {type(surrogate).__name__}. Name one of {', '.join(SURROGATES)}."
+        raise UsageError(msg)
+    return SurrogateInfo.of(surrogate)
+
 
 __all__ = [
     "DNGO",
@@ -34,5 +63,7 @@ __all__ = [
     "MultiTaskGaussianProcess",
     "Prediction",
     "Surrogate",
+    "SurrogateInfo",
     "Task",
+    "find_surrogate",
 ]

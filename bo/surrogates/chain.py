@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.surrogates.evidence import Evidence
-from bo.surrogates.hyperparameters import HyperPrior, most_probable, sweep
+from bo.surrogates.hyperparameters import HyperPrior, most_probable, sweep, updates
 from history_store.errors import DataError, UsageError
 
 Floats = NDArray[np.float64]
@@ -16,7 +16,15 @@ Inference = Literal["slice", "evidence"]
 FULL_SWEEPS = 10
 """Sweeps a fit, where nothing else is told, while they are cheap."""
 CHEAP_POINTS = 300
-"""Up to so many points; beyond, sweeps are fewer in proportion: 3 at 1,000. A new chain burns in on so many of them."""
+"""Up to so many points; beyond, sweeps are fewer in proportion: 3 at 1,000. A chain that does not climb burns in on so many."""
+BURN_IN_POINTS = 100
+"""A chain that climbs burns in on so many points."""
+CLIMB = 10
+"""Steps that it climbs by all points then, at most."""
+FIRST_CHEAP_POINTS = 200
+"""As CHEAP_POINTS, of the first fit of a chain that climbs..."""
+FIRST_MOST = 3.0
+"""...whose sweeps are so many times as many over few points: its samples are all that there is."""
 
 
 class Chain:
@@ -26,7 +34,16 @@ class Chain:
     the last samples moves on; the most probable hyperparameters are sought from the last ones.
     """
 
-    def __init__(self, *, inference: Inference, samples: int, burn_in: int, sweeps: int | None, restarts: int) -> None:
+    def __init__(
+        self,
+        *,
+        inference: Inference,
+        samples: int,
+        burn_in: int,
+        sweeps: int | None,
+        restarts: int,
+        climbs: bool = True,
+    ) -> None:
         if inference not in get_args(Inference):
             msg = f"Chain: expected inference slice or evidence, got {inference!r}. Leave it out for the default."
             raise UsageError(msg)
@@ -34,7 +51,7 @@ class Chain:
             msg = f"Chain: expected positive samples, sweeps and restarts and no negative burn_in, got {samples}, {sweeps}, {restarts} and {burn_in}. Leave them out for the defaults."
             raise UsageError(msg)
         self._inference, self._samples, self._burn_in = inference, samples, burn_in
-        self._sweeps, self._restarts = sweeps, restarts
+        self._sweeps, self._restarts, self._climbs = sweeps, restarts, climbs
         self._states: deque[Floats] = deque(maxlen=1 if inference == "evidence" else samples)
 
     @property
@@ -81,18 +98,30 @@ class Chain:
     def _walk(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> None:
         """Move the chain on and keep its last states."""
         n = len(evidence.points)
-        if self._states:
-            theta = self._states[-1]
-            steps = self._sweeps or max(1, round(FULL_SWEEPS * min(1.0, CHEAP_POINTS / max(n, 1))))
-            thin = max(1, steps // self._samples)
-        else:
-            theta = prior.start()
-            thin = max(1, (self._sweeps or FULL_SWEEPS) // self._samples)
-            steps = thin * self._samples
-            some = evidence if n <= CHEAP_POINTS else evidence.subset(rng.choice(n, CHEAP_POINTS, replace=False))
-            for _ in range(self._burn_in):
-                theta = sweep(some, prior, theta, rng=rng)
-        for step in range(1, steps + 1):
+        is_new = not self._states
+        theta = self._burnt_in(evidence, prior, rng) if is_new else self._states[-1]
+        first = is_new and self._climbs
+        cheap, most = (FIRST_CHEAP_POINTS, FIRST_MOST) if first else (CHEAP_POINTS, 1.0)
+        steps = self._sweeps or max(1, round(FULL_SWEEPS * min(most, cheap / max(n, 1))))
+        if is_new and steps < self._samples:
+            if self._sweeps is None:  # of few dear sweeps, the states on the way count, too
+                for _ in range(steps):
+                    self._states.extend(updates(evidence, prior, theta, rng=rng))
+                    theta = self._states[-1]
+                return
+            steps = self._samples
+        thin = max(1, steps // self._samples)
+        for step in range(1, (thin * self._samples if is_new else steps) + 1):
             theta = sweep(evidence, prior, theta, rng=rng)
             if step % thin == 0:
                 self._states.append(theta)
+
+    def _burnt_in(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> Floats:
+        """Find where a new chain starts: by sweeps over some points, from their most probable hyperparameters; then up to those of all."""
+        n, climbs = len(evidence.points), self._climbs and len(evidence.points) > 0
+        most = BURN_IN_POINTS if climbs else CHEAP_POINTS
+        some = evidence if n <= most else evidence.subset(rng.choice(n, most, replace=False))
+        theta = most_probable(some, prior, [prior.start()]) if climbs else prior.start()
+        for _ in range(self._burn_in):
+            theta = sweep(some, prior, theta, rng=rng)
+        return most_probable(evidence, prior, [theta], steps=CLIMB) if climbs and some is not evidence else theta

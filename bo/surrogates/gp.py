@@ -39,7 +39,7 @@ class GaussianProcess:
         kernel: str = "matern52",
         inference: Inference = "slice",
         samples: int = 10,
-        burn_in: int = 100,
+        burn_in: int = 20,
         sweeps: int | None = None,
         restarts: int = 5,
         priors: Priors = "modern",
@@ -47,6 +47,7 @@ class GaussianProcess:
         isotropic: bool = False,
         warping: bool = False,
         conditional: Sequence[int] = (),
+        climbs: bool = True,
     ) -> None:
         """Set up a process.
 
@@ -64,6 +65,7 @@ class GaussianProcess:
             warping: infer a monotone warping of every column. It takes three times as long, and predicts better where a function
                 has its detail at one end of a scale; worse, with few points, where it has not.
             conditional: columns that may be NaN, which says inactive.
+            climbs: a new chain starts from the most probable hyperparameters, not from their prior.
 
         Raises:
             UsageError: when a name or a number does not fit.
@@ -73,7 +75,9 @@ class GaussianProcess:
             raise UsageError(msg)
         self._kernel, self._priors, self._noiseless = KERNELS[kernel], priors, noiseless
         self._isotropic, self._warping, self._conditional = isotropic, warping, tuple(conditional)
-        self._chain = Chain(inference=inference, samples=samples, burn_in=burn_in, sweeps=sweeps, restarts=restarts)
+        self._chain = Chain(
+            inference=inference, samples=samples, burn_in=burn_in, sweeps=sweeps, restarts=restarts, climbs=climbs
+        )
         self._processes: Processes | None = None
 
     @property

@@ -1,7 +1,7 @@
 """Hyperparameters of a Gaussian process: their prior, and two ways to infer them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,10 +90,19 @@ class HyperPrior:
 def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.random.Generator) -> Floats:
     """Update every hyperparameter once by slice sampling; leaves their posterior invariant.
 
-    Those of the shape go one by one in random order; amplitude, noise and mean jointly along one random direction, for which
+    Returns: the new θ.
+    """
+    *_, last = updates(evidence, prior, theta, rng=rng)
+    return last
+
+
+def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.random.Generator) -> Iterator[Floats]:
+    """Make the steps of a sweep, each of which leaves the posterior invariant.
+
+    Hyperparameters of the shape go one by one in random order; amplitude, noise and mean jointly along one random direction, for which
     no distance is computed again [Snoek2012practical].
 
-    Returns: the new θ.
+    Returns: θ after each step.
     """
     theta, size = theta.copy(), evidence.size
     shape, densities = theta[:size], prior.densities
@@ -116,6 +125,7 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
         offset, height = slice_step(along, likelihood + density.value(start), rng=rng, width=WIDTH)
         shape[k] = start + offset
         likelihood = height - density.value(start + offset)
+        yield theta.copy()
 
     correlation, rest = evidence.correlation(shape), theta[size:].copy()
     free = np.array([not density.fixed for density in densities[size:]])
@@ -134,11 +144,11 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
 
     offset, _ = slice_step(jointly, jointly(0.0), rng=rng, width=WIDTH)
     theta[size:] = rest + offset * direction
-    return theta
+    yield theta
 
 
-def most_probable(evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats]) -> Floats:
-    """Maximise evidence times prior by L-BFGS-B from every start.
+def most_probable(evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats], *, steps: int = 100) -> Floats:
+    """Maximise evidence times prior by so many steps of L-BFGS-B from every start.
 
     Returns: the best θ found.
     """
@@ -151,7 +161,8 @@ def most_probable(evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats
 
     bounds = [(density.lower, density.upper) for density in prior.densities]
     found = [
-        minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100}) for start in starts
+        minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
+        for start in starts
     ]
     best: Floats = min(found, key=lambda result: float(result.fun)).x
     return best

@@ -32,7 +32,7 @@ class MultiTaskGaussianProcess(GaussianProcess):
         kernel: str = "matern52",
         inference: Inference = "slice",
         samples: int = 10,
-        burn_in: int = 100,
+        burn_in: int | None = None,
         sweeps: int | None = None,
         priors: Priors = "modern",
         conditional: Sequence[int] = (),
@@ -45,7 +45,7 @@ class MultiTaskGaussianProcess(GaussianProcess):
             kernel: as in `GaussianProcess`, like the rest.
             inference: of hyperparameters, correlations and the noise of every task.
             samples: of them.
-            burn_in: sweeps of a new chain.
+            burn_in: sweeps of a new chain; None = 100 with related tasks, else 20.
             sweeps: of the chain a fit.
             priors: of the hyperparameters.
             conditional: columns that may be NaN, which says inactive.
@@ -58,7 +58,8 @@ class MultiTaskGaussianProcess(GaussianProcess):
             kernel=kernel,
             inference=inference,
             samples=samples,
-            burn_in=burn_in,
+            burn_in=(100 if related else 20) if burn_in is None else burn_in,
+            climbs=not related,  # where tasks lie has many modes
             sweeps=sweeps,
             priors=priors,
             conditional=conditional,

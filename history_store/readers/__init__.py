@@ -1,6 +1,7 @@
 """Readers of image datasets, one layout a file, and the doors to them.
 
-A reader is imported when a dataset needs it: opening a folder loads nothing of idx, npz or HDF5.
+A reader is imported when a dataset needs it: opening a folder loads nothing of npz or HDF5. A reader of your own is a `Reader`, in one
+file, and one line in your package's metadata: `[project.entry-points."warmstart.readers"]`, `coco = "package.module:READER"`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from history_store.images import ImageSource
+from history_store.readers.registry import READERS, Place, Reader, open_location, register, scheme_reader
 
 
-def open_images(path: str | Path) -> ImageSource:
+def open_images(path: str | Path, *, download: bool = False) -> ImageSource:
     """Open a labelled collection.
 
     Args:
         path: a folder, an idx, CIFAR, npz or npy file, ``FILE.h5::name``, or ``scheme:name`` such as ``sklearn:digits``.
+        download: let a reader fetch what is missing; that of ``torchvision:NAME`` can.
 
     Raises:
         MissingPathError: when the path does not exist.
@@ -26,9 +29,7 @@ def open_images(path: str | Path) -> ImageSource:
         LabelError: when labels are missing, of a wrong kind, or of one class only.
         DataError: when it is no layout that can be read.
     """
-    from history_store.readers.registry import open_location
-
-    return open_location(path)
+    return open_location(path, download=download)
 
 
 def open_arrays(images: ArrayLike, labels: ArrayLike, *, class_names: Sequence[str] | None = None) -> ImageSource:
@@ -69,6 +70,16 @@ def register_scheme(scheme: str, opener: Callable[[str], ImageSource]) -> None:
     Raises:
         UsageError: when the scheme is not a lower-case word of two letters or more.
     """
-    from history_store.readers.registry import register
-
     register(scheme, opener)
+
+
+__all__ = [
+    "READERS",
+    "Place",
+    "Reader",
+    "open_arrays",
+    "open_images",
+    "open_torch_dataset",
+    "register_scheme",
+    "scheme_reader",
+]

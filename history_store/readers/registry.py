@@ -1,16 +1,18 @@
-"""Which reader opens which path."""
+"""Which reader opens which place; a reader of your own is one `Reader`, named in `READERS` or by an entry point."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from history_store.errors import DataError, LabelError, MissingPathError, UsageError
 from history_store.images import ImageSource
 from history_store.picture import SUFFIXES
 from history_store.readers.base import printable
+from history_store.registry import Registry
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+_-]+):(?!/)(.*)$")
 _ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".rar", ".7z")
@@ -33,106 +35,156 @@ _TORCHVISION = (
 """Names that people type without their scheme."""
 _SKLEARN = {"digits": "sklearn:digits", "olivettifaces": "sklearn:olivetti_faces", "lfwpeople": "sklearn:lfw_people"}
 _NPY_STEMS = ("images", "x", "X", "x_train", "X_train", "train_images", "data")
-_schemes: dict[str, Callable[[str], ImageSource]] = {}
 
 
-def register(scheme: str, opener: Callable[[str], ImageSource]) -> None:
-    """Register a scheme; see `history_store.readers.register_scheme`."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a caller named: something that lies on the disk, or a name such as ``sklearn:digits``.
+
+    Attributes:
+        text: as given.
+        path: of a folder or a file that is there; None for a name.
+        entries: sorted names in the folder; empty for a file or a name.
+        download: whether a reader may fetch what is missing.
+    """
+
+    text: str
+    path: Path | None = None
+    entries: tuple[str, ...] = ()
+    download: bool = False
+
+    @property
+    def is_folder(self) -> bool:
+        """Tell whether it is a folder."""
+        return self.path is not None and self.path.is_dir()
+
+    @property
+    def file(self) -> str:
+        """Return the lower-case name of a file; empty for a folder or a name."""
+        return "" if self.path is None or self.is_folder else self.path.name.lower()
+
+    @property
+    def scheme(self) -> str:
+        """Return what stands before the colon of a name; empty for a path."""
+        match = None if self.path is not None else _SCHEME.match(self.text)
+        return match.group(1) if match else ""
+
+    @property
+    def name(self) -> str:
+        """Return what stands behind the colon of a name; empty for a path."""
+        return self.text.partition(":")[2] if self.scheme else ""
+
+    def matching(self, pattern: re.Pattern[str]) -> list[str]:
+        """List the entries of the folder that a pattern matches."""
+        return [entry for entry in self.entries if pattern.match(entry)]
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """One layout of labelled images.
+
+    Readers are asked in order, ours first; a folder that none matches is one of class folders. What `open` returns passes
+    the contract of `history_store.images.ImageSource`.
+
+    Attributes:
+        matches: tells at a glance, without opening files, whether a place is of the layout.
+        open: opens it; raises the errors of `history_store.readers.open_images`.
+        scheme: of names such as ``sklearn:digits``, where it reads those; messages list it.
+    """
+
+    matches: Callable[[Place], bool]
+    open: Callable[[Place], ImageSource]
+    scheme: str = ""
+
+
+def scheme_reader(scheme: str, opener: Callable[[Place], ImageSource]) -> Reader:
+    """Make the reader of the names ``scheme:name``.
+
+    Raises:
+        UsageError: when the scheme is not a lower-case word of two letters or more.
+    """
     if not _SCHEME.match(f"{scheme}:x"):
         msg = (
             f"register_scheme: expected a lower-case word of two letters or more, got {scheme!r}. Choose another name."
         )
         raise UsageError(msg)
-    _schemes[scheme] = opener
+    return Reader(lambda place: place.scheme == scheme, opener, scheme)
 
 
-def open_location(path: str | Path) -> ImageSource:
+def register(scheme: str, opener: Callable[[str], ImageSource]) -> None:
+    """Register a scheme; see `history_store.readers.register_scheme`."""
+    READERS.register(scheme, scheme_reader(scheme, lambda place: opener(place.name)))
+
+
+def open_location(path: str | Path, *, download: bool = False) -> ImageSource:
     """Open a path, ``FILE.h5::name`` or ``scheme:name``; see `history_store.readers.open_images`."""
     text = os.fspath(path)
     if not text.strip():
         msg = "dataset: expected a path, got an empty one. Give a folder of pictures, or e.g. sklearn:digits."
         raise UsageError(msg)
-    place = Path(text).expanduser()
-    if not os.path.lexists(place):
-        return _open_name(text)
     try:
-        if place.is_dir():
-            return _open_folder(place)
-        if not place.is_file():
-            msg = f"{printable(text)}: expected a folder or a file, got a link that leads nowhere, or a device. Check the path."
-            raise MissingPathError(msg)
-        return _open_file(place)
+        place = _place(text, download=download)
+        for reader in READERS.values():
+            if reader.matches(place):
+                return reader.open(place)
+        if place.path is None:
+            raise _nothing_at(place)
+        if place.is_folder:
+            return _open_folder(place.path, place.entries)
+        _refuse(place.path, place.file)
+        raise AssertionError
     except PermissionError as error:
         msg = f"{printable(text)}: expected a path that can be read, got no permission. Check who may read it."
         raise DataError(msg) from error
 
 
-def _open_name(text: str) -> ImageSource:
-    """Open what is no path as it stands: a dataset of a history, or a scheme."""
-    if "::" in text:
-        from history_store.readers.history import open_stored
+def _place(text: str, *, download: bool) -> Place:
+    """Look at what lies at a path; a text where nothing lies is a name."""
+    path = Path(text).expanduser()
+    if not os.path.lexists(path):
+        return Place(text, download=download)
+    if path.is_dir():
+        with os.scandir(path) as entries:
+            return Place(text, path, tuple(sorted(entry.name for entry in entries)), download)
+    if not path.is_file():
+        msg = f"{printable(text)}: expected a folder or a file, got a link that leads nowhere, or a device. Check the path."
+        raise MissingPathError(msg)
+    return Place(text, path, download=download)
 
-        file, _, name = text.partition("::")
-        return open_stored(Path(file).expanduser(), name)
-    if match := _SCHEME.match(text):
-        scheme, name = match.groups()
-        if scheme not in _schemes:
-            msg = f"{printable(text)}: expected a path or one of the schemes {', '.join(sorted(_schemes))}, got scheme {scheme!r}. Check the spelling."
-            raise UsageError(msg)
-        return _schemes[scheme](name)
-    parent = Path(text).expanduser().parent
+
+def _nothing_at(place: Place) -> UsageError | MissingPathError:
+    """Say that a name is of no reader."""
+    text = printable(place.text)
+    if place.scheme:
+        schemes = sorted({reader.scheme for reader in READERS.values()} - {""})
+        msg = f"{text}: expected a path or one of the schemes {', '.join(schemes)}, got scheme {place.scheme!r}. Check the spelling."
+        return UsageError(msg)
+    parent = Path(place.text).expanduser().parent
     step = "Check the path." if parent.is_dir() else f"Check the path: {printable(str(parent))} does not exist either."
-    if (known := _known_as(text)) is not None:
+    if (known := _known_as(place.text)) is not None:
         step = f"Did you mean {known}?"
-    msg = f"{printable(text)}: expected a folder, a file or a name such as sklearn:digits, got a path that does not exist. {step}"
-    raise MissingPathError(msg)
+    msg = f"{text}: expected a folder, a file or a name such as sklearn:digits, got a path that does not exist. {step}"
+    return MissingPathError(msg)
 
 
 def _known_as(text: str) -> str | None:
-    """Give the source that goes by a plain name like ``cifar10`` or ``digits``, with its scheme."""
+    """Return the source that goes by a plain name like ``cifar10`` or ``digits``, with its scheme."""
     plain = re.sub(r"[\W_]", "", text).lower()
     return next((f"torchvision:{name}" for name in _TORCHVISION if name.lower() == plain), _SKLEARN.get(plain))
 
 
-def _open_folder(path: Path) -> ImageSource:
+def _open_folder(path: Path, names: Sequence[str]) -> ImageSource:
+    """Open a folder that is of no other layout as one of class folders."""
     from history_store.readers import cifar, idx
+    from history_store.readers.folder import FolderSource
 
-    with os.scandir(path) as entries:
-        names = sorted(entry.name for entry in entries)
-    if images := [name for name in names if idx.IMAGES_NAME.match(name)]:
-        return idx.open_idx(path, images)
-    if binaries := [name for name in names if cifar.FILE_NAME.match(name)]:
-        return cifar.open_cifar(path, binaries)
     if any(cifar.PICKLE_NAME.match(name) for name in names):
         msg = f"{path}: expected the binary version of CIFAR (*.bin), got the Python version, whose pickles are not read. Download the binary version, or use torchvision:CIFAR10."
         raise DataError(msg)
     if any(idx.LABELS_NAME.match(name) for name in names):
         msg = f"{path}: expected idx images (…-images-idx3-ubyte) beside the labels, got labels alone. Put both into the folder."
         raise DataError(msg)
-    for stem in _NPY_STEMS:
-        if f"{stem}.npy" in names:
-            from history_store.readers.npz import open_npy
-
-            return open_npy(path / f"{stem}.npy")
-    from history_store.readers.folder import FolderSource
-
     return FolderSource(str(path))
-
-
-def _open_file(path: Path) -> ImageSource:
-    from history_store.readers import cifar, idx, npz
-
-    name = path.name.lower()
-    if idx.IMAGES_NAME.match(name):
-        return idx.open_idx(path.parent, [path.name])
-    if name.endswith(".npz"):
-        return npz.open_npz(path)
-    if name.endswith(".npy"):
-        return npz.open_npy(path)
-    if name.endswith(".bin"):
-        return cifar.open_cifar(path.parent, [path.name], single=True)
-    _refuse(path, name)
-    raise AssertionError
 
 
 def _refuse(path: Path, name: str) -> None:
@@ -162,10 +214,81 @@ def _refuse(path: Path, name: str) -> None:
     raise DataError(msg)
 
 
-def _sklearn(name: str) -> ImageSource:
+def _open_stored(place: Place) -> ImageSource:
+    from history_store.readers.history import open_stored
+
+    file, _, name = place.text.partition("::")
+    return open_stored(Path(file).expanduser(), name)
+
+
+def _open_sklearn(place: Place) -> ImageSource:
     from history_store.readers.sklearn_sets import open_sklearn
 
-    return open_sklearn(name)
+    return open_sklearn(place.name)
 
 
-register("sklearn", _sklearn)
+def _is_idx(place: Place) -> bool:
+    from history_store.readers.idx import IMAGES_NAME
+
+    return bool(place.matching(IMAGES_NAME) or IMAGES_NAME.match(place.file))
+
+
+def _open_idx(place: Place) -> ImageSource:
+    from history_store.readers import idx
+
+    path = _path(place)
+    images = place.matching(idx.IMAGES_NAME)
+    return idx.open_idx(path, images) if images else idx.open_idx(path.parent, [path.name])
+
+
+def _is_cifar(place: Place) -> bool:
+    from history_store.readers.cifar import FILE_NAME
+
+    return bool(place.matching(FILE_NAME)) or place.file.endswith(".bin")
+
+
+def _open_cifar(place: Place) -> ImageSource:
+    from history_store.readers import cifar
+
+    path = _path(place)
+    binaries = place.matching(cifar.FILE_NAME)
+    return cifar.open_cifar(path, binaries) if binaries else cifar.open_cifar(path.parent, [path.name], single=True)
+
+
+def _npy_stem(place: Place) -> str | None:
+    return next((stem for stem in _NPY_STEMS if f"{stem}.npy" in place.entries), None)
+
+
+def _open_npy(place: Place) -> ImageSource:
+    from history_store.readers.npz import open_npy
+
+    stem = _npy_stem(place)
+    return open_npy(_path(place) if stem is None else _path(place) / f"{stem}.npy")
+
+
+def _open_npz(place: Place) -> ImageSource:
+    from history_store.readers.npz import open_npz
+
+    return open_npz(_path(place))
+
+
+def _path(place: Place) -> Path:
+    assert place.path is not None  # noqa: S101  the reader matches paths alone
+    return place.path
+
+
+READERS: Registry[Reader] = Registry(
+    "warmstart.readers",
+    "reader",
+    {
+        "history": Reader(lambda place: place.path is None and "::" in place.text, _open_stored),
+        "sklearn": scheme_reader("sklearn", _open_sklearn),
+        "idx": Reader(_is_idx, _open_idx),
+        "cifar": Reader(_is_cifar, _open_cifar),
+        "npz": Reader(lambda place: place.file.endswith(".npz"), _open_npz),
+        "npy": Reader(lambda place: _npy_stem(place) is not None or place.file.endswith(".npy"), _open_npy),
+    },
+    check=lambda found: isinstance(found, Reader),
+    wanted="a history_store.readers.Reader",
+)
+"""Every reader, in the order in which they are asked."""

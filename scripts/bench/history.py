@@ -27,8 +27,9 @@ from history_store.exchange import export_history, import_history
 from history_store.history import History
 from history_store.images import ImageSet
 from history_store.records import DatasetInfo, Evaluation
-from history_store.space import dump_space, sobol_configs, target_space
+from history_store.space import dump_space, sobol_configs
 from history_store.verify import verify
+from training.workloads.cnn.space import target_space
 
 TAU = 200
 

@@ -20,8 +20,8 @@ import numpy as np
 from nonsense_families import FAMILIES, Case, halves
 
 from history_store.readers import open_arrays
-from warmstart.api import distances_to, judge_query
-from warmstart.embedding import look_at
+from metafeat.embed import look_at
+from warmstart.advisor import distances_to, judge_query
 from warmstart.locations import history_path, model_path
 from warmstart.session import Memory, load_memory
 from warmstart.suggestion import Confidence

@@ -29,11 +29,11 @@ from bo.regret import regret_curve
 from bo.related import RelatedTask, thinned
 from history_store.history import History
 from history_store.space import load_space
+from metafeat.model_file import read_header
 from training.evaluation.metrics import embedding_metric
 from training.evaluation.protocol import Fold, deal
 from training.evaluation.table import history_table
 from warmstart.locations import history_path
-from warmstart.model_file import read_header
 from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.split import Offer, equal_next, gain_next
 

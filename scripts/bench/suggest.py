@@ -27,8 +27,8 @@ start = time.process_time()
 import numpy as np
 from PIL import Image
 from pathlib import Path
-from warmstart.embedding import embed_images
-from warmstart.model_file import read_header
+from metafeat.embed import load_embedder
+from metafeat.model_file import read_header
 model = read_header(Path(sys.argv[2]))
 if model.spec.extractor != "handcrafted":
     import torch
@@ -37,7 +37,7 @@ files = sorted(Path(sys.argv[1]).rglob("*.jpg"))[:400]
 images = np.stack([np.asarray(Image.open(f).convert("RGB").resize((32, 32), Image.Resampling.LANCZOS)) for f in files])
 labels = np.unique([f.parent.name for f in files], return_inverse=True)[1]
 decoded = time.process_time()
-embed_images(images, labels, model, threads=1)
+load_embedder(model).embed(images, labels, rng=np.random.default_rng(0))
 print(loaded - start, decoded - loaded, time.process_time() - decoded)
 """
 

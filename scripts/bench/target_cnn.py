@@ -20,8 +20,8 @@ import torch
 from history_store.images import ImageSource
 from history_store.readers import open_arrays, open_images
 from history_store.splits import split_codes
-from training.budget import COMPACT, Budget
-from training.target import TargetData, train_target
+from training.workloads.cnn.budget import COMPACT, Budget
+from training.workloads.cnn.train import TargetData, train_target
 
 FASTER, CLOSER = 2.0, 0.005
 CONFIG = {

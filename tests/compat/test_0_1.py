@@ -25,7 +25,7 @@ from history_store.history import History
 from history_store.space import load_space
 from history_store.verify import verify
 from metafeat.model import MetaFeatureModel
-from warmstart.model_file import read_header
+from metafeat.model_file import read_header
 
 ARCHIVE = Path(__file__).parent / "v0_1"
 DOCUMENTED = """

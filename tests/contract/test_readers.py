@@ -9,7 +9,8 @@ from history_store.images import ImageSet
 from history_store.readers import open_arrays, open_images, open_torch_dataset
 from history_store.readers.arrays import ArraySource, Block
 from history_store.records import DatasetInfo
-from history_store.space import dump_space, target_space
+from history_store.space import dump_space
+from training.workloads.cnn.space import target_space
 
 
 class TestFolder(ReaderContract):

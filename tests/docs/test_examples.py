@@ -35,7 +35,7 @@ def blocks(page):
     return [
         Block(match[1], match[2], text.count("\n", 0, match.start()) + 1)
         for match in FENCE.finditer(text)
-        if match[1] in ("console", "python")
+        if match[1] in ("console", "python", "yaml")
     ]
 
 
@@ -52,8 +52,7 @@ def run_command(command, cli):
         run = cli(*shlex.split(command, comments=True)[1:])
         assert run.code == 0, f"{command}: {run.err}"
         return run.out
-    env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, env=env, check=False)
+    done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
 
@@ -67,6 +66,7 @@ def words(text):
 def files(tiny, monkeypatch, tmp_path):
     """Run in an empty folder, on the shipped history and model or, until there are any, on the tiny ones."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")  # python means this one
     Path("data_manifests").symlink_to(ROOT / "data_manifests")  # examples are typed in a clone
     shipped = all((SHIPPED / name).is_file() for name in ("history.h5", "model.safetensors"))
     if not shipped:
@@ -81,11 +81,11 @@ def test_examples_run(page, files, cli):
     names = {"__name__": "__main__"}
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
-        if file := re.match(r"# (\w+\.py)\n", block.text):  # a file that later examples use
+        if file := re.match(r"# (\w+\.(?:py|yaml))\n", block.text):  # a file that later examples use
             Path(file[1]).write_text(block.text, encoding="utf-8")
         elif block.language == "python":
             exec(compile(block.text, where, "exec"), names)
-        if block.language == "python":
+        if block.language != "console":
             continue
         shown = "".join(run_command(command, cli) for command in commands(block))
         output = [line for line in block.text.splitlines() if not line.startswith("$ ")]

@@ -39,7 +39,7 @@ def call(source, *more):
 @pytest.mark.parametrize(
     ("more", "code", "match"),
     [
-        (["--configs", "0"], 2, "'--configs'"),
+        (["--configs", "0"], 2, "--configs: expected at least 1"),
         (["--target-budget", "huge"], 2, "--target-budget: expected one of compact-400"),
         (["--budget", "soon"], 2, "expected a length of time above 0, got 'soon'"),
         (["--fraction", "0.123"], 2, "fraction"),
@@ -59,6 +59,67 @@ def test_a_manifest_that_is_none_is_bad_data(source, cli):
     run = cli(*call(source))
     assert run.code == 3
     assert not (source / "h.h5").exists()
+
+
+def test_configurations_to_measure_first_are_checked(source, cli):
+    file = source / "first.json"
+    for text, code, match in [
+        ("hello", 3, "expected JSON"),
+        ("[1, 2]", 3, "expected a list of configurations"),
+        ("[]", 3, "expected a list of configurations"),
+        ('[{"batch_size": 7}]', 3, "configurations to measure first"),
+    ]:
+        file.write_text(text)
+        run = cli(*call(source, "--first", file))
+        assert run.code == code, run.err
+        assert match in json.loads(run.err)["error"]["message"]
+    missing = cli(*call(source, "--first", source / "none.json"))
+    assert missing.code == 2
+    assert "--first: " in json.loads(missing.err)["error"]["message"]
+
+
+def test_images_of_ones_own_need_no_manifest(source):
+    from history_store.errors import ManifestError, MissingPathError
+    from warmstart.collection import open_sources
+
+    (source / "my pictures (2)").mkdir()
+    found = open_sources([source / "stripes.toml", source / "my pictures (2)"])
+    assert [(manifest.name, manifest.group) for manifest in found] == [
+        ("stripes", "stripes"),
+        ("my-pictures-2", "my-pictures-2"),
+    ]
+    assert open_sources([source])[0].name == "stripes", "a folder of manifests"
+    with pytest.raises(ManifestError, match="expected a name of its own, got 'stripes' again"):
+        open_sources([source / "stripes.toml", source / "stripes.npz"])
+    with pytest.raises(MissingPathError, match="expected a manifest, or images to measure"):
+        open_sources([source / "nowhere"])
+
+
+def test_configurations_are_read_as_suggest_writes_them(tmp_path):
+    from warmstart.collection import read_configs
+
+    file, configs = tmp_path / "c.json", [{"a": 1}, {"a": 2}]
+    for text in (
+        json.dumps(configs),
+        "\n".join(map(json.dumps, configs)),
+        json.dumps({"suggestions": [{"config": config, "from": None} for config in configs]}),
+    ):
+        file.write_text(text)
+        assert read_configs(file) == configs
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_collect_measures_suggestions_first_on_a_folder_of_ones_own(source, cli):
+    from stripes import write_folder
+
+    folder = write_folder(source / "mine", *pictures(0, size=8))
+    said = cli("suggest", "--dataset", folder, "--format", "json")
+    (source / "first.json").write_text(said.out)
+    ask = [str(folder), "--history", str(source / "h.h5"), "--first", str(source / "first.json"), "--configs", "1"]
+    run = cli("history", "collect", *ask, "--workers", "1", "--device", "cpu", "--format", "json")
+    assert run.code == 0, run.err
+    assert (run.json()["total"], run.json()["datasets"]) == (4, ["mine"])
 
 
 @pytest.mark.slow

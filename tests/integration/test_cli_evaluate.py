@@ -168,7 +168,7 @@ def test_the_papers_figures_and_the_plots(cli, tiny, table, tmp_path):
         (["--only", "nobody"], 2, "--only: expected datasets"),
         (["--protocol", "none"], 2, "'--protocol'"),
         (["--folds", 1], 2, "'--folds'"),
-        (["--surrogate", "magic", "--rivals", "cold-gp"], 2, "expected a surrogate among"),
+        (["--surrogate", "magic", "--rivals", "cold-gp"], 2, "expected surrogate among"),
         (["--out", "no/such/report.json"], 2, "--out: expected a place in a folder that exists"),
         (["--plots", "no/such"], 2, "--plots: expected a place in a folder that exists"),
         (["--table", "none.npz"], 2, "expected an npz file with a table of errors, got nothing there"),
@@ -201,3 +201,76 @@ def test_a_killed_run_goes_on_with_its_models(cli, tiny, tmp_path):
     assert len(after) == 3
     assert kept.items() <= after.items()
     assert found.json() == cli(*call, tmp_path / "straight").json()
+
+
+@pytest.fixture
+def mine(tiny, photos, tmp_path):
+    """A history of one's own: a dataset with runs of five of the tiny history's configurations and of another."""
+    from history_store.records import Evaluation, Status
+    from warmstart.api import suggest
+
+    file = tmp_path / "mine.h5"
+    with History.open(tiny.history) as known:
+        configs, space = list(known.configs), known.space_json
+    with History.create(file, space, stored_size=16):
+        pass
+    asked = [dict(one.config) for one in suggest(photos, k=3, history=tiny.history, model=tiny.model)]
+    others = [config for config in configs if config not in asked][:2]
+    runs = [*asked[:2], *others, {**configs[0], "dropout_rate": 0.123}]
+    return (
+        file,
+        runs,
+        [
+            Evaluation(
+                dataset="photos", config=config, error=0.1 * (number + 1), status=Status.OK, duration=1.0, seed=number
+            )
+            for number, config in enumerate(runs)
+        ],
+    )
+
+
+def test_a_dataset_of_ones_own_is_asked_about_by_what_was_measured(cli, tiny, photos, mine, use_tiny):
+    file, runs, evaluations = mine
+    assert cli("history", "add", file, "--dataset", photos, "--name", "photos", "--group", "mine").code == 0
+    with History.open(file, write=True) as history:
+        history.extend(evaluations)
+    call = ["evaluate", "--query", f"{file}::photos", "--format", "json"]
+    run = cli(*call)
+    assert run.code == 0, run.err
+    report = run.json()
+    assert (report["history"], report["model"]) == (str(tiny.history), str(tiny.model))
+    assert (report["n_datasets"], report["horizon"]) == (1, 4)  # the configuration that nobody else has says nothing
+    assert {"random", "portfolio", "average-rank", "nearest-learned", "joint"} <= set(report["rivals"])
+    assert report["rivals"]["joint"]["per_dataset"][0][-1] == 0.0
+    (query,) = report["queries"]
+    assert (query["measured"], query["best_error"]) == (4, 0.1)
+    assert [one["error"] for one in query["suggested"]] == [0.1, 0.2, None]
+    assert [one["rank"] for one in query["suggested"]] == [1, 2, None]
+    assert [one["config"] for one in query["suggested"][:2]] == runs[:2]
+    assert cli(*call).json() == report
+    table = cli("evaluate", "--query", f"{file}::photos")
+    assert "suggestions 1 to 3 reached 0.100 (place 1), 0.200 (place 2), not measured of 4 measured" in table.out
+
+
+def test_a_dataset_of_the_answering_history_does_not_answer_for_itself(cli, tiny, use_tiny):
+    report = cli("evaluate", "--query", tiny.names[0], "--query", tiny.names[3], "--format", "json").json()
+    assert report["n_datasets"] == 2
+    with History.open(tiny.history) as history:
+        groups = dict(zip(history.names, history.groups, strict=True))
+    assert report["groups"] == [groups[tiny.names[0]], groups[tiny.names[3]]]
+    assert report["rivals"]["joint"]["per_dataset"][0][0] > 0 or report["rivals"]["joint"]["per_dataset"][1][0] > 0
+
+
+def test_queries_are_checked(cli, tiny, photos, mine, table, use_tiny):
+    file, _, _ = mine
+    assert cli("history", "add", file, "--dataset", photos, "--name", "photos", "--group", "mine").code == 0
+    for call, code, match in [
+        (["--query", "nobody"], 2, "expected FILE.h5::NAME, or a dataset of"),
+        (["--query", f"{file}::nobody"], 2, "expected a dataset of"),
+        (["--query", f"{file}::photos"], 3, "expected runs of configurations that"),
+        (["--query", "stripes0", "--table", table], 2, "expected it without --table"),
+        (["--query", "nowhere.h5::photos"], 2, "nowhere.h5"),
+    ]:
+        run = cli("evaluate", *call)
+        assert run.code == code, run.err
+        assert match in run.err

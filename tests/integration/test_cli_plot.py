@@ -204,7 +204,7 @@ def test_show_of_a_dataset_without_runs_or_embeddings(cli, photos):
 
 def test_show_takes_the_embeddings_of_the_named_model(cli, tiny, tmp_path):
     from metafeat.model import MetaFeatureModel
-    from warmstart.model_file import read_header
+    from metafeat.model_file import read_header
 
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
     other = tmp_path / "other.safetensors"

@@ -38,7 +38,8 @@ def test_json_has_the_shape_of_the_contract(cli, photos, tiny):
     assert distances == sorted(distances)
     listed = {neighbour["name"]: neighbour for neighbour in document["neighbours"]}
     for suggestion in document["suggestions"]:
-        assert set(suggestion) == {"config", "natural", "from", "distance", "source_error", "expected_regret"}
+        assert {"config", "natural", "from", "distance", "source_error", "expected_regret"} <= set(suggestion)
+        assert (suggestion["measured"], suggestion["not_measured"]) == (True, [])
         assert suggestion["expected_regret"] is None
         assert suggestion["natural"]["learning_rate"] == pytest.approx(
             10 ** suggestion["config"]["log10_learning_rate"]
@@ -152,7 +153,7 @@ def test_reasons_agree_with_the_history(cli, photos, tiny):
 
 def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
     from bo.calibration import Calibration
-    from warmstart.model_file import read_header
+    from metafeat.model_file import read_header
     from warmstart.session import calibration_key
 
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")

@@ -37,13 +37,17 @@ def test_suggestions_are_those_of_the_history_in_the_other_space(cli, call, mine
     assert found.code == 0, found.err
     document = found.json()
     assert len(document["suggestions"]) == 3
-    for theirs, ours in zip(plain["suggestions"], document["suggestions"], strict=True):
+    for rank, (theirs, ours) in enumerate(zip(plain["suggestions"], document["suggestions"], strict=True)):
         assert Configuration(mine, values=ours["config"])
         there, here = theirs["config"], ours["config"]
         assert here["learning_rate"] == pytest.approx(10 ** there["log10_learning_rate"])
         assert (here["batch_size"], here["depth"]) == (there["batch_size"], there["num_layers_conv"])
-        assert (here["dropout"], here["optimizer"], here["momentum"]) == (there["dropout_rate"], "sgd", 0.9)
-        assert (ours["from"], ours["source_error"]) == (theirs["from"], theirs["source_error"])
+        assert here["dropout"] == there["dropout_rate"]
+        if rank == 0:
+            assert (here["optimizer"], here["momentum"]) == ("sgd", 0.9), "the defaults come first"
+        varied = ["momentum", "optimizer"] if here["optimizer"] == "sgd" else ["optimizer"]
+        assert (ours["measured"], sorted(ours["not_measured"])) == (False, varied)
+        assert (ours["from"], ours["source_error"]) == (theirs["from"], None), "no error of another configuration"
         assert ours["expected_regret"] is None
         assert ours["natural"] == {}
     actions = {match["here"] or match["there"]: match["action"] for match in document["explanation"]["mapping"]}
@@ -57,9 +61,26 @@ def test_suggestions_are_those_of_the_history_in_the_other_space(cli, call, mine
         "log10_decay_rate": "dropped",
         "num_layers_fc": "dropped",
     }
-    assert "Put into your space by the 4 hyperparameters in common; log10_learning_rate (rescaled: 10^x; " in found.err
-    assert "num_layers_fc (dropped: no such hyperparameter here" in found.err
+    assert {suggestion["config"]["optimizer"] for suggestion in document["suggestions"]} == {"sgd", "adam"}
+    rules = {match["here"]: match["rule"] for match in document["explanation"]["mapping"]}
+    assert rules == {
+        "learning_rate": "same name but for its scale",
+        "batch_size": "same name",
+        "depth": "rename",
+        "dropout": "common name",
+        "optimizer": "",
+        "momentum": "",
+        None: "",
+    }
+    assert (
+        "Known from the history: batch_size, depth (from num_layers_conv), dropout (from dropout_rate), learning_rate (from log10_learning_rate as 10^x)."
+        in found.err
+    )
+    assert "Not measured there, so varied over the suggestions: optimizer, momentum." in found.err
+    assert "Not in your space: log10_decay_rate, num_layers_fc." in found.err
     assert "explanation" not in plain
+    table = cli(*call, "--space", file, "--rename", "num_layers_conv=depth").out
+    assert table.count("not measured") == 3
 
 
 def test_every_format_speaks_of_the_other_space(cli, call, file):
@@ -85,11 +106,46 @@ def test_the_same_space_loses_nothing(cli, call, tiny, tmp_path):
 
 def test_suggestions_that_fall_together_count_once(cli, call, tmp_path):
     ConfigurationSpace({"num_layers_fc": (1, 3), "other": (0, 1)}).to_json(tmp_path / "narrow.json")
-    found = cli(*call, "--space", tmp_path / "narrow.json", "-k", 4, "--format", "json")
-    configs = [suggestion["config"] for suggestion in found.json()["suggestions"]]
-    assert 1 <= len(configs) <= 3
-    assert len({json.dumps(config) for config in configs}) == len(configs)
-    assert f"Only {len(configs)} of 4 suggestions differ in your space." in found.err
+    for k, n in ((4, 4), (8, 6)):
+        found = cli(*call, "--space", tmp_path / "narrow.json", "-k", k, "--format", "json")
+        configs = [suggestion["config"] for suggestion in found.json()["suggestions"]]
+        assert len({json.dumps(config) for config in configs}) == len(configs) == n
+        assert (f"Only {n} of {k} suggestions differ in your space." in found.err) == (n < k)
+
+
+def test_a_space_in_a_few_lines(cli, call, tmp_path):
+    """The space of a script of one's own: names and scales of its own, choices, words that the history never saw."""
+    (tmp_path / "space.yaml").write_text(
+        "lr: {log: [1e-5, 0.1]}\nweight_decay: {log: [1e-6, 1e-2]}\nbatch_size: [8, 16, 32]\nmodel_name: [resnet18, vit, mlp]\n"
+    )
+    document = cli(*call, "--space", tmp_path / "space.yaml", "--format", "json").json()
+    configs = [suggestion["config"] for suggestion in document["suggestions"]]
+    assert {config["model_name"] for config in configs} == {"resnet18", "vit", "mlp"}
+    assert configs[0]["model_name"] == "resnet18"
+    assert configs[0]["weight_decay"] == pytest.approx(1e-4)
+    assert len({config["weight_decay"] for config in configs}) == 3
+    assert {config["batch_size"] for config in configs} <= {8, 16, 32}
+    for suggestion in document["suggestions"]:
+        assert {"weight_decay", "model_name"} <= set(suggestion["not_measured"])
+    actions = {match["here"]: match for match in document["explanation"]["mapping"] if match["here"]}
+    assert actions["weight_decay"]["there"] is None, "the history's decay rate is one of the learning rate"
+    assert actions["batch_size"]["action"] == "snapped"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["alpha: [0.0, 1.0]", "batch_size: [small, large]", "lr: {log: [1, 100]}", "learning_rate: {float: [1, 100]}"],
+)
+def test_a_space_of_which_nothing_is_known_is_filled_evenly(cli, call, tmp_path, text):
+    (tmp_path / "space.yaml").write_text(text + "\nother: [a, b]\n")
+    run = cli(*call, "--space", tmp_path / "space.yaml", "--format", "json")
+    assert run.code == 0
+    suggestions = run.json()["suggestions"]
+    assert len(suggestions) == 3
+    assert {(one["measured"], one["from"], one["source_error"]) for one in suggestions} == {(False, None, None)}
+    assert "The history knows nothing about your space" in run.err
+    assert ("another scale" in run.err) == ("100" in text)
+    assert "not measured" in cli(*call, "--space", tmp_path / "space.yaml", "--explain").out
 
 
 def test_from_python(use_tiny, photos, mine):
@@ -102,10 +158,9 @@ def test_from_python(use_tiny, photos, mine):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--space", "no.json"], 2, "--space: expected compact, paper or a ConfigSpace JSON file, got 'no.json'"),
+        (["--space", "no.json"], 2, "--space: expected compact, paper or a file of a space, got 'no.json'"),
         (["--space", "broken.json"], 3, "expected ConfigSpace JSON"),
-        (["--space", "foreign.json"], 3, "--space: expected hyperparameters in common with alpha"),
-        (["--space", "choices.json"], 3, "--space: expected hyperparameters in common with batch_size"),
+        (["--space", "wrong.yaml"], 3, "wrong.yaml, line 2: lr log: expected two numbers, the lower one first"),
         (["--rename", "a=b"], 2, "--rename: expected --space beside it"),
         (["--space", "compact", "--rename", "a"], 2, "--rename: expected name=value"),
     ],
@@ -113,8 +168,7 @@ def test_from_python(use_tiny, photos, mine):
 def test_wrong_calls(cli, call, tmp_path, monkeypatch, options, code, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.json").write_text("{")
-    ConfigurationSpace({"alpha": (0.0, 1.0)}).to_json("foreign.json")
-    ConfigurationSpace({"batch_size": ["small", "large"]}).to_json("choices.json")
+    (tmp_path / "wrong.yaml").write_text("batch_size: [16, 32, 64]\nlr: {log: [0.1, 1e-5]}\n")
     run = cli(*call, *options, "--format", "json")
     assert (run.code, run.out) == (code, "")
     assert message in json.loads(run.err)["error"]["message"]

@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
+from metafeat.model_file import read_header
 from metafeat.spec import BACKBONES, EXTRACTORS, TARGETS
 from warmstart.cli.train import BackboneName, ExtractorName, TargetName
-from warmstart.model_file import read_header
 
 pytestmark = pytest.mark.timeout(60)
 

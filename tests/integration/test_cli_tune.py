@@ -52,13 +52,13 @@ def test_the_result_alone_is_on_stdout(tune, folder):
     lines = run.err.splitlines()
     assert [line.split(":")[0] for line in lines] == ["trial 0", "trial 1", "trial 2"]
     again = tune("--format", "json", "-v")
-    assert (again.code, again.err) == (0, "")
+    assert (again.code, again.err) == (0, "All 3 trials are there already: none was run.\nA larger --trials goes on.\n")
     assert json.loads(again.out)["best"] == found["best"]
     (row,) = csv.DictReader(io.StringIO(tune("--format", "csv").out))
     assert float(row["error"]) == found["best"]["error"]
     assert yaml.safe_load(tune("--format", "yaml").out)["best"] == found["best"]
     table = tune("--report", "elsewhere.md").out
-    assert f"s in {folder}/warmstart-studies.db: " in table
+    assert "s in warmstart-studies.db: " in table
     assert "Against uniform configurations: cannot tell from" in table
     assert "Report: elsewhere.md" in table
     assert Path("elsewhere.md").is_file()
@@ -149,3 +149,40 @@ def test_related_datasets_by_name(use_tiny, cli, folder):
     run = cli(*command, "--study", "t", "--related", "stripes4", "--space", "space.json")
     assert run.code == 2
     assert "--related: expected a study over the space of" in run.err
+
+
+def test_configurations_to_begin_with_and_names(folder, cli, use_tiny, photos):
+    """`suggest` writes, `tune` begins with it; and asks by itself under the same names."""
+    Path("own.yaml").write_text("rate: {log: [1e-5, 0.1]}\nkind: [a, b, c]\n")
+    Path("mine.py").write_text("def objective(config):\n    return config['rate'] + len(config['kind'])\n")
+    asked = ("--dataset", photos, "--space", "own.yaml", "--rename", "learning_rate=rate")
+    run = cli("suggest", *asked, "--format", "csv", "--no-cache")
+    assert run.code == 0, run.err
+    Path("start.csv").write_text(run.out)
+    settings = (
+        "--space",
+        "own.yaml",
+        "--objective",
+        "mine:objective",
+        "--surrogate",
+        "gp-map",
+        "--trials",
+        3,
+        "--format",
+        "json",
+    )
+    given = cli("tune", *settings, "--initial", "start.csv", "--study", "given")
+    assert given.code == 0, given.err
+    warm = cli("tune", *settings, *asked, "--study", "warm")
+    assert warm.code == 0, warm.err
+    assert "Known from the history: rate (from log10_learning_rate" in warm.err
+    first, second = (json.loads(each.out)["warm"] for each in (given, warm))
+    assert [each["config"] for each in first] == [each["config"] for each in second]
+    assert [each["source"] for each in first] == [None] * 3
+    assert None not in [each["source"] for each in second]
+    refused = cli("tune", *settings, "--initial", "none.csv", "--study", "x")
+    assert refused.code == 2
+    assert (
+        "--initial: expected a file of configurations, got 'none.csv'"
+        in json.loads(refused.err.splitlines()[-1])["error"]["message"]
+    )

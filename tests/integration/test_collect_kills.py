@@ -17,7 +17,8 @@ import pytest
 from history_store.history import History
 from history_store.records import Status
 from history_store.shards import read_shards
-from history_store.space import sobol_configs, target_space
+from history_store.space import sobol_configs
+from training.workloads.cnn.space import target_space
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "unit" / "training"))

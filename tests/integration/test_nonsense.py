@@ -112,9 +112,10 @@ def test_a_history_of_three_datasets_says_so(tmp_path, digits, cli):
     from history_store.history import History
     from history_store.images import ImageSet
     from history_store.records import DatasetInfo, Evaluation
-    from history_store.space import dump_space, sobol_configs, target_space
+    from history_store.space import dump_space, sobol_configs
     from metafeat.model import MetaFeatureModel
     from metafeat.spec import ModelSpec, space_digest
+    from training.workloads.cnn.space import target_space
 
     images, labels = digits
     pictures = np.stack([np.asarray(Image.fromarray(image).resize((32, 32))) for image in images[:60]])[

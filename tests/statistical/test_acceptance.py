@@ -5,6 +5,7 @@ sets in `test_uci.py`. What was observed stands beside each limit.
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -135,8 +136,8 @@ def networks(monkeypatch):
     """Search by networks with a prior mean."""
 
     def run(prior_mean, t, *, centre, seed):
-        made = {**SURROGATES, "dngo": partial(DNGO, prior_mean=prior_mean)}
-        monkeypatch.setattr("bo.beliefs.SURROGATES", made)
+        made = replace(SURROGATES["dngo"], factory=partial(DNGO, prior_mean=prior_mean))
+        monkeypatch.setitem(SURROGATES._own, "dngo", made)
         options = {"surrogate": "dngo", "startup": 10, "design": "uniform", "seed": seed}
         return search(ten(), partial(bowl, centre=centre), t, **options)
 

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 from functions import branin, hartmann6
+from landscapes import LANDSCAPES
 
 from bo import Optimizer
 
@@ -28,6 +29,22 @@ def test_branin_in_60():
 
 def test_hartmann6_in_100():
     assert np.median([best(hartmann6(), 100, seed=seed) for seed in SEEDS]) <= -3.2  # -3.3223 observed
+
+
+@pytest.mark.parametrize("seed", [100, 102])
+def test_the_second_minimum_of_hartmann6_is_left(seed):
+    """Both are at -3.203 after 50 evaluations, and without restarts at 200."""
+    assert best(hartmann6(), 200, seed=seed) <= -3.31
+
+
+def test_a_long_valley_is_not_taken_for_converged():
+    """Rosenbrock-4, whose promises fall a thousandfold on the way: none of the first 120 evaluations is made elsewhere."""
+    problem = LANDSCAPES["rosenbrock4"]()
+    optimizer = Optimizer(problem.space, seed=0)
+    for _ in range(120):
+        config = optimizer.ask()[0]
+        assert optimizer.converged is None
+        optimizer.tell(config, problem.value(config))
 
 
 def test_a_disc_of_a_third_of_the_box_that_fails_is_avoided():

@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import StorageError, UsageError
+from metafeat.embed import embed_history, stored_sample
 from metafeat.files import replace_file
 from metafeat.handcrafted import FEATURES, handcrafted, query_features
 from metafeat.model import MetaFeatureModel
-from metafeat.sample import sample_rows
 from training.labelled_images import LabelledImages
 from training.siamese import train_from_history
 from training.siamese_settings import SiameseSettings, preset
@@ -122,7 +122,7 @@ class FoldModels:
         )
         trained.model.save(path.with_suffix(".safetensors"))
         queries = None if self._features is None else self._features.queries
-        found = embed_datasets(self.history, self.names, trained.model, features=queries)
+        found = _rows(embed_history(self.history, self.names, trained.model, features=queries), self.names)
         save_rows(path, self.names, found)
         checkpoint.unlink(missing_ok=True)
         return found
@@ -141,7 +141,7 @@ def random_embeddings(
     path = folder / f"{hashlib.sha256(identity.encode()).hexdigest()[:12]}-random.npz"
     known = load_rows(path, names)
     if known is None:
-        known = embed_datasets(history, names, MetaFeatureModel.random(spec, seed=seed))
+        known = _rows(embed_history(history, names, MetaFeatureModel.random(spec, seed=seed)), names)
         save_rows(path, names, known)
     return known
 
@@ -191,35 +191,16 @@ def shared_features(history: "History", names: Sequence[str], *, folder: Path) -
 
 def _features_of(history: "History", name: str) -> Matrix:
     """Compute features of a dataset as a query, and of its samples in training: `(1 + k) x p`."""
-    images, labels = query_images(history, name)
+    images, labels = stored_sample(history, name)
     stored = history.images(name)
     whole = LabelledImages(stored.array, stored.labels, stored.rows("train"))
     query = query_features(images, labels, rng=np.random.default_rng(0))
     return np.concatenate([query[None], whole.handcrafted_samples()])
 
 
-def embed_datasets(
-    history: "History",
-    names: Sequence[str],
-    model: MetaFeatureModel,
-    *,
-    features: Mapping[str, Matrix] | None = None,
-) -> Matrix:
-    """Embed datasets from their stored training images, `m x p`, as a query is embedded with seed 0."""
-    rows = []
-    for name in names:
-        images, labels = query_images(history, name)
-        known = None if features is None else features[name]
-        rows.append(model.embed(images, labels, rng=np.random.default_rng(0), features=known))
-    return np.array(rows, dtype=np.float64)
-
-
-def query_images(history: "History", name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read the images and labels that a stored dataset is embedded from."""
-    stored = history.images(name)
-    labels = np.asarray(stored.labels)
-    chosen = sample_rows(labels, stored.rows("train"), seed=0)
-    return stored.take(chosen), labels[chosen]
+def _rows(vectors: Mapping[str, NDArray[np.float32]], names: Sequence[str]) -> Matrix:
+    """Stack one vector a dataset, `m x p`."""
+    return np.array([vectors[name] for name in names], dtype=np.float64)
 
 
 def make_folder(folder: Path) -> None:

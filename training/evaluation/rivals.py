@@ -50,11 +50,15 @@ class Case:
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     def calibrated(self, metrics: Collection[str]) -> "Case":
-        """Ask the history how far these metrics are to be trusted; with fewer than three groups it cannot tell."""
+        """Ask the history how far these metrics are to be trusted; with fewer than three groups it cannot tell.
+
+        What is told already, or cannot be asked because distances between those that answer are not given, stays.
+        """
         if len(set(self.groups)) < 3:
             return self
-        found = {name: calibrate(self.errors, self.between[name], self.groups) for name in metrics}
-        return replace(self, calibrations=found)
+        wanted = [name for name in metrics if name in self.between]
+        found = {name: calibrate(self.errors, self.between[name], self.groups) for name in wanted}
+        return replace(self, calibrations={**self.calibrations, **found})
 
     def promise(self, metric: str, rows: Sequence[int]) -> NDArray[np.float64]:
         """Say what regret a calibrated strategy expects after each of its rows."""

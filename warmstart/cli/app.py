@@ -62,7 +62,7 @@ app.command(
     epilog=example(
         "warmstart tune --dataset photos/ --trials 30",
         "warmstart tune --dataset photos/ --space space.json --trials 30 \\",
-        '    --command "python train.py {learning_rate} {batch_size} {seed}"',
+        '    --command "python train.py {learning_rate} {batch_size} {warmstart.seed}"',
     ),
 )(tune.tune)
 app.command(

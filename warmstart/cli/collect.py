@@ -25,13 +25,22 @@ if TYPE_CHECKING:
 def collect(
     manifests: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MANIFEST...", help="TOML files, or folders of them; none: all datasets with images."),
+        typer.Argument(
+            metavar="[MANIFEST]...",
+            help="TOML files, folders of them, or images of your own; none: all datasets with images.",
+        ),
     ] = None,
     *,
     history: Annotated[
         str, typer.Option("--history", help="The history file; made where it is not there.")
     ] = "history.h5",
-    configs: Annotated[int, typer.Option("--configs", min=1, help="How many shared configurations.")] = 64,
+    configs: Annotated[
+        int, typer.Option("--configs", min=0, help="How many shared configurations, besides those of --first.")
+    ] = 64,
+    first: Annotated[
+        str | None,
+        typer.Option("--first", help="Measure these first: JSON, such as `suggest --format json` writes."),
+    ] = None,
     workers: Annotated[
         int | None,
         typer.Option("--workers", min=1, help="Processes: 2 when left out; with Ray, all that there is room for."),
@@ -41,12 +50,17 @@ def collect(
     cpus_per_trial: CpusOption = None,
     gpus_per_trial: GpusOption = None,
     budget: Annotated[str | None, typer.Option("--budget", help="Begin no run after so long, e.g. 3h, 90m.")] = None,
+    workload: Annotated[
+        str, typer.Option("--workload", help="What is trained: cnn, or one that an installed package adds.")
+    ] = "cnn",
     target_budget: Annotated[
-        str, typer.Option("--target-budget", help="Length of one training run, by name: compact-400 or paper.")
-    ] = "compact-400",
+        str | None,
+        typer.Option("--target-budget", help="Length of one training run, by name; of cnn: compact-400 or paper."),
+    ] = None,
     space: Annotated[
-        str, typer.Option("--space", help="For a new history: compact, paper or a ConfigSpace JSON file.")
-    ] = "compact",
+        str | None,
+        typer.Option("--space", help="For a new history: compact, paper or a file of a space (YAML, JSON)."),
+    ] = None,
     root: Annotated[str | None, typer.Option("--root", help="Folder below which the manifests' images lie.")] = None,
     download: Annotated[
         bool, typer.Option("--download", help="Fetch what is missing, where a manifest says how.")
@@ -95,9 +109,11 @@ def collect(
             download=download,
             fractions=tuple(fraction or (1.0,)),
             configs=configs,
+            first=None if first is None else Path(first),
             replicates=replicates,
             race=race,
             seed=seed,
+            workload=workload,
             target_budget=target_budget,
             workers=workers,
             cluster=chosen_cluster(
@@ -124,7 +140,9 @@ def _show(show: "Show", now: "Progress") -> None:
         more = f"error {cell.error:.3f}" if cell.error == cell.error else more
     elif now.running:
         text = "; ".join(
-            f"{cell.dataset}, configuration {cell.index}, {100 * cell.share:.0f} %" for cell in now.running[:3]
+            f"{cell.dataset}, configuration {cell.index}"
+            + ("" if cell.share is None else f", {100 * cell.share:.0f} %")
+            for cell in now.running[:3]
         ) + (f" and {len(now.running) - 3} more" if len(now.running) > 3 else "")
-    parts = sum(cell.share for cell in now.running)
+    parts = sum(cell.share or 0.0 for cell in now.running)
     show(now.done + min(parts, 0.99 * len(now.running)), now.total, text, left_s=now.left_s, since=since, more=more)

@@ -1,8 +1,8 @@
 """`evaluate`: are the suggestions for datasets never seen better than what a person would try anyway?"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from warmstart.cli.options import (
 )
 from warmstart.cli.shell import Shell, write
 from warmstart.cli.train import ExtractorName, Preset, TargetName
+
+if TYPE_CHECKING:
+    from warmstart.evaluation_run import Plan
 
 WORST = 10
 """Datasets that are named where ours is worse."""
@@ -46,6 +49,14 @@ def evaluate(
     table: Annotated[
         list[str] | None,
         typer.Option("--table", help="Replay this table of errors (.npz); may be repeated. Then no history is needed."),
+    ] = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--query",
+            metavar="NAME",
+            help="Instead: how would the history have served this dataset that was measured? FILE.h5::NAME; may be repeated.",
+        ),
     ] = None,
     preset: Annotated[Preset, typer.Option("--preset", help="Recipe of the models: modern or paper.")] = Preset.MODERN,
     extractor: Annotated[
@@ -103,19 +114,18 @@ def evaluate(
 
     from history_store.errors import UsageError
     from history_store.history import History
+    from metafeat.device import cpu_threads
+    from metafeat.model_file import read_header
     from training.evaluation.report import distance_rows, full_rows, summary_rows
-    from warmstart.device import cpu_threads
     from warmstart.evaluation_run import (
         Plan,
         as_document,
         check_places,
-        evaluate_history,
-        evaluate_table,
         keep,
         store_calibration,
     )
     from warmstart.locations import history_path, model_path
-    from warmstart.model_file import read_header
+    from warmstart.query_evaluation import told
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     plan = Plan(
@@ -145,10 +155,11 @@ def evaluate(
     if calibrate and (model is None or history is None):
         msg = "--calibrate: expected --history and --model, whose distances it is about, got one or none. Name both."
         raise UsageError(msg)
+    if query and (table or calibrate or paper_figure):
+        msg = "--query: expected it without --table, --calibrate and --paper-figure, got one of them. Call evaluate twice."
+        raise UsageError(msg)
     with shell.progress("evaluating") as show, cpu_threads(threads):
-        reports = [evaluate_table(Path(path), plan, progress=show) for path in table or ()]
-        if history is not None or not table:
-            reports.insert(0, evaluate_history(history_path(history), plan, progress=show))
+        reports = _reports(query or [], table or [], history, model, plan, show)
     for note in keep(reports, *places):
         shell.note(note)
     if calibrate:
@@ -171,6 +182,8 @@ def evaluate(
         for name, promised in report["promises"].items():
             said = ", ".join(f"{one['promised']:.3f} / {one['seen']:.3f} at {t}" for t, one in promised.items())
             shell.say(f"'{name}' promised / left a regret of {said}")
+        for line in told(report.get("queries", ())):
+            shell.say(line)
         write("* a difference beyond two standard errors; below 0, ours is better")
 
 
@@ -180,3 +193,27 @@ def _worse(report: Mapping[str, Any]) -> str:
     said = [f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in hurt[:WORST]]
     more = f" and {len(hurt) - WORST} more" if len(hurt) > WORST else ""
     return f"'{report['ours']}' is worse than the portfolio on: {', '.join(said) or 'no dataset'}{more}"
+
+
+def _reports(
+    queries: Sequence[str],
+    tables: Sequence[str],
+    history: str | None,
+    model: str | None,
+    plan: "Plan",
+    show: Callable[[int, int, str], None] | None,
+) -> list[dict[str, Any]]:
+    """Evaluate measured queries, or a history and tables."""
+    from pathlib import Path
+
+    from warmstart.evaluation_run import evaluate_history, evaluate_table
+    from warmstart.locations import history_path, model_path
+    from warmstart.query_evaluation import evaluate_queries
+
+    if queries:
+        answering = {"history": history_path(history), "model": model_path(model)}
+        return [evaluate_queries(queries, plan, **answering, progress=show)]
+    reports = [evaluate_table(Path(path), plan, progress=show) for path in tables]
+    if history is not None or not tables:
+        reports.insert(0, evaluate_history(history_path(history), plan, progress=show))
+    return reports

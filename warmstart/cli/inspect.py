@@ -56,8 +56,7 @@ def show(
     """Show a history, or one dataset of it: record, runs, what did best, where errors gather (CCoV), what it resembles."""
     from history_store.history import History
     from warmstart.inventory import describe, summary
-    from warmstart.locations import history_path
-    from warmstart.model_file import stored_hash
+    from warmstart.locations import history_path, stored_hash
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     if name is not None and history is None and "::" in name:

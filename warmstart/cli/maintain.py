@@ -25,7 +25,8 @@ def create(
     history: HistoryFile,
     *,
     space: Annotated[
-        str | None, typer.Option("--space", help="compact, paper or a ConfigSpace JSON file; compact when left out.")
+        str | None,
+        typer.Option("--space", help="compact, paper or a file of a space (YAML, JSON); compact when left out."),
     ] = None,
     configs: Annotated[
         int | None, typer.Option("--configs", min=0, help="Shared Sobol configurations to write down at once.")
@@ -45,8 +46,8 @@ def create(
     from history_store.errors import UsageError
     from history_store.history import History
     from history_store.space import load_space, sobol_configs
-    from warmstart.collection import space_text
     from warmstart.locations import shipped_history
+    from warmstart.spaces import space_text
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = Path(history)

@@ -44,7 +44,8 @@ def suggest(
     space: Annotated[
         str | None,
         typer.Option(
-            "--space", help="Suggest for this space: ConfigSpace JSON file, compact or paper; else the history's."
+            "--space",
+            help="Suggest for this space: a file (YAML, JSON), compact or paper; the history's when left out.",
         ),
     ] = None,
     rename: Annotated[
@@ -207,7 +208,12 @@ def print_answer(shell: Shell, found: Any) -> None:
         for name, value in design.config.items():
             plain = name.removeprefix("log10_")
             shown[plain] = design.natural.get(plain, value)
-        row = {"": rank, **shown, "from": design.source, "error there": design.source_error}
+        row = {
+            "": rank,
+            **shown,
+            "from": design.source,
+            "error there": design.source_error if design.measured else "not measured",
+        }
         rows.append(row if design.expected_regret is None else {**row, "regret left": design.expected_regret})
     write("")
     shell.table(rows, title=f"Try these first (strategy {found.strategy})")
@@ -224,7 +230,9 @@ def _print_reasons(shell: Shell, found: Any) -> None:
         place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
         shell.say(f"  {near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else ""))
     write("\nWhy these configurations")
-    for number, (design, why) in enumerate(zip(found.suggestions, found.explanation.suggestions, strict=True), start=1):
+    for number, (design, why) in enumerate(
+        zip(found.suggestions, found.explanation.suggestions, strict=False), start=1
+    ):
         text = f"  {number}. {design.why}"
         if why.source_rank is not None:
             text += f", rank {why.source_rank} of {why.of}"

@@ -26,6 +26,7 @@ from warmstart.studies.options import Execution, Outputs, Problem, Search, WarmS
 
 if TYPE_CHECKING:
     from warmstart.cli.bar import Show
+    from warmstart.studies.metric import Metric
     from warmstart.studies.progress import Progress
     from warmstart.studies.summary import JointResult, TuneResult
     from warmstart.studies.trial import Trial
@@ -55,6 +56,14 @@ class PrunerName(StrEnum):
     HYPERBAND = "hyperband"
 
 
+class ScaleName(StrEnum):
+    """What a metric may be; see docs/tuning.md."""
+
+    FRACTION = "fraction"
+    PERCENT = "percent"
+    ANY = "any"
+
+
 _WARM, _PRUNER = WarmName(WarmStart.warm), PrunerName(Search.pruner)
 
 
@@ -73,7 +82,7 @@ def tune(
     ] = SplitName.EQUAL,
     objective: Annotated[
         str | None,
-        typer.Option("--objective", help="module:function or file.py:function; the target network when left out."),
+        typer.Option("--objective", help="module:function or file.py:function; the workload when left out."),
     ] = None,
     command: Annotated[
         str | None,
@@ -81,7 +90,7 @@ def tune(
     ] = None,
     space: Annotated[
         str | None,
-        typer.Option("--space", help="ConfigSpace JSON file, compact or paper; the history's when left out."),
+        typer.Option("--space", help="A file (YAML, JSON), compact or paper; the history's when left out."),
     ] = None,
     trials: Annotated[
         int | None,
@@ -112,6 +121,14 @@ def tune(
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option("--rename", metavar="HISTORY=OURS", help="Which name is which in --space; may be repeated."),
+    ] = None,
+    initial: Annotated[
+        str | None,
+        typer.Option("--initial", help="Begin with these: a file of `suggest --format json`, yaml or csv."),
+    ] = None,
     related: Annotated[
         list[str] | None,
         typer.Option(
@@ -131,8 +148,20 @@ def tune(
     budget: Annotated[
         float | None, typer.Option("--budget", help="Of each trial, in the objective's own unit.")
     ] = Search.budget,
+    workload: Annotated[
+        str, typer.Option("--workload", help="What is trained when no objective is given: cnn, or one of a package.")
+    ] = Problem.workload,
+    metric: Annotated[
+        str | None,
+        typer.Option("--metric", help="What is tuned, if no error: a JSON key, last, regex:PATTERN or file:PATH:KEY."),
+    ] = Search.metric,
+    maximize: Annotated[bool, typer.Option("--maximize", help="Larger is better.")] = Search.maximize,
+    scale: Annotated[
+        ScaleName | None,
+        typer.Option("--scale", help="Of the metric: fraction (0 to 1), percent (0 to 100) or any number."),
+    ] = None,
     target_budget: Annotated[
-        str, typer.Option("--target-budget", help="Of the target network: compact-400 or paper.")
+        str | None, typer.Option("--target-budget", help="Of the workload, by name; of cnn: compact-400 or paper.")
     ] = Problem.target_budget,
     trial_timeout: Annotated[
         str | None, typer.Option("--trial-timeout", help="Stop a trial after so long, e.g. 30m; it counts as failed.")
@@ -179,12 +208,15 @@ def tune(
     import contextlib
     import sys
 
+    from warmstart.importing import parse_pairs
     from warmstart.integrations.ray import chosen_cluster
+    from warmstart.studies.metric import Metric
     from warmstart.studies.summary import TuneResult
     from warmstart.studies.tune_options import TuneOptions
     from warmstart.tuning import tune_dataset, tune_datasets
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
+    judged = Metric(metric, maximize, None if scale is None else scale.value)
     paths, latest = dataset or [], list["Progress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
@@ -194,9 +226,9 @@ def tune(
                 shell.note(f"All {now.done} trials are there already: none was run. A larger --trials goes on.")
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
-            _show(show, now, where)
+            _show(show, now, where, judged)
             for trial in now.latest:
-                shell.detail(where + _line(trial))
+                shell.detail(where + _line(trial, judged))
 
         try:
             spelled = {
@@ -204,9 +236,12 @@ def tune(
                 "pruner": pruner.value,
                 "exclude_group": exclude_group or (),
                 "related": related or (),
+                "rename": parse_pairs("rename", rename or ()),
+                "initial": initial or (),
                 "cluster": chosen_cluster(
                     ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
                 ),
+                "scale": judged.scale,
                 "report": report or True,
                 "cache": not no_cache,
                 "progress": told,
@@ -247,7 +282,9 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
 
 def _print(shell: Shell, found: "TuneResult") -> None:
     best = found.best
-    row: dict[str, Any] = {} if best is None else {"trial": best.number, "error": best.error, **best.config}
+    row: dict[str, Any] = (
+        {} if best is None else {"trial": best.number, found.metric.name: found.best_value, **best.config}
+    )
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
     title = f"{found.study} in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
     shell.result(found.to_dict(), [row] if row else [], title=title)
@@ -259,15 +296,18 @@ def _print(shell: Shell, found: "TuneResult") -> None:
             shell.say(f"Report: {shown_path(found.report)}")
 
 
-def _show(show: "Show", now: "Progress", where: str) -> None:
+def _show(show: "Show", now: "Progress", where: str, metric: "Metric") -> None:
     """Show what runs, what it reported last, and what is best so far."""
-    said = [] if now.best is None else [f"best {now.best.error:.4g} (trial {now.best.number})"]
+    name = "" if metric.is_plain else f"{metric.name} "
+    said = []
+    if now.best is not None and now.best.error is not None:
+        said = [f"best {name}{metric.to_value(now.best.error):.4g} (trial {now.best.number})"]
     text, since = "", None
     if len(now.running) == 1:
         (trial,) = now.running
         text, since = f"{where}trial {trial.number}", trial.since
-        if trial.step is not None:
-            said.insert(0, f"error {trial.error:.4g} at step {trial.step}")
+        if trial.step is not None and trial.error is not None:
+            said.insert(0, f"{metric.name} {metric.to_value(trial.error):.4g} at step {trial.step}")
     elif now.running:
         shown = ", ".join(str(trial.number) for trial in now.running[:8])
         text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")
@@ -276,7 +316,8 @@ def _show(show: "Show", now: "Progress", where: str) -> None:
     show(now.done + parts, total, text, left_s=now.left_s, since=since, more=", ".join(said))
 
 
-def _line(trial: "Trial") -> str:
-    error = "" if trial.error is None else f" {trial.error:.4g}"
+def _line(trial: "Trial", metric: "Metric") -> str:
+    name = "" if metric.is_plain else f" {metric.name}"
+    error = "" if trial.error is None else f"{name} {metric.to_value(trial.error):.4g}"
     took = "" if trial.duration is None else f", {trial.duration:.1f} s"
     return f"trial {trial.number}: {trial.status.value}{error}{took}{f': {trial.note}' if trial.note else ''}"

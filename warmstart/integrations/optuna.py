@@ -39,12 +39,14 @@ from warmstart.integrations.optuna_space import Presence, shown, to_distribution
 
 if TYPE_CHECKING:
     from warmstart.locations import PathLike
+    from warmstart.spaces import SpaceLike
     from warmstart.suggestion import InitialDesign
 
 CHECKPOINT = "warmstart:checkpoint"
 """System attribute of a trial: what the next suggestion of any process depends on besides the trials."""
 ORIGIN = "warmstart"
 """User attribute of an enqueued trial: where its configuration comes from."""
+_ORIGIN = ("from", "distance", "source_error", "measured", "not_measured")
 BLOCK = 16
 """Consecutive trials whose independent values are a Latin hypercube."""
 _log = logging.getLogger("warmstart")
@@ -113,6 +115,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         self._unread: set[int] = set()
         self._related = _digest(related)
         self._made: tuple[object, tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
+
+    @property
+    def space(self) -> ConfigurationSpace | None:
+        """Give the space that the sampler was given; None = what the trials show."""
+        return None if self._given is None else self._given.space
 
     def reseed_rng(self) -> None:
         """Draw another seed where none was given: a seed and a trial's number are one suggestion in any thread or process."""
@@ -337,6 +344,7 @@ def warm_start(
     strategy: str | None = None,
     history: PathLike | None = None,
     model: PathLike | None = None,
+    space: SpaceLike | None = None,
     rename: Mapping[str, str] | None = None,
     exclude_group: str | Collection[str] | None = None,
     skip_broken: bool = False,
@@ -348,8 +356,11 @@ def warm_start(
 ) -> list[InitialDesign]:
     """Enqueue the configurations that `warmstart.suggest` gives for a dataset, best first; those enqueued before are not again.
 
-    A value on a logarithmic scale is enqueued under both of its names, so that an objective may ask for
-    `log10_learning_rate` or for `learning_rate`. A sampler of ours says so where an objective asks for neither.
+    With a space, or a sampler of ours that was given one, the suggestions are put into it: its names, its scales, and only
+    values that it allows, so that no `trial.suggest_...` refuses one. What the history never measured is varied over them;
+    see docs/import.md. Without a space, a value on a logarithmic scale is enqueued under both of its names, so that an
+    objective may ask for `log10_learning_rate` or for `learning_rate`. A sampler of ours says so where an objective asks
+    for neither.
 
     Args:
         study: any study, with any sampler.
@@ -360,6 +371,8 @@ def warm_start(
         strategy: as in `warmstart.suggest`, and so the arguments below that are not named here.
         history: the history file.
         model: the meta-feature model.
+        space: what the study searches, in any form that `warmstart.spaces.read_space` takes: a dict of Optuna's
+            distributions, a ConfigSpace space, a short form or a file of one. Left out, that of a sampler of ours.
         rename: the study's name of a hyperparameter, by its name in the history or its natural one.
         exclude_group: groups of the history to leave out.
         skip_broken: go on without pictures that cannot be decoded.
@@ -373,10 +386,13 @@ def warm_start(
 
     Raises:
         UsageError: when `rename` names what no suggestion has, or an argument does not fit.
-        MissingPathError, DataError, StorageError: as `warmstart.suggest`.
+        DataError: when the space is none.
+        MissingPathError, StorageError: as `warmstart.suggest`.
     """
     from warmstart.api import suggest
 
+    if space is None and isinstance(study.sampler, WarmStartSampler):
+        space = study.sampler.space
     designs = suggest(
         dataset,
         images=images,
@@ -385,6 +401,8 @@ def warm_start(
         strategy=strategy,
         history=history,
         model=model,
+        space=space,
+        rename=rename if space is not None else None,
         exclude_group=exclude_group,
         skip_broken=skip_broken,
         seed=seed,
@@ -394,8 +412,8 @@ def warm_start(
         download=download,
     )
     for design in designs:
-        origin = {"from": design.source, "distance": design.distance, "source_error": design.source_error}
-        params = _renamed(design, rename or {})
+        origin = {key: value for key, value in design.to_dict().items() if key in _ORIGIN}
+        params = dict(design.config) if space is not None else _renamed(design, rename or {})
         study.enqueue_trial(params, user_attrs={ORIGIN: origin}, skip_if_exists=True)
     return designs
 

@@ -75,7 +75,8 @@ class Problem:
 
     def values(self, params: Mapping[str, Any]) -> dict[str, Value]:
         """Give Optuna's parameters as values of the space, those that are none of it left out."""
-        values = {name: snapped(d, params[name]) for name, d in self.distributions.items() if name in params}
+        given = {name: d for name, d in self.distributions.items() if name in params}
+        values = {name: snapped(d, params[name], self.space[name]) for name, d in given.items()}
         for name in self._reals.keys() & values.keys():
             value, known, kept = values[name], self._reals[name], self.space[name]
             if isinstance(value, int | float) and known.low <= value <= known.high:

@@ -107,11 +107,19 @@ def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], d
     return found, conditions
 
 
-def snapped(distribution: BaseDistribution, value: Any) -> Any:
-    """Give the value of a stepped range that a value stands for, exactly; other values are left as they are."""
+def snapped(distribution: BaseDistribution, value: Any, hyperparameter: Any = None) -> Any:
+    """Give the value of a stepped range that a value stands for, exactly; other values are left as they are.
+
+    Args:
+        distribution: of the parameter.
+        value: of a trial.
+        hyperparameter: of the space; an ordinal says how it writes its values, which differ from Optuna's by rounding.
+    """
     if _step(distribution) is None or not isinstance(value, int | float):
         return value
-    return _at(distribution, round((value - distribution.low) / distribution.step))  # type: ignore[attr-defined]
+    k = round((value - distribution.low) / distribution.step)  # type: ignore[attr-defined]
+    written = getattr(hyperparameter, "sequence", ())
+    return written[k] if 0 <= k < len(written) else _at(distribution, k)
 
 
 def _distribution(hyperparameter: Any) -> BaseDistribution:

@@ -12,6 +12,7 @@ from multiprocessing.context import SpawnProcess
 
 from history_store.errors import AllTrialsFailedError, WarmstartError
 from training.executor import describe_end, start_process
+from warmstart.studies.pickling import hidden_main
 from warmstart.studies.worker import Job
 
 LOOK_S = 0.5
@@ -57,7 +58,8 @@ def run_crew(job: Job, workers: int, look: Callable[[], int]) -> None:
 
 
 def _begin(job: Job) -> tuple[SpawnProcess, Connection]:
-    return start_process(_serve, job)
+    with hidden_main():
+        return start_process(_serve, job)
 
 
 def _last_word(process: SpawnProcess, pipe: Connection) -> WarmstartError | str | None:

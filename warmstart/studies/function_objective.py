@@ -5,14 +5,19 @@ from __future__ import annotations
 import importlib
 import inspect
 import operator
+import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from history_store.errors import UsageError
 from history_store.records import Config
+from warmstart.collisions import make_way
 from warmstart.studies.objective import Report
+from warmstart.studies.pickling import dump_function
 
 ROLES = {
     "config": "config",
@@ -32,25 +37,43 @@ class FunctionObjective:
 
     The first parameter gets the configuration, whatever its name; the others are known by theirs. `**kwargs` gets all.
 
+    A function itself is sent to the child as it is when the objective is made: by value where it is of a notebook, of the
+    script that runs, or of another function, else by the name of its module.
+
     Attributes:
-        function: itself, or ``module:name`` or ``folder/file.py:name``, imported in the child.
+        function: itself, or ``module:name`` or ``folder/file.py:name``, imported in the child; bytes: its pickle.
         dataset: what the function gets as `dataset`.
         folder: first on the path of the import; of ``folder/file.py`` it is that folder.
     """
 
-    function: str | Callable[..., object]
+    function: str | bytes | Callable[..., object]
     dataset: str | None = None
     folder: Path = field(default_factory=Path.cwd)
     _called: tuple[Callable[..., object], tuple[str, ...], dict[str, str]] | None = field(default=None, repr=False)
+    _sent: str | bytes = field(default=b"", repr=False)
 
     def __post_init__(self) -> None:
-        """Check the spelling; the module is imported where the function is called.
+        """Check the spelling, or the signature; a module is imported where the function is called.
 
         Raises:
-            UsageError: when the text is not ``module:name``.
+            UsageError: when it is no function that a trial's process can call.
         """
-        if isinstance(self.function, str):
-            _split(self.function)
+        given: object = self.function
+        if isinstance(given, bytes):
+            self._sent = given
+        elif isinstance(given, str):
+            _split(given)
+            self._sent = given
+        elif not callable(given):
+            msg = f"expected a function, or text that names one, got {given!r}. Write train:objective for the function objective of train.py."
+            raise UsageError(msg, param="objective")
+        else:
+            _bind(given, _called_name(given))
+            self._sent = _pickled(given)
+
+    def __reduce__(self) -> tuple[type[FunctionObjective], tuple[str | bytes, str | None, Path]]:
+        """Pickle what is sent, so that processes on the way need not load the function."""
+        return type(self), (self._sent, self.dataset, self.folder)
 
     def prepare(self) -> None:
         """Import the function and read its signature.
@@ -59,9 +82,13 @@ class FunctionObjective:
             UsageError: when the module has no such function, or it asks for something else.
         """
         function = self.function
-        if isinstance(function, str):
+        if isinstance(function, bytes):
+            function = pickle.loads(function)  # noqa: S301  our parent's
+            assert callable(function)  # noqa: S101  checked before it was sent
+        elif isinstance(function, str):
             function = self._import(function)
-        self._called = (function, *_bind(function, str(self.function)))
+        shown = self.function if isinstance(self.function, str) else _called_name(function)
+        self._called = (function, *_bind(function, shown))
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
         """Call the function; raises and returns what it does."""
@@ -78,8 +105,10 @@ class FunctionObjective:
         if module.endswith(".py"):
             folder, module = self.folder / Path(module).parent, Path(module).stem
         sys.path.insert(0, str(folder.absolute()))
+        make_way(str(folder.absolute()), module)
         try:
-            found = importlib.import_module(module)
+            with _importing(text):
+                found = importlib.import_module(module)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise
@@ -94,6 +123,54 @@ class FunctionObjective:
             msg = f"expected a function, got {text!r}, which is a {type(function).__name__}. Name one."
             raise UsageError(msg, param="objective")
         return function  # type: ignore[no-any-return]
+
+
+_under_way: ContextVar[str] = ContextVar("objective that is being imported", default="")
+
+
+@contextmanager
+def _importing(text: str) -> Iterator[None]:
+    """Note which objective is being imported, for `check_not_importing`."""
+    token = _under_way.set(text)
+    try:
+        yield
+    finally:
+        _under_way.reset(token)
+
+
+def check_not_importing() -> None:
+    """Check that no study begins while a trial's process imports its objective: that would begin another, and so on.
+
+    Raises:
+        UsageError: when one does.
+    """
+    if text := _under_way.get():
+        msg = f"expected a module that defines a function, got {text}, which tunes when it is imported. Put its last lines under if __name__ == '__main__':."
+        raise UsageError(msg, param="objective")
+
+
+def _pickled(function: Callable[..., object]) -> str | bytes:
+    """Return the pickle of a function; where it uses what cannot be sent, ``script.py:name`` if the script that runs has it.
+
+    Raises:
+        UsageError: when there is neither.
+    """
+    try:
+        return dump_function(function)
+    except UsageError:
+        name, main = getattr(function, "__qualname__", ""), sys.modules["__main__"]
+        file = Path(getattr(main, "__file__", None) or "")
+        try:
+            is_there = function.__module__ == "__main__" and operator.attrgetter(name)(main) is function
+        except AttributeError:
+            is_there = False
+        if not is_there or file.suffix != ".py" or not file.is_file():
+            raise
+        return f"{file.absolute()}:{name}"
+
+
+def _called_name(function: object) -> str:
+    return str(getattr(function, "__qualname__", None) or repr(function))
 
 
 def _split(text: str) -> tuple[str, str]:

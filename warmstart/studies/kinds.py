@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from history_store.errors import UsageError
-from training.budget import COMPACT
+from training.workloads import DEFAULT, get_workload
 from warmstart.studies.command_objective import CommandObjective
 from warmstart.studies.function_objective import FunctionObjective
 from warmstart.studies.objective import Objective
-from warmstart.studies.target_objective import TargetObjective, check_target_names
+from warmstart.studies.workload_objective import WorkloadObjective
 
 
 def load_objective(
@@ -19,19 +19,21 @@ def load_objective(
     names: Collection[str],
     command: str | None = None,
     dataset: str | None = None,
+    workload: str = DEFAULT,
     target_budget: str | None = None,
     device: str = "auto",
     folder: Path | None = None,
 ) -> Objective:
-    """Make the objective that a person named: a function, a command, or else the target network on their dataset.
+    """Make the objective that a person named: a function, a command, or else a workload on their dataset.
 
     Args:
         function: itself, or ``module:name`` or ``folder/file.py:name``.
         names: of the space's hyperparameters.
         command: with placeholders; see `CommandObjective`.
-        dataset: path; the target network needs it, the others are given it.
-        target_budget: name of the target network's budget; None = that of the shipped history.
-        device: of the target network.
+        dataset: path; a workload needs it, the others are given it.
+        workload: name in `training.workloads.WORKLOADS`.
+        target_budget: name of the workload's budget; None = the usual one.
+        device: of the workload.
         folder: first on the path of the function's import; None = the working folder.
 
     Raises:
@@ -45,7 +47,7 @@ def load_objective(
     if command is not None:
         return CommandObjective(command, tuple(names), dataset)
     if dataset is None:
-        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the target network on it."
+        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the built-in network on it."
         raise UsageError(msg)
-    check_target_names(names)
-    return TargetObjective(dataset, target_budget or COMPACT.name, device)
+    get_workload(workload).check_names(names)
+    return WorkloadObjective(dataset, workload, target_budget, device)

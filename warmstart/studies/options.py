@@ -8,22 +8,25 @@ a keyword of `warmstart.tune` and a parameter of the command; whatever decides t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+import os
+import zlib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from training.budget import COMPACT
 from warmstart.locations import PathLike
+from warmstart.studies.metric import Scale
 from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from warmstart.integrations.ray import Cluster
+    from warmstart.spaces import SpaceLike
     from warmstart.studies.progress import Progress
 
 Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""
+Initial = PathLike | tuple[Any, ...]
+"""Configurations to evaluate first: a file, or themselves; those of a plan are of its space."""
 Pruner = Literal["none", "median", "asha", "hyperband"]
 
 _IDENTITY = "identity"
@@ -58,8 +61,10 @@ class Problem:
 
     objective: str | Callable[..., object] | None = None
     command: str | None = None
-    space: ConfigurationSpace | PathLike | None = None
-    target_budget: str = COMPACT.name
+    space: SpaceLike | None = None
+    workload: str = "cnn"
+    """`training.workloads.DEFAULT`, whose package imports numpy: the command line reads the defaults for its help."""
+    target_budget: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +76,9 @@ class Search:
     acquisition: str = field(default="ei", metadata=identity())
     pruner: Pruner = field(default="none", metadata=identity())
     budget: float | None = field(default=None, metadata=identity())
+    metric: str | None = field(default=None, metadata=identity())
+    maximize: bool = field(default=False, metadata=identity())
+    scale: Scale | None = field(default=None, metadata=identity())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +95,10 @@ class WarmStart:
         metadata=identity(lambda asked: asked.exclude_group if asked.warm != "none" or asked.related else ()),
     )
     startup: int = field(default=3, metadata=identity(lambda asked: asked.startup if asked.warm != "design" else 0))
+    rename: tuple[tuple[str, str], ...] = field(
+        default=(), metadata=identity(lambda asked: _equations(asked.rename) if asked.warm != "none" else "")
+    )
+    initial: Initial = field(default=(), metadata=identity(lambda asked: _digest(asked.initial)))
     related: tuple[str, ...] = field(default=(), metadata=identity())
     neighbours: int = field(
         default=NEIGHBOURS, metadata=identity(lambda asked: asked.neighbours if asked.related == (AUTO,) else 0)
@@ -96,6 +108,9 @@ class WarmStart:
         """Take one name as a tuple of one, and related datasets in any order."""
         object.__setattr__(self, "exclude_group", _names(self.exclude_group))
         object.__setattr__(self, "related", tuple(sorted(set(_names(self.related)))))
+        object.__setattr__(self, "rename", tuple(sorted((old, new) for old, new in _pairs(self.rename))))
+        if self.initial is None or not isinstance(self.initial, str | os.PathLike):
+            object.__setattr__(self, "initial", tuple(self.initial or ()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,6 +159,19 @@ def pick(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:
 def pick_from(group: type[Any], record: object) -> dict[str, Any]:
     """Return a record's values of the fields of a group."""
     return {each.name: getattr(record, each.name) for each in fields(group)}
+
+
+def _pairs(given: Any) -> Iterable[Any]:
+    return given.items() if isinstance(given, Mapping) else given or ()
+
+
+def _equations(pairs: Iterable[tuple[str, str]]) -> str:
+    return ", ".join(f"{old}={new}" for old, new in pairs)
+
+
+def _digest(configs: Any) -> str:
+    """Tell configurations from others, in a few words."""
+    return f"{len(configs)} configurations ({zlib.crc32(repr(configs).encode()):08x})" if configs else ""
 
 
 def _names(given: Any) -> tuple[str, ...]:

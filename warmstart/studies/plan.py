@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Self, get_args
 
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
+from training.workloads import DEFAULT
+from warmstart.studies.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
 from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.split import Split
@@ -22,8 +24,8 @@ if TYPE_CHECKING:
 SCHEMA = 1
 PLAN = "warmstart:plan"
 """The study's user attribute under which its plan lies."""
-MULTI_TASK = ("gp", "dngo", "bohamiann")
-"""Surrogates that learn from related datasets."""
+_LATER = ("rename", "initial", "measured", "not_measured")
+"""Fields that version 0.1 does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,12 @@ class WarmConfig:
     source: str | None = None
     distance: float | None = None
     source_error: float | None = None
+    measured: bool = True
+    not_measured: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take a list, as JSON has it."""
+        object.__setattr__(self, "not_measured", tuple(self.not_measured))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,13 +50,13 @@ class Plan(Search, WarmStart):
 
     Attributes:
         space: ConfigSpace JSON.
-        objective: what is evaluated: `function`, `command` or `target_budget` of the target network.
+        objective: what is evaluated: `function`, `command`, or `workload` (the first one, where a study of 0.1 names none) and its `target_budget`.
         dataset: path, as given; other machines may have it elsewhere.
         fingerprint: of the dataset, where it holds images.
         configs: the warm configurations, best first.
         history: `path`, `id` and `revision` of the history they are from; empty where none was asked.
         folder: first on the path of a function's import.
-        device: of the target network.
+        device: of the workload.
         tasks: what the history knows of the related datasets.
         meta_feature: of the dataset, where the tasks have theirs.
         members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
@@ -60,6 +68,7 @@ class Plan(Search, WarmStart):
         metadata=identity(
             ("`objective`", lambda plan: plan.objective.get("function")),
             ("`command`", lambda plan: plan.objective.get("command")),
+            ("`workload`", lambda plan: plan.workload),
             ("`target_budget`", lambda plan: plan.objective.get("target_budget")),
         )
     )
@@ -81,10 +90,32 @@ class Plan(Search, WarmStart):
         check_warm(self.warm)
         _check_known("pruner", self.pruner, Pruner)
         _check_known("split", self.split, Split)
-        if (self.related or self.members) and self.surrogate not in MULTI_TASK:
-            several = "" if self.related else " for several datasets"
-            msg = f"expected `surrogate` {', '.join(MULTI_TASK)}{several}, got {self.surrogate}. Leave `surrogate` out."
-            raise UsageError(msg, param="related" if self.related else "dataset")
+        _ = self.measure  # raises where it says what cannot be
+        if self.related or self.members:
+            known = multitask_surrogates()
+            if self.surrogate not in known:
+                several = "" if self.related else " for several datasets"
+                msg = f"expected `surrogate` {', '.join(known)}{several}, got {self.surrogate}. Leave `surrogate` out."
+                raise UsageError(msg, param="related" if self.related else "dataset")
+
+    @property
+    def workload(self) -> str | None:
+        """Name the workload that is tuned; None where the objective is a person's own."""
+        if self.objective.get("target_budget") is None:
+            return None
+        return self.objective.get("workload") or DEFAULT
+
+    @property
+    def evaluated(self) -> str:
+        """Name what is evaluated, as reports and origins of evaluations do; the first workload by its budget alone, as in 0.1."""
+        own = self.objective.get("function") or self.objective.get("command")
+        budget = str(self.objective.get("target_budget"))
+        return own or (budget if self.workload == DEFAULT else f"{self.workload}/{budget}")
+
+    @property
+    def measure(self) -> Metric:
+        """Return what its trials are judged by."""
+        return Metric(self.metric, self.maximize, self.scale)
 
     @property
     def has_images(self) -> bool:
@@ -92,8 +123,15 @@ class Plan(Search, WarmStart):
         return self.dataset is not None and self.fingerprint != self.dataset
 
     def to_json(self) -> str:
-        """Write the plan."""
-        return json.dumps({"schema_version": SCHEMA, **asdict(self)}, allow_nan=False)
+        """Write the plan; what version 0.1 does not know is left out where it says nothing."""
+        record = asdict(self)
+        for each in (record, *record["configs"]):
+            for name in _LATER:
+                if each.get(name) in ((), True):
+                    del each[name]
+        if self.measure.is_plain:
+            record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
+        return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:
@@ -184,6 +222,13 @@ def _shown(value: object) -> str:
     if isinstance(value, tuple):
         value = ", ".join(map(str, value))
     return "none" if value in (None, "") else str(value)
+
+
+def multitask_surrogates() -> list[str]:
+    """List the surrogates that learn from related datasets: those with a relative `mt-NAME`."""
+    from bo.surrogates import SURROGATES
+
+    return [name for name in SURROGATES if f"mt-{name}" in SURROGATES]
 
 
 def check_warm(warm: str) -> None:

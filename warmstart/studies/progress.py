@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from training.budget import BUDGETS
+from history_store.records import Config
+from training.workloads import get_workload
 from warmstart.studies.fleet import Fleet
 from warmstart.studies.ledger import RUN, Ledger
+from warmstart.studies.plan import Plan
 from warmstart.studies.trial import Trial, best_of, ended_trials
 from warmstart.studies.worker import Limits
 
@@ -121,19 +123,22 @@ def _running(
 ) -> tuple[RunningTrial, ...]:
     """Read the trials of a study that are under way."""
     since = {trial.number: trial.since for trial in before}
-    length = _length(ledger)
     found = []
     for trial in trials:
         if trial.state.is_finished() or RUN not in trial.user_attrs:
             continue
         step = max(trial.intermediate_values, default=None)
+        length = None if step is None else _length(ledger.plan, trial.user_attrs[RUN]["config"])
         share = min(step / length, 1.0) if step is not None and length else None
         error = None if step is None else trial.intermediate_values[step]
         found.append(RunningTrial(trial.number, since.get(trial.number, now), step, error, share))
     return tuple(found)
 
 
-def _length(ledger: Ledger) -> float | None:
-    """Give the steps of a trial, where the study tells."""
-    name = ledger.plan.objective.get("target_budget")
-    return ledger.plan.budget or (BUDGETS[name].updates if name in BUDGETS else None)
+def _length(plan: Plan, config: Config) -> float | None:
+    """Return the step at which a trial ends, where the study or the workload tells."""
+    if plan.workload is None:
+        return plan.budget
+    workload = get_workload(plan.workload)
+    budget = workload.budget(plan.objective.get("target_budget"), amount=plan.budget)
+    return workload.steps(budget, config=config)

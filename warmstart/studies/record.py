@@ -81,7 +81,7 @@ def record_study(path: Path, name: str, plan: Plan, trials: Sequence[Trial], *, 
         if name in history.names:
             _check_same(history, name, source)
         else:
-            add_source(history, source, name=name, group=name, what=f"tuned by {_origin(plan)}", seed=0)
+            add_source(history, source, name=name, group=name, what=f"tuned by {plan.evaluated}", seed=0)
         known = {_key(evaluation) for evaluation in history.evaluations(name)}
         found = [evaluation for trial in trials if (evaluation := _evaluation(trial, name, plan)) is not None]
         new = [evaluation for evaluation in found if _key(evaluation) not in known]
@@ -139,12 +139,8 @@ def _evaluation(trial: Trial, name: str, plan: Plan) -> Evaluation | None:
         duration=math.nan if trial.duration is None else trial.duration,
         seed=trial.seed,
         curve=tuple(curve),
-        origin=f"tune/{_origin(plan)}",
+        origin=f"tune/{plan.evaluated}",
     )
-
-
-def _origin(plan: Plan) -> str:
-    return next(value for value in plan.objective.values() if value)
 
 
 def _key(evaluation: Evaluation) -> tuple[object, ...]:

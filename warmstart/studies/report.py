@@ -11,7 +11,6 @@ from typing import Any
 
 from warmstart.studies.plan import Plan
 from warmstart.studies.summary import JointResult, TuneResult
-from warmstart.studies.trial import Trial
 
 SHOWN = 10
 """Best trials, and failures, in the Markdown."""
@@ -64,6 +63,7 @@ def joint_rows(found: JointResult) -> list[dict[str, Any]]:
             "dataset": study.dataset,
             "trials": len(study.trials),
             "error": None if study.best is None else study.best.error,
+            **({} if study.metric.is_plain else {study.metric.name: study.best_value}),
             "gain": gain,
             "trial": None if study.best is None else study.best.number,
         }
@@ -84,20 +84,21 @@ def settings_of(plan: Plan) -> dict[str, Any]:
 def _markdown(found: TuneResult, plan: Plan) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
     known = [trial.duration for trial in found.trials if trial.duration is not None]
-    what = next(value for value in plan.objective.values() if value)
+    what = plan.evaluated
     lines = [
         f"# Study {found.study}",
         "",
         f"- kept in: `{found.storage}`",
         f"- dataset: {f'`{found.dataset}`' if found.dataset else 'none'}",
         f"- objective: `{what}`",
+        *([] if found.metric.is_plain else [f"- metric: {_metric_text(found)}"]),
         f"- search: {plan.surrogate}, {plan.acquisition}, seed {plan.seed}, pruner {plan.pruner}",
         f"- trials: {counts}; {sum(known):.1f} s in all",
         f"- {found.comparison.line}" if found.comparison is not None else "",
         "",
         "## Best",
         "",
-        *_table(_best(found.trials)),
+        *_table(best_rows(found)),
         "",
         "## Warm configurations",
         "",
@@ -112,9 +113,28 @@ def _markdown(found: TuneResult, plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _best(trials: Sequence[Trial]) -> list[dict[str, Any]]:
-    valid = sorted((t for t in trials if t.error is not None and t.feasible), key=lambda t: t.error or 0.0)
-    return [{"trial": t.number, "error": t.error, **t.config} for t in valid[:SHOWN]]
+def best_rows(found: TuneResult) -> list[dict[str, Any]]:
+    """Give a row each of the best trials: its metric, its error where that is another number, its configuration."""
+    trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
+    trials.sort(key=lambda trial: trial.error or 0.0)
+    name = found.metric.name
+    return [
+        {
+            "trial": trial.number,
+            **({} if name == "error" else {"error": trial.error}),
+            name: found.value(trial),
+            **trial.config,
+        }
+        for trial in trials[:SHOWN]
+    ]
+
+
+def _metric_text(found: TuneResult) -> str:
+    """Say what the trials are judged by, and which error it stands for."""
+    metric = found.metric
+    way = "larger is better" if metric.maximize else "smaller is better"
+    at = f"; best {found.best_value:.6g}" if found.best_value is not None else ""
+    return f"{metric.name}, {way}{at}; errors are what the study minimises for it"
 
 
 def _warm(found: TuneResult, plan: Plan) -> list[str]:
@@ -125,15 +145,15 @@ def _warm(found: TuneResult, plan: Plan) -> list[str]:
     rows = [
         {
             **each.config,
-            "from": each.source or "all datasets",
-            "error there": each.source_error,
+            "from": "you" if plan.initial else each.source or "all datasets",
+            "error there": each.source_error if each.measured else "not measured",
             "error here": errors.get(_key(each.config)),
         }
         for each in found.warm
     ]
     history = plan.history or {}
-    where = f"From `{history.get('path')}`, revision {history.get('revision')}; they count as `--warm {plan.warm}`."
-    return [where, "", *_table(rows)]
+    origin = "Given" if plan.initial else f"From `{history.get('path')}`, revision {history.get('revision')}"
+    return [f"{origin}; they count as `--warm {plan.warm}`.", "", *_table(rows)]
 
 
 def _key(config: Mapping[str, Any]) -> str:

@@ -60,12 +60,12 @@ def _read(value: object, duration: float) -> Outcome:
         status,
         duration if seconds is None else _seconds(seconds),
         one_line(str(note)),
-        metrics={name: number for name, each in fields.items() if (number := _plain(each)) is not None},
+        metrics={name: number for name, each in fields.items() if (number := plain_number(each)) is not None},
         constraints={str(name): _violation(name, each) for name, each in constraints.items()},
     )
 
 
-def _plain(value: object) -> float | None:
+def plain_number(value: object) -> float | None:
     """Give a number as Python has it; None for whatever is not one number."""
     item = getattr(value, "item", None)
     if item is not None:  # numpy's and torch's numbers, and their arrays of one
@@ -82,7 +82,7 @@ def _plain(value: object) -> float | None:
 
 
 def _number(value: object, what: str) -> float:
-    number = _plain(value)
+    number = plain_number(value)
     if number is None or not math.isfinite(number):
         msg = f"expected {what} that is one finite number, got {_shown(value)}"
         raise _UnusableError(msg)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import pickle
 import secrets
 import subprocess
 import tempfile
@@ -22,6 +21,7 @@ from history_store.records import Config
 from training.executor import describe_end, start_process
 from warmstart.studies.child import serve
 from warmstart.studies.objective import Objective, Outcome, TrialStatus
+from warmstart.studies.pickling import dump_function, hidden_main
 from warmstart.studies.processes import PROC, end_group, leave, session_memory
 from warmstart.studies.result import one_line
 
@@ -47,17 +47,13 @@ class TrialRunner:
         """Take an objective; the child starts with the `with` block.
 
         Args:
-            objective: picklable.
+            objective: picklable, by value where need be.
             log: file to which all that the trials print is appended; None = kept for the trial under way only.
 
         Raises:
             UsageError: when the objective cannot be pickled.
         """
-        try:
-            self._pickled = pickle.dumps(objective)
-        except (pickle.PicklingError, AttributeError, TypeError) as error:
-            msg = f"objective: expected a function or object that another process can import, got {objective!r} ({error}). Define it at the top of a module."
-            raise UsageError(msg) from error
+        self._pickled = dump_function(objective)
         self._path = log
         self._child: _Child | None = None
         self._log: Any = None
@@ -146,7 +142,7 @@ class TrialRunner:
             if ready:
                 return child
             fate = self._with_tail(f"a process that {describe_end(child.process.exitcode)}", start)
-        msg = f"objective: expected one that loads, got {fate}, {STARTS} times. Import it in a fresh Python; a script must call this under if __name__ == '__main__'."
+        msg = f"objective: expected one that loads, got {fate}, {STARTS} times. Import it in a fresh Python to see why."
         raise UsageError(msg)
 
     def _retire(self, wait_s: float) -> None:
@@ -173,7 +169,8 @@ class _Child:
     """The process, seen from here."""
 
     def __init__(self, pickled: bytes, log: str) -> None:
-        self.process, self.pipe = start_process(serve, pickled, log)
+        with hidden_main():
+            self.process, self.pipe = start_process(serve, pickled, log)
         try:
             self.guard = subprocess.Popen(  # noqa: S603
                 ["/bin/sh", "-c", _GUARD, str(self.process.pid)],

@@ -46,7 +46,7 @@ def check_not_elsewhere(path: Path) -> None:
     names = study_names(elsewhere)
     if names:
         held = ", ".join(repr(name) for name in names[:_STUDIES_SHOWN]) + ", …" * (len(names) > _STUDIES_SHOWN)
-        msg = f"{path}: expected the studies of that name, got an empty file, for version 0.1 wrote them to another: {elsewhere} holds it: {held}. Name that one with --storage to go on; or remove the empty {path.name} to begin anew there."
+        msg = f"{path}: expected the studies of that name, got an empty file, for version 0.1 wrote them to another: {elsewhere} holds it: {held}. Name that one with `storage` to go on; or remove the empty {path.name} to begin anew there."
         raise StorageError(msg)
 
 

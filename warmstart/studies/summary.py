@@ -8,6 +8,7 @@ from typing import Any
 from history_store.space import natural
 from warmstart.studies.comparison import Comparison
 from warmstart.studies.ledger import Ledger
+from warmstart.studies.metric import PLAIN, Metric
 from warmstart.studies.plan import WarmConfig
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.split import Split
@@ -32,6 +33,7 @@ class TuneResult:
         report: path of the report, where one was written.
         seconds: wall time of this call.
         exhausted: whether every configuration of the space had its trial, so that there are no more.
+        metric: what the trials are judged by; their errors are what it stands for.
     """
 
     study: str
@@ -45,11 +47,27 @@ class TuneResult:
     report: str | None = None
     seconds: float = 0.0
     exhausted: bool = False
+    metric: Metric = PLAIN
 
     @property
     def counts(self) -> dict[str, int]:
         """Count the trials by status."""
         return count_statuses(self.trials)
+
+    @property
+    def best_value(self) -> float | None:
+        """Return the metric of the best trial, on its own scale; its error where there is no metric."""
+        return None if self.best is None else self.value(self.best)
+
+    def value(self, trial: Trial) -> float | None:
+        """Return the metric of a trial; None where it has none."""
+        return None if trial.error is None else self.metric.to_value(trial.error)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the best trials as a table."""
+        from warmstart.html import tune_html
+
+        return tune_html(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Give the document of ``warmstart tune --format json``, native types only."""
@@ -65,11 +83,13 @@ class TuneResult:
                 "config": dict(best.config),
                 "natural": natural(best.config),
                 "error": best.error,
+                "value": self.best_value,
                 "trial": best.number,
             },
+            "metric": None if self.metric.is_plain else {"name": self.metric.name, **asdict(self.metric)},
             "trials": self.counts,
             "exhausted": self.exhausted,
-            "warm": [asdict(each) for each in self.warm],
+            "warm": [{**asdict(each), "not_measured": list(each.not_measured)} for each in self.warm],
             "related": [each.summary() for each in self.related],
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
@@ -101,6 +121,12 @@ class JointResult:
     def counts(self) -> dict[str, int]:
         """Count the trials of all datasets by status."""
         return count_statuses(trial for found in self.studies for trial in found.trials)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a table a dataset."""
+        from warmstart.html import joint_html
+
+        return joint_html(self)
 
     @property
     def gains(self) -> tuple[float | None, ...]:
@@ -150,4 +176,5 @@ def summarise(ledger: Ledger) -> TuneResult:
         plan.configs,
         plan.tasks,
         exhausted=ledger.is_exhausted(known),
+        metric=plan.measure,
     )

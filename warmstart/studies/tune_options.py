@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -14,8 +13,10 @@ from typing import TYPE_CHECKING, Any, Self
 from history_store.errors import UsageError
 from history_store.space import load_space
 from training.plan import parse_time
+from training.workloads import get_workload
 from warmstart.locations import PathLike, history_path
 from warmstart.studies.kinds import load_objective
+from warmstart.studies.measured_objective import measured
 from warmstart.studies.objective import Objective
 from warmstart.studies.options import (
     Execution,
@@ -35,9 +36,8 @@ from warmstart.studies.warm_start import ask_history
 from warmstart.studies.worker import Limits
 
 if TYPE_CHECKING:
-    from ConfigSpace import ConfigurationSpace
-
     from warmstart.query import Query
+    from warmstart.spaces import SpaceLike
 
 TRIALS = 50
 """Trials of a call for which neither their number nor a time is given."""
@@ -92,10 +92,11 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             WarmstartError: a dataset, a space or a history that cannot be read.
         """
         check_warm(self.warm)
-        counts: Warm = self.warm if dataset is not None else "none"
+        counts: Warm = self.warm if dataset is not None or self.initial else "none"
+        space = _space_text(self.space, known, self.history)
         plan = Plan(
-            space=_space_text(self.space, known, self.history),
-            objective=_objective_text(self.objective, self.command, self.target_budget),
+            space=space,
+            objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
             dataset=dataset,
             fingerprint=dataset if query is None else query.fingerprint,
             folder=str(Path.cwd()),
@@ -103,10 +104,22 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             members=members,
             split=split,
             **pick_from(Search, self),
-            **pick_from(WarmStart, self) | {"warm": counts},
+            **pick_from(WarmStart, self) | {"warm": counts, "initial": self._initial(space, is_new=known is None)},
         )
         plan.sampler()  # a wrong name is told before anything is written
         return plan
+
+    def _initial(self, space: str, *, is_new: bool) -> tuple[Mapping[str, Any], ...]:
+        """Read the configurations to begin with, and put them into the space; what was done is told of a new study."""
+        if not self.initial or self.warm == "none":
+            return ()
+        from warmstart.initial_configs import put_into, read_initial
+
+        configs = read_initial(self.initial)
+        found = put_into(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
+        for note in found.notes if is_new else ():
+            self.tell(note)
+        return found.configs
 
     def target(self, plan: Plan) -> Objective:
         """Load what a study evaluates.
@@ -114,15 +127,17 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         Raises:
             UsageError: when it cannot be loaded.
         """
-        return load_objective(
+        found = load_objective(
             self.objective,
             names=list(load_space(plan.space)),
             command=self.command,
             dataset=plan.dataset,
+            workload=self.workload,
             target_budget=self.target_budget,
             device=self.device,
             folder=Path.cwd(),
         )
+        return measured(found, plan.measure)
 
     def complete(self, plan: Plan, query: Query | None = None) -> Plan:
         """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""
@@ -136,7 +151,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             WarmstartError: a dataset that cannot be read.
         """
         is_own = self.objective is not None or self.command is not None
-        if dataset is None or (is_own and self.warm == "none" and AUTO not in self.related):
+        is_asked = self.warm != "none" and not self.initial
+        if dataset is None or (is_own and not is_asked and AUTO not in self.related):
             return None
         from warmstart.query import open_query
 
@@ -183,31 +199,30 @@ def default_name(dataset: str | None, objective: str | Callable[..., object] | N
     parts = [Path(part).name for part in (dataset, what) if part]
     name = re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
     if not name:
-        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the target network on it."
+        msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the built-in network on it."
         raise UsageError(msg)
     return name
 
 
 def _objective_text(
-    objective: str | Callable[..., object] | None, command: str | None, target_budget: str
+    objective: str | Callable[..., object] | None, command: str | None, workload: str, target_budget: str | None
 ) -> dict[str, str | None]:
     """Say what is evaluated, as the study keeps it."""
     if objective is not None and not isinstance(objective, str):
         name = getattr(objective, "__qualname__", type(objective).__qualname__)
         objective = f"{getattr(objective, '__module__', '')}:{name}"
-    own = objective is not None or command is not None
-    return {"function": objective, "command": command, "target_budget": None if own else target_budget}
+    if objective is not None or command is not None:
+        return {"function": objective, "command": command, "workload": None, "target_budget": None}
+    budget = target_budget or get_workload(workload).budgets[0]
+    return {"function": None, "command": None, "workload": workload, "target_budget": budget}
 
 
-def _space_text(space: ConfigurationSpace | PathLike | None, known: Plan | None, history: PathLike | None) -> str:
+def _space_text(space: SpaceLike | None, known: Plan | None, history: PathLike | None) -> str:
     """Give the space that was named, else the study's, else the history's."""
-    from history_store.space import dump_space
-    from warmstart.collection import space_text
+    from warmstart.spaces import space_text
 
-    if isinstance(space, str | os.PathLike):
-        return space_text(os.fspath(space))
     if space is not None:
-        return dump_space(space)
+        return space_text(space)
     if known is not None:
         return known.space
     from history_store.history import History

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from history_store.errors import DataError, WarmstartError
+from history_store.errors import WarmstartError
 from history_store.space import load_space
 from warmstart.studies.history_state import history_state
 from warmstart.studies.options import Sources
-from warmstart.studies.plan import Plan, WarmConfig
+from warmstart.studies.plan import Plan, WarmConfig, same_space
 from warmstart.studies.related import ask_related
 
 if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
     from warmstart.advisor import Advisor, Location
     from warmstart.query import Query
 
@@ -30,7 +32,7 @@ def ask_history(plan: Plan, *, sources: Sources, tell: Callable[[str], object], 
         tell: called with each line that a person should hear.
         query: the dataset of the plan, where it is open already.
 
-    Returns: the plan with the suggestions that its space allows, and with the evaluations of related datasets.
+    Returns: the plan with what to begin with in its space, and with the evaluations of related datasets.
 
     Raises:
         UsageError: related datasets that do not fit; see `warmstart.studies.related.ask_related`.
@@ -39,8 +41,8 @@ def ask_history(plan: Plan, *, sources: Sources, tell: Callable[[str], object], 
 
     @cache
     def advisor() -> Advisor:
+        from metafeat.device import resolve_device
         from warmstart.advisor import Advisor
-        from warmstart.device import resolve_device
 
         return Advisor(
             **asdict(sources), exclude_group=plan.exclude_group, seed=plan.seed, device=resolve_device(plan.device)
@@ -51,28 +53,33 @@ def ask_history(plan: Plan, *, sources: Sources, tell: Callable[[str], object], 
         return advisor().locate(query or plan.dataset, strategy=plan.strategy)
 
     asked = ask_related(plan, locate, history=sources.history)
+    if plan.initial:
+        assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
+        return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
     if plan.warm == "none":
         return asked
-    from bo.space import Encoding
+    from warmstart.translation import EVENLY
 
     place = locate()
+    space, rename = _other_space(plan, place), dict(plan.rename)
     k = min(plan.k, max(1, len(place.memory.configs)))  # a young history gives what it has
-    found = advisor().suggest(place, k, strategy=plan.strategy)
-    encoding = Encoding(load_space(plan.space))
-    fitting = []
-    for design in found.suggestions:
-        try:
-            encoding.encode([design.config])
-        except DataError:
-            continue
-        fitting.append(WarmConfig(dict(design.config), design.source, design.distance, design.source_error))
+    found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
     for note in found.notes:
         tell(note)
-    lacking = len(found.suggestions) - len(fitting)
-    if lacking:
-        rest = "" if fitting else ": the study begins cold"
-        tell(f"{lacking} of {len(found.suggestions)} configurations of {found.history} do not fit the space{rest}.")
-    return asked.with_warm(tuple(fitting), history_state(Path(found.history)))
+    known = [design for design in found.suggestions if design.why != EVENLY]
+    if not known:
+        tell("The study begins cold.")
+    configs = tuple(
+        WarmConfig(dict(each.config), each.source, each.distance, each.source_error, each.measured, each.not_measured)
+        for each in known
+    )
+    return asked.with_warm(configs, history_state(Path(found.history)))
+
+
+def _other_space(plan: Plan, place: Location) -> ConfigurationSpace | None:
+    """Give the space of a plan, where it is not the history's or names are to be told; else None."""
+    is_same = same_space(place.memory.space_json, plan.space)
+    return None if is_same and not plan.rename else load_space(plan.space)
 
 
 def check_history(plan: Plan, history: str | os.PathLike[str] | None, tell: Callable[[str], object]) -> None:

@@ -9,10 +9,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from training.budget import COMPACT
+from training.workloads import DEFAULT
 from warmstart.studies.fleet import Fleet
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.ledger import Ledger, Run
+from warmstart.studies.measured_objective import measured
 from warmstart.studies.objective import Objective
 from warmstart.studies.plan import Plan
 from warmstart.studies.runner import TrialRunner
@@ -74,15 +75,17 @@ def objective_of(plan: Plan) -> Objective:
     """
     from history_store.space import load_space
 
-    return load_objective(
+    found = load_objective(
         plan.objective.get("function"),
         names=list(load_space(plan.space)),
         command=plan.objective.get("command"),
         dataset=plan.dataset,
-        target_budget=plan.objective.get("target_budget") or COMPACT.name,
+        workload=plan.workload or DEFAULT,
+        target_budget=plan.objective.get("target_budget"),
         device=plan.device,
         folder=Path(plan.folder),
     )
+    return measured(found, plan.measure)
 
 
 def work(

@@ -3,11 +3,22 @@
 import numpy as np
 import pytest
 from functions import branin, branin_practical, hartmann6, layers
+from landscapes import LANDSCAPES
 
 from bo.space import Encoding
 
+HAND = {
+    "rosenbrock4": 3.0,
+    "ackley4": 0.0,
+    "styblinski-tang4": 0.0,
+    "rastrigin3": 0.0,
+    "dixon-price4": 1.0,
+    "michalewicz3": 0.0,
+}
+"""At zeros."""
 
-@pytest.mark.parametrize("build", [branin, branin_practical, hartmann6, layers])
+
+@pytest.mark.parametrize("build", [branin_practical, layers, *LANDSCAPES.values()])
 def test_minima(build):
     problem, encoding = build(), Encoding(build().space)
     assert encoding.decode(encoding.encode(problem.minimisers)) == list(problem.minimisers)
@@ -20,6 +31,8 @@ def test_minima(build):
 
 
 def test_values_by_hand():
+    values = {name: LANDSCAPES[name]().value(dict.fromkeys(LANDSCAPES[name]().space, 0.0)) for name in HAND}
+    assert values == pytest.approx(HAND, abs=1e-4)
     assert branin().value({"x1": 0.0, "x2": 0.0}) == pytest.approx(55.602113)
     assert hartmann6().value({f"x{i}": 0.5 for i in range(1, 7)}) == pytest.approx(-0.505317, abs=1e-5)
     assert layers().value({"layers": 0, "log10_learning_rate": -2.0}) == pytest.approx(0.5)

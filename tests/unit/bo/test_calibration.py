@@ -130,6 +130,46 @@ def test_lines_are_those_of_least_squares_with_one_vote_for_slope_one():
     assert np.isfinite(slopes).all()
 
 
+def test_shares_count_as_far_as_groups_left_out_confirm_them():
+    from bo.calibration import _shares
+
+    rng, plain = np.random.default_rng(0), REACHES.index(3.0)
+    kept = []
+    for _ in range(100):  # reaches that differ by chance alone
+        losses = 0.2 + 0.1 * rng.standard_normal((40, 1)) + 0.05 * rng.standard_normal((40, len(REACHES)))
+        shares = _shares(losses, np.arange(40))
+        assert math.isclose(shares.sum(), 1.0)
+        kept.append(shares[plain])
+    assert np.median(kept) > 0.6
+    losses[:, 0] -= 0.05
+    assert _shares(losses, np.arange(40))[0] > 0.9
+    # Siblings are one witness, not ten.
+    few = 0.2 + 0.05 * rng.standard_normal((4, len(REACHES)))
+    few[:, 0] -= 0.02
+    copies = np.repeat(few, 10, axis=0)
+    np.testing.assert_allclose(_shares(copies, np.repeat(np.arange(4), 10)), _shares(few, np.arange(4)))
+
+
+def test_what_loses_on_groups_left_out_changes_nothing():
+    from bo.calibration import _confidence, _shares
+
+    losses = np.full((12, len(REACHES)), 0.3)
+    losses[:, 3] += 0.01  # nothing is better than reach 3
+    np.testing.assert_array_equal(_shares(losses, np.arange(12)), np.eye(len(REACHES))[2])
+    assert _confidence(np.array([-0.1, 0.1, -0.2])) == 0.0
+    assert _confidence(np.array([0.1, 0.1])) == 1.0
+    # t = 2 with two degrees of freedom: one-sided 0.9082.
+    wins = np.array([0.0, 1.0, 2.0]) - 1.0
+    wins = wins + 2.0 * wins.std(ddof=1) / math.sqrt(3)
+    assert math.isclose(_confidence(wins), 2 * 0.9082483 - 1, abs_tol=1e-6)
+
+
+def test_one_group_that_asks_changes_nothing():
+    from bo.calibration import _shares
+
+    np.testing.assert_array_equal(_shares(np.zeros((3, len(REACHES))), np.zeros(3)), np.eye(len(REACHES))[2])
+
+
 def test_refusals():
     errors, distances = make_table(0, m=6), noise(0, 6)
     with pytest.raises(UsageError, match=r"expected `m x c` errors, `m x m` distances and m groups"):

@@ -42,7 +42,8 @@ from ConfigSpace.exceptions import ForbiddenValueError
 from bo.paper_spaces import layered_space
 from bo.space import CELLS, Encoding
 from history_store.errors import DataError, UsageError
-from history_store.space import dump_space, load_space, sobol_configs, target_space
+from history_store.space import dump_space, load_space, sobol_configs
+from training.workloads.cnn.space import target_space
 
 
 def every_kind():

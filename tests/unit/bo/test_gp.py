@@ -262,7 +262,7 @@ def test_more_sweeps_than_samples_are_thinned():
         ({"kernel": "cubic"}, "expected a kernel among matern52, .* got 'cubic' and 'modern'"),
         ({"priors": "flat"}, "priors modern or paper, got 'matern52' and 'flat'"),
         ({"inference": "guess"}, "expected inference slice or evidence, got 'guess'"),
-        ({"samples": 0}, "expected positive samples, .* got 0, None, 5 and 100"),
+        ({"samples": 0}, "expected positive samples, .* got 0, None, 5 and 20"),
         ({"sweeps": 0}, "expected positive samples"),
         ({"restarts": 0}, "expected positive samples"),
         ({"burn_in": -1}, "no negative burn_in"),

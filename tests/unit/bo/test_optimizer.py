@@ -3,11 +3,13 @@
 import json
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
 from ConfigSpace import Categorical, ConfigurationSpace, Float, Integer
 from problems import bowl, mixed, plane
+from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bo import Optimizer, RelatedTask
@@ -92,6 +94,42 @@ def test_a_design_fills_up_to_the_start(design):
     configs = optimizer.ask(8)
     assert len(set(keys(configs))) == 8
     assert configs != Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, startup=8, seed=1).ask(8)
+
+
+@pytest.mark.parametrize("design", ["sobol", "halton"])
+@pytest.mark.parametrize("n", [(16,), (3, 5, 8), (1,) * 16])
+def test_before_anything_is_told_batches_go_on_with_one_sequence(design, n):
+    """Independent points, from the fourth on, lie twice as unevenly."""
+    optimizer = Optimizer(plane(), design=design, seed=4)
+    configs = [config for each in n for config in optimizer.ask(each)]
+    points = optimizer._encoding.encode(configs)
+    sequence = optimizer._encoding.sample(16, design=design, rng=np.random.default_rng([4, zlib.crc32(b"design")]))
+    np.testing.assert_allclose(points, sequence)
+
+
+def test_a_first_batch_lies_as_evenly_as_a_sobol_sequence():
+    space = ConfigurationSpace()
+    space.add(*(Float(f"x{i}", (0.0, 1.0)) for i in range(6)))
+    for q in (16, 64):
+        ours, plain = [], []
+        for seed in range(5):
+            batch = [list(config.values()) for config in Optimizer(space, seed=seed).ask(q)]
+            ours.append(qmc.discrepancy(np.array(batch)))
+            plain.append(qmc.discrepancy(qmc.Sobol(6, rng=seed).random(q)))
+        assert np.mean(ours) < 1.1 * np.mean(plain)
+
+
+def test_a_first_batch_of_a_latin_hypercube_is_one_of_its_size():
+    points = [c["x"] for c in Optimizer(plane(), design="latin", seed=0).ask(19)[3:]]
+    assert sorted(int((x + 5.0) / 15.0 * 16) for x in points) == list(range(16))
+
+
+def test_a_sequence_goes_on_after_what_was_told_unasked_and_in_a_resumed_run():
+    optimizer, other = Optimizer(plane(), seed=4), Optimizer(plane(), seed=4)
+    optimizer.tell({"x": 0.0, "y": 0.0}, status="failed")
+    optimizer.ask(2)
+    resumed = through_json(optimizer)
+    assert resumed.ask(5) == optimizer.ask(5) == other.ask(7)[2:]
 
 
 @pytest.mark.parametrize("acquisition", ACQUISITIONS)
@@ -482,9 +520,9 @@ def test_suggestions_are_made_on_one_thread(monkeypatch):
     run, threads = Optimizer(plane()), []
     choose = run._next
 
-    def watched():
+    def watched(wanted):
         threads.extend(pool["num_threads"] for pool in threadpool_info())
-        return choose()
+        return choose(wanted)
 
     monkeypatch.setattr(run, "_next", watched)
     with threadpool_limits(2):

@@ -5,7 +5,8 @@ import pytest
 
 from bo.paper_spaces import LAYERS, cnn_space, layered_space, lbl_space, natural
 from bo.space import Encoding
-from history_store.space import dump_space, load_space, target_space
+from history_store.space import dump_space, load_space
+from training.workloads.cnn.space import target_space
 
 SPACES = {
     "cnn": (cnn_space, 14, 0),

@@ -87,16 +87,29 @@ def test_fewer_samples_are_some_of_all():
 def test_a_new_chain_burns_in_on_some_of_many_points(monkeypatch):
     seen = []
     monkeypatch.setattr(chain, "CHEAP_POINTS", 8)
+    monkeypatch.setattr(chain, "BURN_IN_POINTS", 8)
     sweep = chain.sweep
     monkeypatch.setattr(
         chain, "sweep", lambda evidence, *args, **options: seen.append(len(evidence.points)) or sweep(evidence, *args, **options)
     )  # fmt: skip
     points, rng = np.random.default_rng(0).random((16, 2)), np.random.default_rng(0)
     model = GaussianProcess(samples=3, burn_in=4).fit(points, points[:, 0], rng=rng)
-    assert seen == [8] * 4 + [16] * 9
+    assert seen == [8] * 4 + [16] * 30, "and 3 of 30 are kept"
     del seen[:]
     model.fit(points, points[:, 0], rng=rng)
     assert seen == [16] * 5, "10 sweeps at 8 points, half of them at twice as many"
+
+
+@pytest.mark.parametrize("d", [1, 4])
+def test_of_few_sweeps_over_many_points_the_states_on_the_way_count(monkeypatch, d):
+    monkeypatch.setattr(chain, "FIRST_CHEAP_POINTS", 2)
+    points, rng = np.random.default_rng(0).random((16, d)), np.random.default_rng(0)
+    model = GaussianProcess(burn_in=1).fit(points, points[:, 0], rng=rng)
+    states = model.thetas
+    assert len(states) == d + 1, "one sweep: a lengthscale at a time, then the levels"
+    assert ((np.diff(states, axis=0) != 0).sum(axis=1)[:-1] <= 1).all()
+    model.fit(points, points[:, 0], rng=rng)
+    assert len(model.thetas) == 10
 
 
 def test_the_state_is_the_chain():

@@ -158,7 +158,8 @@ def test_a_new_history_needs_a_space(tmp_path: Path) -> None:
 
 
 def test_another_space_is_refused(history: History, tmp_path: Path) -> None:
-    from history_store.space import dump_space, target_space
+    from history_store.space import dump_space
+    from training.workloads.cnn.space import target_space
 
     export_history(history, tmp_path / "runs.csv")
     other = History.create(tmp_path / "other.h5", dump_space(target_space()))

@@ -17,7 +17,8 @@ from history_store.foreign_import import carry_out, plan_import
 from history_store.history import History
 from history_store.mapping import Wishes
 from history_store.records import DatasetInfo, Status
-from history_store.space import dump_space, target_space
+from history_store.space import dump_space
+from training.workloads.cnn.space import target_space
 
 
 @pytest.fixture

@@ -158,3 +158,29 @@ def test_shipped_manifests_of_the_paper_state_the_published_counts() -> None:
 
 def test_shipped_manifests_are_named_like_their_files() -> None:
     assert {path.stem for path in SHIPPED.glob("*.toml")} == {manifest.name for manifest in load_manifests(SHIPPED)}
+
+
+def test_all_gaps_are_told_at_once(tmp_path: Path) -> None:
+    path = write(tmp_path, licence=None, what=None, n_images='"many"', obtain='{ kind = "download" }', colour='"red"')
+    with pytest.raises(ManifestError) as caught:
+        read_manifest(path)
+    said = str(caught.value)
+    for gap in (
+        f"{path}:what: expected a text, got nothing",
+        f"{path}:licence: expected a text, got nothing",
+        f"{path}:obtain:path: expected a value for kind 'download', got none",
+        f"{path}:obtain:url: expected a value for kind 'download', got none",
+        f"{path}:n_images: expected a number of at least 1, got 'many'",
+        f"{path}:colour: expected a key of the schema",
+    ):
+        assert gap in said
+    assert said.count("Correct the manifest") == 1
+
+
+def test_an_empty_file_is_told_all_that_it_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "m.toml"
+    path.write_text("")
+    with pytest.raises(ManifestError) as caught:
+        read_manifest(path)
+    for key in ("name", "group", "what", "source", "licence", "obtain:kind"):
+        assert f"{path}:{key}: expected" in str(caught.value)

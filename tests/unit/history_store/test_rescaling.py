@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from history_store.errors import UsageError
-from history_store.rescaling import RESCALINGS, SAME, choose_rescaling, implied_rescaling, inside, rescaling
+from history_store.rescaling import (
+    RESCALINGS,
+    SAME,
+    check_scale,
+    choose_rescaling,
+    implied_rescaling,
+    inside,
+    rescaling,
+)
 
 
 def test_every_rescaling_by_hand() -> None:
@@ -89,3 +97,36 @@ def test_bounds_forgive_rounding() -> None:
 def test_an_unknown_rescaling_is_refused() -> None:
     with pytest.raises(UsageError, match=r"rescale: expected one of x, log10\(x\), .*, got 'log'"):
         rescaling("log")
+
+
+@pytest.mark.parametrize(
+    ("ends", "bounds", "implied", "log", "chosen"),
+    [
+        ((-5.0, 0.0), (1e-5, 0.1), "10^x", True, "10^x"),
+        ((-5.0, 0.0), (1e-4, 3e-4), "10^x", True, "10^x"),  # narrow, but inside
+        ((-5.0, 0.0), (1.0, 100.0), "10^x", True, None),
+        ((-5.0, 0.0), (0.0, 100.0), "10^x", False, None),  # a hundredth of the range
+        ((-5.0, 0.0), (0.0, 1.0), "10^x", False, "10^x"),
+        ((-5.0, 0.0), (-4.0, -1.0), "10^x", False, "x"),  # the name lacks its prefix
+        ((0.0, 0.9), (0.0, 0.5), "x", False, "x"),
+        ((0.0, 0.9), (0.0, 100.0), "x", False, "100x"),
+        ((0.0, 90.0), (0.0, 1.0), "x", False, "x/100"),
+        ((1e-8, 1e-4), (0.5, 0.99), "x", False, None),
+    ],
+)
+def test_a_known_scale_is_checked(
+    ends: tuple[float, float], bounds: tuple[float, float], implied: str, log: bool, chosen: str | None
+) -> None:
+    values = np.linspace(*ends, 64)
+    found, why = check_scale(values, bounds, RESCALINGS[implied], log=log, whole=False, ends=ends)
+    assert (found and found.name) == chosen
+    assert ("another scale" in why) == (chosen is None)
+    alone, _ = check_scale(values, bounds, RESCALINGS[implied], log=log, whole=False)
+    assert alone == found
+
+
+def test_whole_numbers_have_no_scale_but_must_meet() -> None:
+    values = np.arange(8.0, 33.0)
+    for bounds, fits in (((1.0, 4096.0), True), ((16.0, 64.0), True), ((32.0, 256.0), False), ((64.0, 256.0), False)):
+        found, _ = check_scale(values, bounds, SAME, log=False, whole=True)
+        assert (found is SAME) == fits

@@ -113,7 +113,8 @@ def test_another_collection_is_refused(folder: Path, tmp_path: Path) -> None:
 
 
 def test_another_space_is_refused(folder: Path, tmp_path: Path) -> None:
-    from history_store.space import dump_space, target_space
+    from history_store.space import dump_space
+    from training.workloads.cnn.space import target_space
 
     with History.create(tmp_path / "h.h5", dump_space(target_space())) as history:
         with pytest.raises(DataError, match="got another space"):

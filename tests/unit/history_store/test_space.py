@@ -23,7 +23,8 @@ from ConfigSpace import (
 )
 
 from history_store.errors import DataError, UsageError
-from history_store.space import dump_space, load_space, natural, sobol_configs, target_space, to_unit
+from history_store.space import dump_space, load_space, natural, sobol_configs, to_unit
+from training.workloads.cnn.space import target_space
 
 
 def mixed_space() -> ConfigurationSpace:
@@ -102,7 +103,7 @@ class TestSobolConfigs:
         assert sobol_configs(space, 8, seed=1) == sobol_configs(space, 8, seed=1)
 
     def test_are_the_same_in_another_process(self):
-        code = "import json\nfrom history_store.space import *\nprint(json.dumps(sobol_configs(target_space(), 16, seed=7)))"
+        code = "import json\nfrom history_store.space import *\nfrom training.workloads.cnn.space import target_space\nprint(json.dumps(sobol_configs(target_space(), 16, seed=7)))"
         run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert json.loads(run.stdout) == sobol_configs(target_space(), 16, seed=7)
 

@@ -10,12 +10,13 @@ import numpy as np
 from history_store.history import History
 from history_store.images import ImageSet
 from history_store.records import DatasetInfo, Evaluation, Status
-from history_store.space import dump_space, target_space
+from history_store.space import dump_space
 from history_store.splits import split_codes
-from training.budget import Budget
 from training.executor import Done, Lost
 from training.measure import Measured
 from training.plan import Cell
+from training.workloads.cnn.budget import Budget
+from training.workloads.cnn.space import target_space
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -15,14 +15,16 @@ from history_store.history import History
 from history_store.manifest import Manifest, Obtain
 from history_store.records import Evaluation, Status
 from history_store.response import target_distance
-from history_store.space import dump_space, sobol_configs, target_space
-from training.budget import Budget
+from history_store.space import dump_space, sobol_configs
 from training.cells import cell_seed
 from training.collect import Progress, collect
 from training.enrol import rebuild
 from training.executor import Done, Lost
 from training.measure import Measure, Measured, lost_evaluation
-from training.plan import Cell, blocks, parse_time, plan_block, seconds_left
+from training.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
+from training.workloads import Workload
+from training.workloads.cnn import CNN, Budget
+from training.workloads.cnn.space import target_space
 
 # The first import of torch or torchvision, and new processes, take seconds on a busy machine.
 pytestmark = pytest.mark.timeout(90)
@@ -50,6 +52,73 @@ def test_seconds_left_by_hand() -> None:
     assert seconds_left(durations, [0, 1, 2], workers=2) == (2 + 10 + 6) / 2
     assert seconds_left(durations, [], workers=2) == 0
     assert math.isnan(seconds_left({}, [0], workers=1))
+    # Three units of cost took 12 s: a unit takes 4 s, and the third configuration costs 5.
+    assert seconds_left(durations, [0, 1, 2], workers=1, costs={0: 1.0, 1: 2.0, 2: 5.0}) == 2 + 10 + 20
+
+
+def test_wall_seconds_left_by_hand() -> None:
+    durations = {0: [2.0], 1: [4.0]}
+    ask = {"workers": 1, "todo": [1, 1]}
+    assert wall_seconds_left(durations, elapsed_s=5.0, done=[], **ask) == 8.0
+    # As long as expected, then three times as long; one cell votes for the clock being right.
+    assert wall_seconds_left(durations, elapsed_s=4.0, done=[1], **ask) == 8.0
+    assert wall_seconds_left(durations, elapsed_s=12.0, done=[1], **ask) == 8.0 * (12 + 4) / (4 + 4)
+    assert wall_seconds_left(durations, elapsed_s=36.0, done=[1] * 3, **ask) == 8.0 * (36 + 4) / (12 + 4)
+    # Two workers, one cell over, one half done: 6 seconds of work in 3 seconds.
+    assert wall_seconds_left(durations, todo=[1, 1], workers=2, elapsed_s=3.0, done=[1], under_way=1) == 4.0
+    assert math.isnan(wall_seconds_left({}, [0], workers=1, elapsed_s=1.0, done=[]))
+    assert wall_seconds_left(durations, [], workers=1, elapsed_s=1.0, done=[1]) == 0.0
+
+
+def test_the_time_left_is_that_of_a_clock_on_the_wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, seen = [0.0], list[Progress]()
+
+    def busy(cell: Cell) -> Measured:
+        done = pretend(cell)
+        assert done.evaluation is not None
+        now[0] += 3 * done.evaluation.duration  # the machine does other things too
+        return done
+
+    monkeypatch.setattr("training.collect.time.monotonic", lambda: now[0])
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=16, budget=TINY, executor=Here(busy), workers=1, progress=seen.append)
+    second = [progress.left_s for progress in seen[17:]]
+    truth = [3.0 * sum(1.0 + index for index in range(done, 16)) for done in range(1, 17)]
+    np.testing.assert_allclose(second, truth, rtol=0.15)
+
+
+GIVEN = [{**config, "dropout_rate": 0.25} for config in sobol_configs(target_space(), 2, seed=9)]
+
+
+def test_configurations_given_are_measured_first_on_every_dataset(tmp_path: Path) -> None:
+    sequence = list(sobol_configs(target_space(), 4))
+    with tiny_history(tmp_path / "h.h5") as history:
+        here = Here(pretend)
+        # One of them is in the sequence too, one stands there twice.
+        first = [GIVEN[0], sequence[2], GIVEN[1], GIVEN[0]]
+        report = collect(history, configs=4, first=first, budget=TINY, executor=here, shards=tmp_path / "shards")
+        wanted = [GIVEN[0], sequence[2], GIVEN[1]]
+        assert [(cell.dataset, cell.config) for cell in here.cells[:6]] == [
+            (name, config) for name in ("alpha", "beta") for config in wanted
+        ]
+        assert list(history.configs) == [*wanted, sequence[0], sequence[1], sequence[3]]
+        assert (report.total, report.complete_configs) == (12, 6)
+        again = Here(pretend)
+        assert collect(history, configs=4, budget=TINY, executor=again).known == 8, "seeds follow from the cells"
+        assert again.cells == []
+    with tiny_history(tmp_path / "only.h5") as history:
+        only = Here(pretend)
+        collect(history, configs=0, first=GIVEN, budget=TINY, executor=only)
+        assert [cell.config for cell in only.cells] == [*GIVEN, *GIVEN]
+
+
+def test_configurations_given_must_fit_the_space(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        with pytest.raises(DataError, match="configurations to measure first"):
+            collect(history, configs=1, first=[{"batch_size": 7}], budget=TINY, executor=Here(pretend))
+        with pytest.raises(UsageError, match="expected at least one configuration, got configs=0"):
+            collect(history, configs=0, budget=TINY, executor=Here(pretend))
+        assert history.n_evaluations == 0
 
 
 @pytest.mark.parametrize(
@@ -120,6 +189,24 @@ def test_time_budget_begins_nothing_new(tmp_path: Path) -> None:
         assert history.n_evaluations == 32
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_cell_tells_its_share_and_error_along_the_run(
+    is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = Budget("tiny", updates=5, decay_updates=100, curve_points=2)
+    if not is_known:
+        monkeypatch.setattr(CNN, "steps", Workload.steps)
+    config = sobol_configs(target_space(), 1)[0]
+    with tiny_history(tmp_path / "h.h5") as history:
+        measure, heard = Measure(history.path, budget, "cpu"), []
+        found = measure(Cell("alpha", config, seed=1, index=0), heard.append).evaluation
+    assert found is not None
+    assert heard[0][0] == 0
+    assert math.isnan(heard[0][1])
+    assert heard[1:] == [(step / 5 if is_known else None, error) for step, error in found.curve]
+    assert found.curve[-1][0] == 5
+
+
 def test_progress_counts_and_estimates(tmp_path: Path) -> None:
     seen: list[Progress] = []
     with tiny_history(tmp_path / "h.h5") as history:
@@ -127,8 +214,8 @@ def test_progress_counts_and_estimates(tmp_path: Path) -> None:
     assert [(p.done, p.total) for p in seen] == [(i, 4) for i in range(5)]
     assert seen[0].latest is None
     assert math.isnan(seen[0].left_s)
-    # Configuration 0 takes 1 s, configuration 1 takes 2 s; two workers.
-    assert [p.left_s for p in seen[1:]] == [1.5, 1.5, 1.0, 0.0]
+    assert seen[-1].left_s == 0.0
+    assert all(p.left_s > 0 for p in seen[1:-1])
     assert seen[1].latest is not None
     assert seen[1].latest.dataset == "alpha"
 
@@ -224,7 +311,7 @@ def test_measure_records_what_breaks(
     def broken(*args: object, **kwargs: object) -> None:
         raise error
 
-    monkeypatch.setattr("training.target.train_target", broken)
+    monkeypatch.setattr("training.workloads.cnn.train.train_target", broken)
     with tiny_history(tmp_path / "h.h5") as history:
         cell = plan_block(["alpha"], sobol_configs(target_space(), 1), range(1))[0]
         measured = Measure(history.path, TINY)(cell)

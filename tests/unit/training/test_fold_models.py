@@ -5,10 +5,10 @@ import pytest
 
 from history_store.errors import ImagesMissingError, StorageError, UsageError
 from history_store.history import History
+from metafeat.embed import embed_history
 from training.evaluation import fold_models
 from training.evaluation.fold_models import (
     FoldModels,
-    embed_datasets,
     handcrafted_features,
     load_rows,
     random_embeddings,
@@ -122,7 +122,7 @@ def test_features_and_random_embeddings_are_kept(history, settings, tmp_path, mo
     fixed = random_embeddings(history, history.names, settings, folder=tmp_path, seed=0)
     assert features.shape[0] == fixed.shape[0] == 6
     monkeypatch.setattr(fold_models, "handcrafted", None)
-    monkeypatch.setattr(fold_models, "embed_datasets", None)
+    monkeypatch.setattr(fold_models, "embed_history", None)
     np.testing.assert_array_equal(handcrafted_features(history, history.names, folder=tmp_path), features)
     np.testing.assert_array_equal(random_embeddings(history, history.names, settings, folder=tmp_path, seed=0), fixed)
 
@@ -160,7 +160,8 @@ def test_shared_handcrafted_features_change_no_model_and_are_computed_once(model
         told.history, told.settings, names=[n for n, part in zip(told.names, told.parts, strict=True) if part != 1],
         held_out=(),
     )  # fmt: skip
-    np.testing.assert_array_equal(found, embed_datasets(told.history, told.names, alone.model))
+    vectors = embed_history(told.history, told.names, alone.model)
+    np.testing.assert_array_equal(found, np.stack([vectors[name] for name in told.names]))
     monkeypatch.setattr(fold_models, "query_features", None)
     assert told.embeddings(frozenset({2})).shape == found.shape
     assert models(settings=told.settings, seed=1).embeddings(frozenset({2})).shape == found.shape

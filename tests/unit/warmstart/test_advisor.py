@@ -14,8 +14,8 @@ from history_store.images import ImageSet
 from history_store.records import DatasetInfo
 from history_store.splits import split_codes
 from metafeat.cache import EmbeddingCache
+from metafeat.model_file import read_header
 from warmstart import Advisor, session
-from warmstart.model_file import read_header
 from warmstart.query import open_query
 
 
@@ -41,11 +41,11 @@ def grown(tiny, tmp_path, monkeypatch):
 @pytest.fixture
 def embedded(monkeypatch):
     """List the names of datasets that are embedded from the history's images."""
-    import warmstart.embedding
+    import metafeat.embed
 
-    names, embed = [], warmstart.embedding.embed_history
+    names, embed = [], metafeat.embed.embed_history
     monkeypatch.setattr(
-        warmstart.embedding,
+        metafeat.embed,
         "embed_history",
         lambda h, asked, *a, **k: [names.extend(asked), embed(h, asked, *a, **k)][1],
     )

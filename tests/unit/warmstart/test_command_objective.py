@@ -1,3 +1,4 @@
+import json
 import shlex
 import sys
 
@@ -30,6 +31,48 @@ def test_placeholders_are_filled_and_the_last_line_is_the_result():
     )
     assert (outcome.error, outcome.duration, outcome.constraints) == (0.25, 9.0, {"fits": 1.0})
     assert outcome.metrics == {"a": 0.01, "b": -2.0, "c": 0.5, "d": 7.0, "e": 3.0}
+
+
+def test_the_trials_own_placeholders_have_long_forms():
+    outcome = run(
+        "import sys, json; a, b, c, d = sys.argv[1:]; print(json.dumps({'error': json.loads(d)['learning_rate'], 'a': float(a), 'b': float(b), 'c': len(c)}))",
+        "{warmstart.seed} {warmstart.budget} {warmstart.dataset} {warmstart.config}",
+        budget=3.0,
+        dataset="my photos",
+    )
+    assert (outcome.error, outcome.metrics) == (0.01, {"a": 7.0, "b": 3.0, "c": 9.0})
+
+
+def test_a_hyperparameter_named_seed_is_never_the_seed_of_the_trial():
+    code = "import sys, json; print(json.dumps({'error': 0.1, **dict(zip('abcd', map(float, sys.argv[1:])))}))"
+    config = {"seed": 0.5, "log10_budget": -2.0}
+    arguments = "{warmstart.seed} {space.seed} {space.budget} {space.log10_budget}"
+    objective = CommandObjective(f"{sys.executable} -c {shlex.quote(code)} {arguments}", tuple(config))
+    outcome = read_result(objective(config, seed=7, budget=None, report=lambda step, error: None), 0.0)
+    assert outcome.metrics == {"a": 7.0, "b": 0.5, "c": 0.01, "d": -2.0}
+    whole = CommandObjective(f"{sys.executable} -c {shlex.quote(code)} {{warmstart.config}}", ("config", "dataset"))
+    assert json.loads(fill(["{warmstart.config}"], whole._values({"config": 1, "dataset": 2}, 0, None))[0]) == {
+        "config": 1,
+        "dataset": 2,
+    }
+
+
+@pytest.mark.parametrize("name", ["seed", "budget", "dataset", "config"])
+def test_a_short_form_that_may_be_either_is_refused(name):
+    for names in ((name,), (f"log10_{name}",), (name, "x")):
+        message = rf"^command: expected {{warmstart\.{name}}} for the trial's {name} or {{space\.{name}}} for the hyperparameter of that name, got {{{name}}}"
+        with pytest.raises(UsageError, match=message):
+            CommandObjective(f"python t.py {{{name}}} {{x}}".replace(" {x}", " {x}" if "x" in names else ""), names)
+    with pytest.raises(
+        UsageError, match=rf"got none for {name}. Add {{space\.{name}}}, or {{warmstart\.config}} for all"
+    ):
+        CommandObjective("python t.py {x}", (name, "x"))
+
+
+def test_names_with_dots_are_left_out_where_they_are_inactive():
+    objective = CommandObjective("python t.py --m {optimizer.momentum} o={optimizer} b={warmstart.budget}", ("optimizer.momentum", "optimizer"))  # fmt: skip
+    values = objective._values({"optimizer": "adam"}, 0, None)
+    assert fill(objective._words, values, objective.names) == ["python", "t.py", "o=adam"]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +154,9 @@ def test_limits_hold_for_the_command():
     [
         ("python 'train.py", r"^command: expected a command as typed in a shell, got .* \(No closing quotation\)"),
         ("python {config} {lerning_rate}", r"^command: expected placeholders among .*learning_rate.*, got {lerning_rate}"),
-        ("python {learning_rate}", r"none for momentum. Add {momentum}, or {config}"),
+        ("python {learning_rate}", r"none for momentum. Add {momentum}, or {warmstart.config}"),
+        ("python {config} {warmstart.sed}", r"^command: expected placeholders among .*warmstart.seed, got {warmstart.sed}"),
+        ("python {config} {warmstart.dataset}", r"^command: expected a dataset for {warmstart.dataset}, got none"),
         ("python {momentum}", r"none for log10_learning_rate. Add {learning_rate}, or"),
         ("python {config} {dataset}", r"^command: expected a dataset for {dataset}, got none"),
         ("surely-not-there {config}", r"^command: expected a program that can be run, got 'surely-not-there'"),
@@ -122,6 +167,8 @@ def test_a_command_that_cannot_be_run(command, message):
         CommandObjective(command, NAMES)
     with pytest.raises(UsageError):
         CommandObjective("", ())
+    with pytest.raises(UsageError, match=r"^command: expected no hyperparameter that is named like {warmstart.seed}"):
+        CommandObjective("python {config}", ("warmstart.seed",))
 
 
 def test_one_kind_of_objective_is_named():

@@ -2,13 +2,13 @@
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from ConfigSpace import ConfigurationSpace, Float, Integer
 
-from bo import beliefs
-from bo.surrogates import MultiTaskGaussianProcess
+from bo.surrogates import SURROGATES, MultiTaskGaussianProcess
 from history_store.errors import UsageError
 from history_store.space import dump_space
 from warmstart.studies import fleet as fleet_module
@@ -47,8 +47,8 @@ def fits():
             return super().fit(X, y, rng=rng)
 
     with pytest.MonkeyPatch.context() as patch:
-        short = {"mt-gp": partial(Short, samples=2, burn_in=2, sweeps=2)}
-        patch.setattr(beliefs, "SURROGATES", {**beliefs.SURROGATES, **short})
+        factory = partial(Short, samples=2, burn_in=2, sweeps=2)
+        patch.setitem(SURROGATES._own, "mt-gp", replace(SURROGATES["mt-gp"], factory=factory))
         yield seen
 
 

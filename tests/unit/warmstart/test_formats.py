@@ -84,6 +84,8 @@ def test_json_is_the_contract(answer):
         "distance": 0.5,
         "source_error": 0.1,
         "expected_regret": None,
+        "measured": True,
+        "not_measured": [],
     }
     assert document["confidence"] == {"typical": True, "distance_percentile": 41.0, "note": "fine", "reasons": []}
 
@@ -99,8 +101,26 @@ def test_yaml_says_the_same(answer):
 
 def test_csv_has_one_row_a_suggestion_and_empty_cells_for_none(answer):
     rows = list(csv.DictReader(io.StringIO(formats.to_csv(formats.suggestion_rows(answer)))))
-    assert rows[0] == {"rank": "1", "x": "0.25", "n": "3", "from": "mnist", "distance": "0.5", "source_error": "0.1"}
-    assert rows[1] == {"rank": "2", "x": "-0.5", "n": "", "from": "", "distance": "", "source_error": ""}
+    assert rows[0] == {
+        "rank": "1",
+        "x": "0.25",
+        "n": "3",
+        "from": "mnist",
+        "distance": "0.5",
+        "source_error": "0.1",
+        "expected_regret": "",
+        "measured": "True",
+    }
+    assert rows[1] == {
+        "rank": "2",
+        "x": "-0.5",
+        "n": "",
+        "from": "",
+        "distance": "",
+        "source_error": "",
+        "expected_regret": "",
+        "measured": "True",
+    }
 
 
 def test_optuna_program_enqueues_the_points_in_order(answer):

@@ -80,7 +80,7 @@ def test_a_model_of_another_history_and_space_answers(mine, tiny, photos):
 
 def test_its_calibration_is_used_once_the_history_has_one(mine, tiny, photos):
     from bo.calibration import Calibration, calibrate
-    from warmstart.model_file import read_header
+    from metafeat.model_file import read_header
     from warmstart.session import calibration_key
 
     rng = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def test_its_calibration_is_used_once_the_history_has_one(mine, tiny, photos):
 
 
 def test_embeddings_are_stored_under_the_model(mine, tiny, photos):
-    from warmstart.model_file import read_header
+    from metafeat.model_file import read_header
 
     before = warmstart.answer(photos, history=mine, model=tiny.model)
     assert Advisor(mine, tiny.model).refresh() == ("first", "second")

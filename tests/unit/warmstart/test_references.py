@@ -7,7 +7,7 @@ import pytest
 
 from history_store.errors import HistoryDamagedError
 from history_store.history import History
-from warmstart.model_file import read_header
+from metafeat.model_file import read_header
 from warmstart.references import References, compute_references, read_references, references_key, store_references
 
 SOME = References(("a", "b"), np.array([0.5, 1.5]), np.array([[1.0, 2.0], [3.0, 4.0]]), (50, 200), (0.2, 0.1))

@@ -15,7 +15,8 @@ from bo.related import thinned
 from bo.surrogates import MultiTaskGaussianProcess
 from history_store.errors import UsageError
 from history_store.history import History
-from history_store.space import dump_space, target_space
+from history_store.space import dump_space
+from training.workloads.cnn.space import target_space
 from warmstart.studies import related as related_module
 from warmstart.studies.ledger import begin, find_plan
 from warmstart.studies.objective import Outcome, TrialStatus

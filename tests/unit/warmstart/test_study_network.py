@@ -6,7 +6,7 @@ import pytest
 import warmstart
 from history_store.errors import DataError, MissingPathError, ModelError, UsageError
 from history_store.readers import open_images
-from warmstart.studies.network import Networks
+from training.workloads.cnn.classifier import Networks
 
 
 @pytest.fixture

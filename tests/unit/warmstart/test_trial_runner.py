@@ -3,6 +3,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -290,9 +291,10 @@ def test_a_child_that_dies_on_the_way_is_started_again(tmp_path):
         assert runner.run({}, seed=0).metrics == {"prepared": 1.0}
 
 
-def test_an_objective_that_no_other_process_can_import():
-    with pytest.raises(UsageError, match=r"objective: expected a function or object that another process can import"):
-        TrialRunner(lambda config, **_: 0.0)
+def test_an_objective_that_no_other_process_can_get():
+    pipe = threading.Lock()
+    with pytest.raises(UsageError, match=r"objective: expected a function that can be sent to .*it uses 'pipe'"):
+        TrialRunner(lambda config, **_: pipe)
 
 
 @pytest.mark.parametrize("limits", [{"timeout": 0.0}, {"timeout": float("nan")}, {"memory": 0}])

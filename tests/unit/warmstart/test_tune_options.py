@@ -8,6 +8,7 @@ import pytest
 import typer
 
 import warmstart
+from training.workloads import DEFAULT
 from warmstart.cli.app import app
 from warmstart.studies.options import Execution, Outputs, Problem, Search, Sources, WarmStart, identity_of
 from warmstart.studies.plan import Plan
@@ -28,6 +29,10 @@ def test_the_keywords_of_tune_are_the_options_with_their_defaults():
     keywords = {name: each.default for name, each in KEYWORDS.items() if name != "dataset"}
     assert keywords == {each.name: each.default for group in GROUPS for each in fields(group)}
     assert MISSING not in keywords.values()
+
+
+def test_the_workload_that_is_meant_without_one_is_the_usual_one():
+    assert Problem.workload == DEFAULT
 
 
 def test_tune_many_shows_the_keywords_of_tune_and_split():

@@ -4,6 +4,7 @@ import json
 import logging
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause
@@ -11,7 +12,7 @@ from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEq
 import warmstart
 from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
 from history_store.history import History
-from history_store.space import target_space
+from training.workloads.cnn.space import target_space
 from warmstart.studies.tune_options import default_name, memory_bytes
 
 pytestmark = pytest.mark.timeout(60)  # each starts processes
@@ -38,6 +39,10 @@ def total(config):
 
 def rate(config):
     return min(abs(config["log10_learning_rate"] + 3) / 5, 1.0) if config["batch_size"] < 30 else 7.0
+
+
+def own_names(config):
+    return config["lr"] + len(config["model"]) + config["batch_size"] / 100
 
 
 @pytest.fixture(autouse=True)
@@ -140,11 +145,54 @@ def test_a_history_that_changed_is_told_and_not_asked_again(own, caplog):
     own.unlink()  # nor is it needed any more
 
 
-def test_configurations_that_do_not_fit_the_space_are_left_out_and_told(use_tiny, tiny, caplog):
+def test_a_space_of_ones_own_begins_warm(use_tiny, tiny):
+    space = {"lr": {"log": [1e-5, 0.1]}, "batch_size": {"choice": [16, 32]}, "model": ["a", "b", "c"]}
+    dataset, told = f"{tiny.history}::stripes0", list[str]()
+    settings = {"objective": own_names, "space": space, "dataset": dataset, "k": 3, "tell": told.append}
+    found = tune(**settings, trials=4, report=True)
+    asked = warmstart.suggest(dataset, k=3, space=space)
+    assert [trial.config for trial in found.trials[:3]] == [design.config for design in asked]
+    assert {trial.config["model"] for trial in found.trials[:3]} == {"a", "b", "c"}
+    assert [(warm.measured, warm.source_error) for warm in found.warm] == [(False, None)] * 3
+    assert found.to_dict()["warm"][0]["not_measured"] == asked[0].to_dict()["not_measured"]
+    assert any(line.startswith("Known from the history: batch_size") for line in told)
+    assert "not measured" in Path(found.report).read_text()
+    told.clear()
+    assert [trial.config for trial in tune(**settings, trials=5).trials[:4]] == [t.config for t in found.trials]
+    with pytest.raises(UsageError, match=r"got another `rename` learning_rate=lr"):
+        tune(**settings, trials=5, rename={"learning_rate": "lr"})
+
+
+def test_a_space_of_which_nothing_is_known_begins_cold(use_tiny, tiny, caplog):
     found = tune(objective=bowl, dataset=f"{tiny.history}::stripes0", trials=1)
     assert found.warm == ()
-    assert "3 of 3 configurations of" in caplog.text
-    assert "do not fit the space: the study begins cold." in caplog.text
+    assert "The history knows nothing about your space" in caplog.text
+    assert "The study begins cold." in caplog.text
+
+
+def test_configurations_to_begin_with(use_tiny, tiny, tmp_path):
+    """No dataset and no history is needed; a file, configurations and suggestions say the same."""
+    space = {"lr": {"log": [1e-5, 0.1]}, "batch_size": {"choice": [16, 32]}, "model": ["a", "b"]}
+    configs = [{"log10_learning_rate": -3.0, "bs": 22}, {"lr": 0.05, "batch_size": 32, "model": "b", "depth": 3}]
+    (tmp_path / "start.json").write_text(json.dumps(configs))
+    told = list[str]()
+    settings = {"objective": own_names, "space": space, "tell": told.append}
+    found = tune(**settings, initial=tmp_path / "start.json", trials=3, report=True)
+    expected = [{"batch_size": 16, "lr": 1e-3, "model": "a"}, {"batch_size": 32, "lr": 0.05, "model": "b"}]
+    assert [trial.config for trial in found.trials[:2]] == expected
+    assert told == [
+        "Moved to the nearest value that your space allows: batch_size.",
+        "Not given, so varied over the initial configurations: model.",
+        "Not in your space: depth.",
+    ]
+    assert "Given; they count as `--warm design`." in Path(found.report).read_text()
+    again = tune(**settings, initial=configs, trials=4)
+    assert [trial.config for trial in again.trials[:3]] == [trial.config for trial in found.trials]
+    with pytest.raises(UsageError, match=r"got another `initial` 1 configurations"):
+        tune(**settings, initial=configs[:1], trials=4)
+    designs = warmstart.suggest(f"{tiny.history}::stripes0", k=2, space=space)
+    warm = tune(**settings, initial=designs, trials=2, study="other")
+    assert [trial.config for trial in warm.trials] == [design.config for design in designs]
 
 
 def test_the_runs_go_to_the_history_once(own):
@@ -229,7 +277,7 @@ def test_every_trial_failed():
         ({"warm": "hot", "dataset": "a"}, UsageError, "warm: expected one of design, initial, extra, none"),
         ({"pruner": "x"}, UsageError, "pruner: expected one of none, median"),
         ({"dataset": "none/such"}, MissingPathError, "none/such"),
-        ({"space": "none.json"}, UsageError, "space: expected compact, paper or a ConfigSpace JSON file"),
+        ({"space": "none.json"}, UsageError, "space: expected compact, paper or a file of a space"),
         ({"trial_memory": "much"}, UsageError, "trial_memory: expected an amount of memory"),
         ({"timeout": "soon"}, UsageError, "expected a length of time"),
     ],

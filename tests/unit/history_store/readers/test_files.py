@@ -17,9 +17,10 @@ from history_store.errors import (
 )
 from history_store.history import History
 from history_store.images import DatasetWarning, ImageSet
-from history_store.readers import open_arrays, open_images, register_scheme
+from history_store.readers import READERS, open_arrays, open_images, register_scheme
 from history_store.records import DatasetInfo
-from history_store.space import dump_space, target_space
+from history_store.space import dump_space
+from training.workloads.cnn.space import target_space
 
 GREY, COLOUR, LABELS = pixels(channels=1), pixels(), classes()
 
@@ -409,7 +410,7 @@ def test_a_path_with_colons_is_a_path(tmp_path, monkeypatch):
 
 
 def test_schemes_can_be_added(monkeypatch):
-    monkeypatch.setattr("history_store.readers.registry._schemes", {})
+    monkeypatch.setattr(READERS, "_own", dict(READERS._own))
     register_scheme("mine", lambda name: open_arrays(COLOUR, LABELS, class_names=[name, "b", "c"]))
     assert open_images("mine:a").class_names == ("a", "b", "c")
     for bad in ("", "x", "Mine", "a b"):

@@ -1,0 +1,114 @@
+"""Searching elsewhere once a search has converged: fresh processes that know only what they asked for.
+
+A process that has filled one basin promises little anywhere, also where it has hardly looked: its lengthscales are those of the
+basin. Larger designs or other priors do not change that; a process that starts anew and knows only its own evaluations finds another basin
+as easily as the first one did. Of five suggestions four are its own, as long as the search as a whole, which is told everything, promises
+next to nothing. It is given up when it comes back to a basin that is known, or has converged itself.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LAST = 3
+"""Promises that are judged together, by their median."""
+NEXT_TO_NOTHING = 0.005
+"""Promised improvements, as a share of what is between the median error and the best, below which nothing more is expected..."""
+STALLED = 8
+"""...where so many evaluations have brought a tenth of that, or less."""
+LEAST, LEAST_ELSEWHERE = 40, 20
+"""Evaluations before which no search counts as converged: the first one, and those that start elsewhere."""
+ELSEWHERE = 4
+"""Suggestions of a fresh process to one of the search as a whole."""
+SAME_BASIN = 0.1
+"""Points of the cube that differ by less, as a root mean square of their coordinates, count as one basin."""
+
+
+def has_converged(errors: Sequence[float], log_gains: Sequence[float], *, least: int) -> bool:
+    """Tell whether a search has stalled and promises next to nothing.
+
+    Args:
+        errors: `n` in the order in which they came.
+        log_gains: logarithms of the improvements that the last suggestions promised, in the errors' unit.
+        least: evaluations before which it has not.
+    """
+    if len(errors) < max(least, STALLED + 1) or len(log_gains) < LAST:
+        return False
+    best = min(errors)
+    enough = NEXT_TO_NOTHING * (float(np.median(errors)) - best)
+    brought = min(errors[:-STALLED]) - best
+    return bool(np.exp(np.median(log_gains[-LAST:])) < enough and brought <= 0.1 * enough)
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """What a fresh process is about.
+
+    Attributes:
+        number: of the process, the first one 1; 0 = there was none yet.
+        turn: suggestions since the search has converged.
+        own: keys of the configurations that the process asked for.
+        log_gains: what its last suggestions promised.
+        basins: points `p` of the cube where earlier ones converged.
+    """
+
+    number: int = 0
+    turn: int = 0
+    own: dict[str, None] = field(default_factory=dict)
+    log_gains: list[float] = field(default_factory=list)
+    basins: list[list[float]] = field(default_factory=list)
+
+    def begin(self, *, basin: Floats | None = None) -> None:
+        """Give the process up for the next one, and remember where it converged."""
+        if basin is not None:
+            self.basins.append(basin.tolist())
+        self.number += 1
+        self.own.clear()
+        self.log_gains.clear()
+
+    def is_over(self, errors: Sequence[float], points: Floats, known: Sequence[Floats], *, design: int) -> bool:
+        """Tell whether the process has come back to a basin that is known, or has converged.
+
+        Args:
+            errors: `n` of its own, in order.
+            points: `n x p`.
+            known: points `p` of the best evaluation that is not its own, if there is one.
+            design: evaluations that it begins with, which are nowhere in particular.
+        """
+        if len(errors) <= design:
+            return False
+        best = points[int(np.argmin(errors))]
+        return near(best, [*known, *map(np.array, self.basins)]) or has_converged(
+            errors, self.log_gains, least=LEAST_ELSEWHERE
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the record as JSON has it."""
+        return {
+            "number": self.number,
+            "turn": self.turn,
+            "own": list(self.own),
+            "log_gains": list(self.log_gains),
+            "basins": list(self.basins),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Read a record of `to_dict`."""
+        return cls(
+            int(record["number"]),
+            int(record["turn"]),
+            dict.fromkeys(record["own"]),
+            [float(gain) for gain in record["log_gains"]],
+            [[float(u) for u in basin] for basin in record["basins"]],
+        )
+
+
+def near(point: Floats, others: Collection[Floats]) -> bool:
+    """Tell whether a point `p` is in the basin of one of others."""
+    return any(float(np.sqrt(np.mean(np.square(point - other)))) < SAME_BASIN for other in others)

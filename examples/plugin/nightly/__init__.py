@@ -1,0 +1,1 @@
+"""One of each that warmstart can be given more of."""

@@ -1,0 +1,220 @@
+"""One column of values of another space in the values of a hyperparameter of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.foreign import ForeignParameter
+from history_store.matching import Column, Match, Wishes
+from history_store.numeric_choices import NumericChoices
+from history_store.pairing import last_part, pairing_rule, split_logarithm
+from history_store.rescaling import (
+    SAME,
+    Rescaling,
+    check_scale,
+    choose_rescaling,
+    implied_rescaling,
+    inside,
+    rescaling,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Converted:
+    """One column in our values.
+
+    Attributes:
+        values: `n`, None where there is none.
+        bad: `n` bool, a value is there that cannot be expressed.
+        moved: `n` bool, the value was clipped, rounded or snapped.
+        match: what became of it; `here` is None where it has no place.
+    """
+
+    values: Column
+    bad: NDArray[np.bool_]
+    moved: NDArray[np.bool_]
+    match: Match
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Range:
+    """Numbers that a hyperparameter of ours may take: their bounds, their scale, whether they are whole."""
+
+    bounds: tuple[float, float] = field(kw_only=False)
+    log: bool
+    whole: bool
+
+
+def describe(hyperparameter: Any) -> ForeignParameter:
+    """Describe a hyperparameter of ConfigSpace."""
+    if hasattr(hyperparameter, "lower"):
+        return ForeignParameter(
+            float(hyperparameter.lower), float(hyperparameter.upper), bool(getattr(hyperparameter, "log", False))
+        )
+    return ForeignParameter(choices=choices_of(hyperparameter))
+
+
+def convert(
+    hyperparameter: Any, there: str, values: Sequence[object], known: ForeignParameter | None, wishes: Wishes
+) -> Converted:
+    """Put one column into the values of a hyperparameter of ours."""
+    same = there == hyperparameter.name
+    rule = "rename" if there in wishes.rename else pairing_rule(there, hyperparameter.name)
+    reason = "same name" if same else rule if wishes.nearest else "by name"
+    match = Match(there, hyperparameter.name, "kept" if same else "renamed", reason, rule=rule)
+    if there in wishes.rename:
+        match = replace(match, reason="as --rename says")
+    ours = describe(hyperparameter)
+    if known is not None and str(known) not in ("unknown", str(ours)):
+        match = replace(match, reason=f"{match.reason}; {known} there, {ours} here")
+    if not ours.choices:
+        return _convert_numbers(hyperparameter, values, known, match, wishes)
+    numeric = NumericChoices.of(ours.choices) if wishes.nearest else None
+    if numeric is not None and not read_numbers(values)[1].any():
+        return _convert_nearest(numeric, values, known, match, wishes)
+    return _convert_choices(ours.choices, values, match)
+
+
+def _convert_choices(choices: Sequence[Any], values: Sequence[object], match: Match) -> Converted:
+    found = {key: choice_among(choices, key[1]) for key in {(type(value), value) for value in values}}
+    column = [found[type(value), value] for value in values]
+    bad = np.array([mine is None and value is not None for mine, value in zip(column, values, strict=True)])
+    moved = np.zeros(len(values), dtype=np.bool_)
+    if bad.any():
+        missing = sorted({str(value) for value, lost in zip(values, bad.tolist(), strict=True) if lost})
+        reason = f"{', '.join(missing[:5])}{', ...' if len(missing) > 5 else ''} not among {', '.join(map(str, choices))} here"
+        match = replace(match, reason=reason, lost=int(bad.sum()))
+        if all(mine is None for mine in column):
+            return Converted([], bad, moved, replace(match, here=None, action="dropped", lost=0, rule=""))
+    return Converted(column, bad, moved, match)
+
+
+def _convert_nearest(
+    choices: NumericChoices, values: Sequence[object], known: ForeignParameter | None, match: Match, wishes: Wishes
+) -> Converted:
+    """Put numbers into choices that are numbers: the nearest, where they are of one scale; a constant takes any."""
+    numbers, none = read_numbers(values)
+    is_constant = len(choices.choices) == 1
+    bounds = (-np.inf, np.inf) if is_constant else choices.bounds
+    here = _Range(bounds, log=choices.log, whole=True)
+    chosen, match = _scaled(numbers, none, values, here, known, match, wishes)
+    if chosen is None:
+        return Converted([], none, none, match)
+    column, moved = choices.nearest(chosen(numbers))
+    if moved.any():
+        shown = ", ".join(f"{choice}" for choice in choices.choices[:8]) + (", ..." if len(choices.choices) > 8 else "")
+        reason = f"{match.reason}; {int(moved.sum())} values moved to the nearest of {shown}"
+        match = replace(match, action="snapped", snapped=int(moved.sum()), reason=reason)
+    return Converted(column, none, moved, match)
+
+
+def _convert_numbers(
+    hyperparameter: Any, values: Sequence[object], known: ForeignParameter | None, match: Match, wishes: Wishes
+) -> Converted:
+    numbers, bad = read_numbers(values)
+    whole = isinstance(hyperparameter.default_value, int | np.integer)
+    bounds = float(hyperparameter.lower), float(hyperparameter.upper)
+    here = _Range(bounds, log=bool(getattr(hyperparameter, "log", False)), whole=whole)
+    chosen, match = _scaled(numbers, bad, values, here, known, match, wishes)
+    if chosen is None:
+        return Converted([], bad, np.zeros_like(bad), match)
+    present = ~np.isnan(numbers)
+    scaled = chosen(numbers)
+    bad |= present & ~np.isfinite(scaled)
+    outside = np.isfinite(scaled) & ~inside(scaled, bounds)
+    clipped = np.clip(scaled, *bounds)
+    rounded = np.rint(clipped) if whole else clipped
+    moved = np.isfinite(scaled) & (np.abs(rounded - clipped) > 1e-6)
+    if wishes.outside == "drop":
+        bad |= outside
+        outside = np.zeros_like(outside)
+    match = replace(match, clipped=int(outside.sum()), rounded=int((moved & ~bad).sum()), lost=int(bad.sum()))
+    if match.clipped:
+        match = replace(match, action="clipped", reason=f"{match.reason}; outside {bounds[0]:.6g} .. {bounds[1]:.6g}")
+    if match.lost:
+        match = replace(match, reason=f"{match.reason}; values that are no number in the bounds")
+    column = [int(number) if whole else number for number in np.where(np.isfinite(rounded), rounded, 0.0).tolist()]
+    keep = (present & ~bad).tolist()
+    kept = [number if here else None for number, here in zip(column, keep, strict=True)]
+    return Converted(kept, bad, (moved | outside) & ~bad, match)
+
+
+def _scaled(
+    numbers: NDArray[np.float64],
+    bad: NDArray[np.bool_],
+    values: Sequence[object],
+    ours: _Range,
+    known: ForeignParameter | None,
+    match: Match,
+    wishes: Wishes,
+) -> tuple[Rescaling | None, Match]:
+    """Choose the scale of a column, and say so in its match; None, and a match that is dropped, where there is none."""
+    there, here = match.there or "", match.here or ""
+    finite = numbers[np.isfinite(numbers)]
+    if there in wishes.rescale:
+        chosen: Rescaling | None = rescaling(wishes.rescale[there])
+        note = "as --rescale says"
+    else:
+        implied = implied_rescaling(*(split_logarithm(last_part(name))[0] for name in (there, here)))
+        if wishes.is_trusted:
+            chosen, note = implied, ""
+        elif wishes.nearest:
+            chosen, note = check_scale(finite, ours.bounds, implied, log=ours.log, whole=ours.whole, ends=_ends(known))
+        else:
+            chosen, note = choose_rescaling(finite, ours.bounds, implied, whole=ours.whole)
+        if chosen is None or (bad.any() and not finite.size):
+            reason = note or f"expected numbers, got {values[int(np.flatnonzero(bad)[0])]!r}"
+            return None, replace(match, here=None, action="dropped", reason=reason, rule="")
+    assert chosen is not None  # noqa: S101  for mypy
+    if chosen is not SAME:
+        match = replace(match, action="rescaled", reason=f"{chosen.name}; {match.reason}")
+    return chosen, replace(match, reason=f"{match.reason}; {note}" if note else match.reason)
+
+
+def _ends(known: ForeignParameter | None) -> tuple[float, float] | None:
+    """Give the range that another space has, where it has one."""
+    return None if known is None or known.low is None or known.high is None else (known.low, known.high)
+
+
+def read_numbers(values: Sequence[object]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Read numbers: NaN where there is none; and which values are something else."""
+    bad = np.zeros(len(values), dtype=np.bool_)
+    try:
+        return np.array(values, dtype=np.float64), bad
+    except (TypeError, ValueError):
+        pass
+    numbers = np.full(len(values), np.nan)
+    for index, value in enumerate(values):
+        try:
+            numbers[index] = np.nan if value is None else float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            bad[index] = True
+    return numbers, bad
+
+
+def choices_of(hyperparameter: Any) -> tuple[Any, ...]:
+    """List the values of a choice or a constant."""
+    values = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
+    return (hyperparameter.value,) if values is None else tuple(values)
+
+
+def choice_among(choices: Sequence[Any], value: Any) -> Any:
+    """Find a value among choices: of the same type, else of the same number or text."""
+    for same in (
+        lambda choice: type(choice) is type(value) and choice == value,
+        lambda choice: _is_number(choice) and _is_number(value) and choice == value,
+        lambda choice: str(choice).casefold() == str(value).casefold(),
+    ):
+        for choice in choices:
+            if value is not None and same(choice):
+                return choice
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

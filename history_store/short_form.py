@@ -1,0 +1,429 @@
+"""A search space in a few lines of YAML or JSON, or as a dict: one hyperparameter a key, one range or list of choices each.
+
+::
+
+    lr: {log: [1e-5, 0.1]}        # a real on a logarithmic scale
+    dropout: [0, 0.5]             # two numbers are a range of reals
+    layers: {int: [1, 9]}         # two whole numbers have to be called a range
+    batch_size: [16, 32, 64]      # more numbers are choices, ordered by size; so are words, without an order
+    momentum: {float: [0, 0.99], default: 0.9, if: {optimizer: sgd}}
+
+`docs/spaces.md` has the whole of it. ConfigSpace and PyYAML are imported inside the functions.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from history_store.errors import DataError
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+Path = tuple[str, ...]
+KINDS = ("float", "log", "int", "log_int", "choice", "ordered", "value")
+_EXPECTED = "ConfigSpace JSON, or a space in YAML such as 'lr: {log: [1e-5, 0.1]}'"
+_RANGES = KINDS[:4]
+_BESIDE = ("step", "default", "if")
+_MEANT = {
+    "range": "float",
+    "uniform": "float",
+    "real": "float",
+    "loguniform": "log",
+    "log_float": "log",
+    "log_uniform": "log",
+    "integer": "int",
+    "int_log": "log_int",
+    "choices": "choice",
+    "categorical": "choice",
+    "values": "choice",
+    "ordinal": "ordered",
+    "constant": "value",
+    "q": "step",
+    "condition": "if",
+    "when": "if",
+}
+"""What other tools call the same."""
+STEPS = 10_001
+"""The most values of a range with steps."""
+LEAST = 1e-12
+"""The least lower bound of a logarithmic real: ConfigSpace keeps 13 decimals."""
+MOST = 1e100
+"""The largest bound, either way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a short form comes from, for messages.
+
+    Attributes:
+        where: file, option or argument.
+        lines: line, from 1, of a hyperparameter, or of a key of it; empty where there are no lines.
+    """
+
+    where: str
+    lines: Mapping[Path, int] = field(default_factory=dict)
+
+    def error(self, path: Path, expected: str, got: object, step: str) -> DataError:
+        """Make the error of one place."""
+        at = self.lines.get(path) or self.lines.get(path[:1])
+        place = self.where if at is None else f"{self.where}, line {at}"
+        what = f": {' '.join(path)}" if path else ""
+        return DataError(f"{place}{what}: expected {expected}, got {_shown(got)}. {step}")
+
+
+def parse_space(text: str, where: str = "space") -> ConfigurationSpace:
+    """Read a space from text: the short form in YAML or JSON, or ConfigSpace JSON.
+
+    Raises:
+        DataError: a text that is neither; the message names the line.
+    """
+    data, lines = read_yaml(text, where, expected=_EXPECTED)
+    if _is_configspace(data):
+        from history_store.space import load_space
+
+        return load_space(text if text.lstrip().startswith("{") else json.dumps(data), where)
+    if not isinstance(data, Mapping):
+        msg = f"{where}: expected a space, one hyperparameter a line such as 'lr: {{log: [1e-5, 0.1]}}', or ConfigSpace JSON, got {_shown(data)}. Write the names of your hyperparameters with their ranges; docs/spaces.md shows how."
+        raise DataError(msg)
+    return build_space(data, Source(where, lines))
+
+
+def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpace:
+    """Build the space of a short form.
+
+    Args:
+        entries: what each hyperparameter may be, by name; see docs/spaces.md.
+        source: for messages.
+
+    Raises:
+        DataError: an entry that is no range and no choices, or a condition on what is not there.
+    """
+    from ConfigSpace import ConfigurationSpace
+
+    if _is_configspace(entries):
+        from history_store.space import load_space
+
+        return load_space(json.dumps(entries), source.where)
+    if not entries:
+        raise source.error((), "a space with at least one hyperparameter", "none", "Write lr: {log: [1e-5, 0.1]}.")
+    space = ConfigurationSpace()
+    conditions: dict[str, Any] = {}
+    for name, entry in entries.items():
+        if not isinstance(name, str) or not name.strip():
+            raise source.error((str(name),), "a name of a hyperparameter", name, "Put it in quotes.")
+        native = _native(entry)
+        spec = _spec(name, tuple(native) if isinstance(entry, tuple) else native, source)
+        conditions[name] = spec.pop("if", None)
+        try:
+            space.add(_hyperparameter(name, spec, source))
+        except (ValueError, TypeError, ArithmeticError) as error:
+            if isinstance(error, DataError):
+                raise
+            raise source.error(
+                (name,), "a range or choices that ConfigSpace can express", entry, "Change its bounds or its choices."
+            ) from error
+    for name, condition in conditions.items():
+        if condition is not None:
+            _add_condition(space, name, condition, source)
+    return space
+
+
+def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
+    """Give an entry as a mapping of exactly one kind, with what stands beside it."""
+    if not isinstance(entry, Mapping):
+        return {_kind_of(name, entry, source): list(entry) if isinstance(entry, tuple) else entry}
+    for key in entry:
+        if key not in (*KINDS, *_BESIDE):
+            meant = _MEANT.get(str(key)) or next(iter(difflib.get_close_matches(str(key), (*KINDS, *_BESIDE), 1)), None)
+            step = f"Write {meant}." if meant else f"Write {name}: {{log: [1e-5, 0.1]}} or {name}: [a, b, c]."
+            raise source.error((name, str(key)), f"{', '.join((*KINDS, *_BESIDE[:-1]))} or {_BESIDE[-1]}", key, step)
+    kinds = [key for key in entry if key in KINDS]
+    if len(kinds) != 1:
+        got = " and ".join(kinds) or "none"
+        raise source.error((name,), f"one key of {', '.join(KINDS)}", got, f"Write {name}: {{float: [0, 1]}}.")
+    if "step" in entry and kinds[0] not in ("float", "int"):
+        raise source.error((name, "step"), "steps beside float or int", kinds[0], "List the values: [1, 2, 4, 8].")
+    return dict(entry)
+
+
+def _kind_of(name: str, entry: Any, source: Source) -> str:
+    """Tell what a bare entry is: two numbers are a range, more are ordered choices, other lists are choices.
+
+    Two whole numbers may be a range or two choices: a tuple is the former, a list is refused.
+    """
+    if not isinstance(entry, list | tuple):
+        if isinstance(entry, bool | int | float | str):
+            return "value"
+        raise source.error((name,), "a range, a list of choices or one value", entry, f"Write {name}: [0, 0.5].")
+    if not all(map(_is_number, entry)):
+        return "choice"
+    if len(entry) != 2:
+        return "ordered"
+    if not all(isinstance(each, int) for each in entry):
+        return "float"
+    if isinstance(entry, tuple) and entry != (0, 1):
+        return "int"
+    low, high = entry
+    kind, what = ("float", "number") if low == 0 and high == 1 else ("int", "whole number")
+    step = f"Write {name}: {{{kind}: [{low}, {high}]}} for any {what} between, or {name}: {{choice: [{low}, {high}]}} for one of the two."
+    raise source.error((name,), "a range or two choices, and this may be either", list(entry), step)
+
+
+def _hyperparameter(name: str, spec: Mapping[str, Any], source: Source) -> Any:
+    """Make the hyperparameter of a mapping of one kind."""
+    from ConfigSpace import Categorical, Constant, Float, Integer, OrdinalHyperparameter
+
+    kind = next(key for key in spec if key in KINDS)
+    value, default = spec[kind], spec.get("default")
+    default = _unquoted(default) if kind in _RANGES else default
+    if kind == "value":
+        _check_plain((name, kind), value, source)
+        return Constant(name, value)
+    if kind in _RANGES and "step" not in spec:
+        low, high = _bounds((name, kind), value, source)
+        if default is not None and not (_is_number(default) and low <= default <= high):
+            raise source.error((name, "default"), f"a number in {low:g} .. {high:g}", default, "Correct it.")
+        made = Integer if kind in ("int", "log_int") else Float
+        return made(name, (low, high), log=kind.startswith("log"), default=default)
+    choices = _stepped(name, spec, source) if kind in _RANGES else _choices((name, kind), value, source)
+    if default is not None and default not in choices:
+        shown = ", ".join(map(str, choices[:8]))
+        raise source.error((name, "default"), f"one of {shown}", default, "Correct it.")
+    if kind == "choice":
+        return Categorical(name, choices, default=choices[0] if default is None else default)
+    if len(choices) == 1:
+        return Constant(name, choices[0])
+    ordered = sorted(choices) if all(map(_is_number, choices)) else choices
+    middle = ordered[(len(ordered) - 1) // 2]
+    meta = _optuna_meta(kind, ordered, spec["step"]) if kind in _RANGES else None
+    return OrdinalHyperparameter(name, ordered, default_value=middle if default is None else default, meta=meta)
+
+
+def _bounds(path: Path, value: Any, source: Source) -> tuple[Any, Any]:
+    """Read the two bounds of a range."""
+    name, kind = path
+    example = {"log": "1e-5, 0.1", "float": "0, 0.5", "int": "1, 9", "log_int": "16, 1024"}[kind]
+    step = f"Write {name}: {{{kind}: [{example}]}}."
+    what = "two whole numbers" if kind in ("int", "log_int") else "two numbers"
+    if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
+        raise source.error(path, f"{what}, the lower one first", value, step)
+    low, high = value
+    if kind in ("int", "log_int"):
+        if not all(float(each).is_integer() for each in value):
+            raise source.error(path, "two whole numbers, the lower one first", value, step)
+        low, high = int(low), int(high)
+    else:
+        low, high = float(low), float(high)
+    if not low < high:
+        raise source.error(path, f"{what}, the lower one first", value, step)
+    least = LEAST if kind == "log" else 1 if kind == "log_int" else -MOST
+    if low < least or high > MOST:
+        limits = f"from {least:g} on" if high <= MOST else f"up to {MOST:g}"
+        raise source.error(path, f"numbers {limits}", value, step)
+    return low, high
+
+
+def _stepped(name: str, spec: Mapping[str, Any], source: Source) -> list[Any]:
+    """List the values of a range with steps."""
+    kind = "int" if "int" in spec else "float"
+    (low, high), step = _bounds((name, kind), spec[kind], source), _unquoted(spec["step"])
+    is_whole = _is_number(step) and float(step).is_integer()
+    if not _is_number(step) or not 0 < step <= high - low or (kind == "int" and not is_whole):
+        what = "a whole number" if kind == "int" else "a number"
+        raise source.error((name, "step"), f"{what} above 0, at most {high - low:g}", step, "Correct it.")
+    count = math.floor((high - low) / step + 1e-9) + 1
+    if count > STEPS:
+        raise source.error((name, "step"), f"at most {STEPS:,} values", f"{count:,}", "Leave the step out.")
+    if kind == "int":
+        return [low + k * int(step) for k in range(count)]
+    return [float(f"{low + k * step:.12g}") for k in range(count)]
+
+
+def _optuna_meta(kind: str, values: list[Any], step: Any) -> dict[str, str]:
+    """Say what the steps are in Optuna's words, as `warmstart.integrations.optuna_space` reads and writes them."""
+    made = {"int": ("IntDistribution", int), "float": ("FloatDistribution", float)}
+    (name, number), ends = made[kind], (values[0], values[-1])
+    range_ = {"step": number(_unquoted(step)), "low": ends[0], "high": ends[1]}
+    attributes = {"log": False, **range_} if kind == "int" else {**range_, "log": False}  # in Optuna's own order
+    return {"optuna": json.dumps({"name": name, "attributes": attributes})}
+
+
+def _choices(path: Path, value: Any, source: Source) -> list[Any]:
+    """Read a list of choices."""
+    step = f"Write {path[0]}: [a, b, c]."
+    if not isinstance(value, list) or not value:
+        raise source.error(path, "a list of at least one choice", value, step)
+    for index, choice in enumerate(value):
+        _check_plain(path, choice, source)
+        if choice in value[:index]:
+            raise source.error(path, "choices that differ (1, 1.0 and true are one)", choice, "Name it once.")
+    return value
+
+
+def _check_plain(path: Path, value: Any, source: Source) -> None:
+    """Refuse what a configuration cannot hold."""
+    if value is None:
+        step = "Write 'none' in quotes, and read it as such in your program."
+        raise source.error(path, "a text, a number, true or false", "null", step)
+    if not isinstance(value, bool | int | float | str) or (isinstance(value, float) and not math.isfinite(value)):
+        raise source.error(path, "a text, a finite number, true or false", value, "Name it in one word.")
+
+
+def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source: Source) -> None:
+    """Make a hyperparameter active only where others have certain values."""
+    from ConfigSpace import AndConjunction, EqualsCondition, InCondition
+
+    path, step = (name, "if"), f"Write {name}: {{..., if: {{optimizer: sgd}}}}."
+    if not isinstance(condition, Mapping) or not condition:
+        raise source.error(path, "the value, or values, of another hyperparameter by its name", condition, step)
+    parts = []
+    for parent, given in condition.items():
+        if parent not in space or parent == name:
+            others = ", ".join(other for other in space if other != name)
+            raise source.error(path, f"another hyperparameter of the space ({others})", parent, "Correct its name.")
+        values = given if isinstance(given, list) else [given]
+        for value in values:
+            if value is None or not space[parent].legal_value(value):
+                allowed = space[parent]
+                known = getattr(allowed, "choices", None) or getattr(allowed, "sequence", None)
+                what = ", ".join(map(str, known)) if known else str(allowed).partition(", ")[2]
+                raise source.error(path, f"a value of {parent} ({what})", value, "Correct it.")
+        if not values:
+            raise source.error(path, f"at least one value of {parent}", given, step)
+        whole = space[name], space[parent]
+        parts.append(EqualsCondition(*whole, values[0]) if len(values) == 1 else InCondition(*whole, values))
+    try:
+        space.add(parts[0] if len(parts) == 1 else AndConjunction(*parts))
+    except (ValueError, TypeError) as error:  # ConfigSpace's own classes of both
+        raise source.error(path, "conditions that run in no circle", condition, "Leave one of them out.") from error
+
+
+def _is_configspace(data: Any) -> bool:
+    """Tell whether a document is ConfigSpace's own."""
+    return isinstance(data, Mapping) and isinstance(data.get("hyperparameters"), list)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _native(value: Any) -> Any:
+    """Give a Python value as YAML would: lists for tuples, Python's scalars for numpy's."""
+    if isinstance(value, Mapping):
+        return {key: _native(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        found = [_native(each) for each in value]
+        numbers = [_unquoted(each) for each in found]
+        return numbers if all(map(_is_number, numbers)) else found
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _unquoted(value: Any) -> Any:
+    """Read `1e-5`, which PyYAML's own loaders take for a text."""
+    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) and value in ("none", "null") else repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+_INTEGER = re.compile(r"[-+]?[0-9]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
+_WORDS: Mapping[str, Any] = {
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys((".inf", ".Inf", "+.inf"), math.inf),
+    "-.inf": -math.inf,
+    ".nan": math.nan,
+    ".NaN": math.nan,
+}
+
+
+def plain_value(text: str) -> Any:
+    """Read a plain word as YAML 1.2 does: `1e-5` is a number; `on`, `off`, `yes` and `no` are texts."""
+    if _INTEGER.fullmatch(text):
+        return int(text) if len(text) < 400 else math.inf
+    return float(text) if _FLOAT.fullmatch(text) else _WORDS.get(text, text)
+
+
+def read_yaml(text: str, where: str, *, expected: str) -> tuple[Any, dict[Path, int]]:
+    """Read one document of YAML 1.2 or JSON, without aliases.
+
+    Args:
+        text: of the document.
+        where: begins messages.
+        expected: what it should hold, for messages.
+
+    Returns: its data; and the line, from 1, of each key of the first two levels.
+
+    Raises:
+        DataError: a text that is neither; the message names the line.
+    """
+    import yaml
+
+    lines: dict[Path, int] = {}
+
+    def fail(line: int, expected: str, got: str, step: str) -> DataError:
+        return DataError(f"{where}, line {line + 1}: expected {expected}, got {got}. {step}")
+
+    def read(node: Any, path: Path) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            return plain_value(node.value) if node.style is None else node.value
+        if isinstance(node, yaml.SequenceNode):
+            return [read(child, (*path, "")) for child in node.value]
+        found: dict[Any, Any] = {}
+        for key_node, child in node.value:
+            key, line = read(key_node, (*path, "")), key_node.start_mark.line
+            if isinstance(key, list | dict):
+                raise fail(line, "a name of a hyperparameter", repr(key), "Write a word.")
+            if key in found:
+                raise fail(line, "each name once", repr(key), "Leave one of them out.")
+            if len(path) < 2:
+                lines[*path, str(key)] = line + 1
+            found[key] = read(child, (*path, str(key)))
+        return found
+
+    try:
+        node = _compose(text.replace("\t", " "), fail)
+        return (None if node is None else read(node, ())), lines
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        written = text.splitlines() or [""]
+        at = 0 if mark is None else min(mark.line, len(written) - 1)
+        got = written[at].strip()
+        step = "Close its brackets and quotes, and indent alike what belongs together."
+        raise fail(at, expected, _shown(got), step) from error
+    except RecursionError as error:
+        raise fail(0, expected, "brackets nested too deep", "Write it flat.") from error
+
+
+def _compose(text: str, fail: Callable[[int, str, str, str], DataError]) -> Any:
+    """Give the nodes of the one document of a text; nothing in it is resolved or built."""
+    import yaml
+
+    class Reader(yaml.SafeLoader):
+        yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012  PyYAML's own name; words are read by `plain_value`
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                line = self.peek_event().start_mark.line  # type: ignore[no-untyped-call]
+                raise fail(line, "values written out", "an alias", "Write out what it stands for.")
+            return super().compose_node(parent, index)
+
+    loader = Reader(text)
+    try:
+        return loader.get_single_node()
+    finally:
+        loader.dispose()

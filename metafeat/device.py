@@ -1,0 +1,68 @@
+"""Where networks run, and on how many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from history_store.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def resolve_device(device: str) -> str:
+    """Give the torch device that a person named: ``auto`` is the first GPU, if there is one.
+
+    Raises:
+        UsageError: no such device, here or at all.
+    """
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        msg = f"expected cpu, cuda or auto, got {device!r} ({str(error).splitlines()[0]}). Use cpu."
+        raise UsageError(msg, param="device") from error
+    return device
+
+
+def open_device(name: str | None) -> torch.device:
+    """Find a device and touch it.
+
+    Args:
+        name: of torch; None = the first GPU if there is one, else the CPU.
+
+    Raises:
+        UsageError: when there is none of that name.
+    """
+    import torch
+
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+        torch.zeros(1, device=device)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, AssertionError, ValueError) as error:
+        msg = f"expected one that torch can use here, got {name!r} ({str(error).splitlines()[0]}). Use cpu, cuda or cuda:0."
+        raise UsageError(msg, param="device") from error
+    return device
+
+
+@contextmanager
+def cpu_threads(threads: int | None) -> Iterator[None]:
+    """Run torch on so many CPU threads, then put the caller's number back; None changes nothing."""
+    if threads is None:
+        yield
+        return
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,231 @@
+"""From a labelled collection to its meta-feature: which images are looked at, and where the result is kept.
+
+Torch is imported only where the model is a network and the cache does not know the collection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.images import BrokenImage, ImageSource
+from metafeat.cache import EmbeddingCache, cache_folder
+from metafeat.device import cpu_threads, resolve_device
+from metafeat.labels import check_contrast
+from metafeat.model_file import ModelHeader
+from metafeat.sample import SAMPLE, sample_rows
+
+if TYPE_CHECKING:
+    from history_store.history import History
+    from metafeat.model import MetaFeatureModel
+    from metafeat.plain_model import PlainModel
+    from metafeat.sample_statistics import SampleStatistics
+
+
+class Embedder(Protocol):
+    """A loaded model: `metafeat.model.MetaFeatureModel`, or `metafeat.plain_model.PlainModel` without torch."""
+
+    def embed(
+        self,
+        images: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        *,
+        rng: np.random.Generator,
+        features: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float32]:
+        """Embed a dataset from sampled images: `n x s x s x c` uint8 and `n` labels to `256` float32."""
+        ...
+
+
+_STATISTICS = "statistics=1 "
+"""Begins the cache's key of a sample's statistics; another number where they change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen of a collection: its meta-feature `256` float32, statistics of the sample, pictures left out."""
+
+    vector: NDArray[np.float32]
+    sample: SampleStatistics
+    broken: tuple[BrokenImage, ...]
+
+
+def embed_source(
+    source: ImageSource,
+    model: ModelHeader,
+    *,
+    fingerprint: str,
+    seed: int = 0,
+    skip_broken: bool = False,
+    cache: bool = True,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> tuple[NDArray[np.float32], tuple[BrokenImage, ...]]:
+    """Embed a collection: `look_at` without the statistics; arguments and refusals as there."""
+    seen = look_at(
+        source,
+        model,
+        fingerprint=fingerprint,
+        seed=seed,
+        skip_broken=skip_broken,
+        cache=cache,
+        device=device,
+        threads=threads,
+    )
+    return seen.vector, seen.broken
+
+
+def look_at(
+    source: ImageSource,
+    model: ModelHeader,
+    *,
+    fingerprint: str,
+    seed: int = 0,
+    skip_broken: bool = False,
+    cache: bool = True,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> Look:
+    """Embed a collection and describe the pictures looked at, from the cache where that was done before.
+
+    Args:
+        source: the collection; at most `SAMPLE` images of its training part are read.
+        model: the model's header; its weights are read only where the cache does not know the collection.
+        fingerprint: of the source, ``listing:...``.
+        seed: of the images chosen and of the draws.
+        skip_broken: go on without pictures that cannot be decoded.
+        cache: read and write the cache.
+        device: where the network runs.
+        threads: CPU threads of the network.
+
+    Returns: the meta-feature, the statistics of the sample, and the pictures left out.
+
+    Raises:
+        LabelError: when fewer than two images or two classes can be looked at.
+        DataError: when a picture cannot be decoded.
+        ModelError: when the model's weights are damaged.
+    """
+    from metafeat.sample_statistics import SampleStatistics, sample_statistics
+
+    check_contrast(source.labels, source.location)
+    store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
+    key = f"sample={SAMPLE} seed={seed}"
+    if store is not None:
+        known, about = store.get(fingerprint, model.hash, key), store.get(fingerprint, model.hash, _STATISTICS + key)
+        if known is not None and about is not None:
+            return Look(known, SampleStatistics.from_vector(about), ())
+    rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
+    read = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
+    check_contrast(read.labels, source.location)
+    vector = embed_images(read.images, read.labels, model, seed=seed, device=device, threads=threads)
+    sample = sample_statistics(read.images, read.labels)
+    if store is not None and not read.broken:
+        store.put(fingerprint, model.hash, key, vector)
+        store.put(fingerprint, model.hash, _STATISTICS + key, sample.to_vector().astype(np.float32))
+    return Look(vector, sample, read.broken)
+
+
+def embed_images(
+    images: NDArray[np.uint8],
+    labels: NDArray[np.int64],
+    model: ModelHeader,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> NDArray[np.float32]:
+    """Embed sampled images `n x s x s x c` and `n` labels to `256` float32; arguments and refusals as in `look_at`."""
+    with cpu_threads(threads if needs_torch(model) else None):
+        return load_embedder(model, device=device).embed(images, labels, rng=np.random.default_rng(seed))
+
+
+def embed_history(
+    history: History,
+    names: Sequence[str],
+    model: ModelHeader | Embedder,
+    *,
+    features: Mapping[str, NDArray[np.float64]] | None = None,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> dict[str, NDArray[np.float32]]:
+    """Embed datasets of a history from their stored training images, as a query is embedded with seed 0.
+
+    Args:
+        history: open, with images.
+        names: of the datasets.
+        model: a header, or a model that is loaded already, on its own device.
+        features: what `metafeat.handcrafted.query_features` gave for each, where models share it; None = computed.
+        device: where the network of a header runs.
+        threads: CPU threads of the network; None = as they are.
+
+    Returns: `256` float32 by name, in the order of `names`.
+
+    Raises:
+        ImagesMissingError: when a dataset's images are not in the history.
+    """
+    is_network = not isinstance(model, ModelHeader) or needs_torch(model)
+    embedder = load_embedder(model, device=device) if isinstance(model, ModelHeader) else model
+    vectors = {}
+    with cpu_threads(threads if is_network else None):
+        for name in names:
+            images, labels = stored_sample(history, name)
+            known = None if features is None else features[name]
+            vectors[name] = embedder.embed(images, labels, rng=np.random.default_rng(0), features=known)
+    return vectors
+
+
+def stored_sample(history: History, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read the images `n x s x s x c` and labels `n` that a stored dataset is embedded from.
+
+    Raises:
+        ImagesMissingError: when the dataset's images are not in the history.
+    """
+    stored = history.images(name)
+    labels = np.asarray(stored.labels)
+    rows = sample_rows(labels, stored.rows("train"), seed=0)
+    return stored.take(rows), labels[rows]
+
+
+def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
+    """Load the model of a header, once a process, device and state of its file.
+
+    Raises:
+        UsageError: when there is no such device.
+        ModelError: when the model's weights are damaged.
+    """
+    stat = model.path.stat()
+    state = (str(model.path), stat.st_mtime_ns, stat.st_size)
+    if needs_torch(model):
+        return _network(*state, device)
+    if device not in ("cpu", "auto"):
+        resolve_device(device)  # a device that does not exist is refused all the same
+    return _plain_model(*state)
+
+
+def needs_torch(model: ModelHeader) -> bool:
+    """Tell whether a model is a network; loading torch for one that is not costs half of a query's time."""
+    return model.spec.extractor != "handcrafted"
+
+
+@lru_cache(maxsize=4)
+def _network(path: str, mtime_ns: int, size: int, device: str) -> MetaFeatureModel:  # noqa: ARG001  the cache's key
+    """Load a model once for each state of its file."""
+    from metafeat.model import MetaFeatureModel
+
+    where = resolve_device(device)
+    model = MetaFeatureModel.load(path)
+    model.wing.to(where)
+    return model
+
+
+@lru_cache(maxsize=4)
+def _plain_model(path: str, mtime_ns: int, size: int) -> PlainModel:  # noqa: ARG001  the cache's key
+    """Load a model of handcrafted features once for each state of its file."""
+    from metafeat.plain_model import PlainModel
+
+    return PlainModel.load(path)

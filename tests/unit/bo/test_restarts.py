@@ -1,0 +1,183 @@
+"""Searches that have converged go on elsewhere, and come back where that was no good idea."""
+
+import json
+
+import numpy as np
+import pytest
+from ConfigSpace import ConfigurationSpace, Float, Integer
+
+from bo import Optimizer
+from bo.restarts import LAST, SAME_BASIN, STALLED, Elsewhere, has_converged, near
+
+NOTHING = [-20.0] * LAST
+
+
+def errors(n, *, last=0):
+    """Errors of 1, a best one of 0, and so many more."""
+    return [1.0] * (n - 1 - last) + [0.0] + [1.0] * last
+
+
+@pytest.mark.parametrize(
+    ("told", "gains", "expected"),
+    [
+        (errors(40, last=8), NOTHING, True),
+        (errors(39, last=8), NOTHING, False),
+        (errors(40, last=7), NOTHING, False),
+        (errors(40, last=8), NOTHING[1:], False),
+        (errors(40, last=8), [-20.0, -1.0, -20.0], True),
+        (errors(40, last=8), [-1.0, -20.0, -1.0], False),
+        (errors(40, last=8), [np.log(0.0049)] * 3, True),
+        (errors(40, last=8), [np.log(0.0051)] * 3, False),
+        ([0.5] * 40, NOTHING, False),
+    ],
+)
+def test_a_search_has_converged(told, gains, expected):
+    """Where promises are next to nothing beside the median error, and nothing came of the last ones; not before 40 evaluations."""
+    assert has_converged(told, gains, least=40) is expected
+
+
+def test_it_does_not_depend_on_the_unit_of_errors():
+    for unit in (1e-9, 1e9):
+        told, share = [unit * (2.0 + e) for e in errors(40, last=8)], np.log(unit)
+        assert has_converged(told, [share + np.log(0.004)] * 3, least=40)
+        assert not has_converged(told, [share + np.log(0.006)] * 3, least=40)
+
+
+def test_small_steps_are_no_progress():
+    told = [1.0] * 31 + [1e-4] + [0.9e-4] * STALLED
+    assert has_converged(told, NOTHING, least=40)
+    assert not has_converged([1.0] * 31 + [1e-2] + [0.9e-2] * STALLED, NOTHING, least=40)
+
+
+def test_a_process_is_over_where_it_comes_back_or_converges():
+    process, known = Elsewhere(), [np.full(2, 0.5)]
+    process.begin()
+    far, beside = np.full((4, 2), 0.1), np.full((4, 2), 0.5 + 0.9 * SAME_BASIN)
+    told = [1.0, 2.0, 3.0, 4.0]
+    assert not process.is_over(told, far, known, design=3)
+    assert process.is_over(told, beside, known, design=3)
+    assert not process.is_over(told[:3], beside[:3], known, design=3), "its design is nowhere in particular"
+    process.log_gains = NOTHING
+    assert process.is_over(errors(20, last=8), np.full((20, 2), 0.1), known, design=3)
+    process.begin(basin=far[0])
+    assert (process.number, process.log_gains, process.own) == (2, [], {})
+    assert process.is_over(told, far, [], design=3), "a basin that an earlier one found"
+
+
+def test_basins():
+    assert near(np.array([0.5, 0.5]), [np.array([0.5, 0.5 + SAME_BASIN])])
+    assert not near(np.array([0.5, 0.5]), [np.array([0.5, 0.5 + 1.5 * SAME_BASIN])])
+    assert not near(np.array([0.5]), [])
+
+
+def test_the_record_through_json():
+    process = Elsewhere(2, 5, {"a": None, "b": None}, [-1.0], [[0.25, 0.5]])
+    assert Elsewhere.from_dict(json.loads(json.dumps(process.to_dict()))) == process
+
+
+# --- within a run ---
+
+
+def two_wells(config):
+    """A wide well at 0.2 of depth 1, and a narrower one at 0.85 of depth 1.3."""
+    x, y = config["x"], config["y"]
+    wide = np.exp(-((x - 0.2) ** 2 + (y - 0.2) ** 2) / 0.1)
+    return 2.0 - wide - 1.3 * np.exp(-((x - 0.85) ** 2 + (y - 0.8) ** 2) / 0.015)
+
+
+def square():
+    space = ConfigurationSpace()
+    space.add(Float("x", (0.0, 1.0)), Float("y", (0.0, 1.0)))
+    return space
+
+
+def converged_run(**settings):
+    """Tell what fills the wide well, and three promises of nothing."""
+    run, rng = Optimizer(square(), surrogate="gp-map", startup=0, **settings), np.random.default_rng(0)
+    points = np.clip(0.2 + 0.1 * rng.standard_normal((45, 2)), 0.0, 1.0)
+    points[36] = 0.2
+    for x, y in points.tolist():
+        run.tell({"x": x, "y": y}, two_wells({"x": x, "y": y}))
+    run._log_gains = [-30.0] * LAST
+    return run
+
+
+def test_a_converged_run_says_so_and_what_comes_next():
+    assert converged_run().converged == "nothing more is expected here: restarting elsewhere, or stop"
+    assert converged_run(restarts=False).converged == "nothing more is expected here: stop, or start another search"
+    assert Optimizer(square()).converged is None
+
+
+def test_four_of_five_suggestions_come_from_elsewhere():
+    run = converged_run()
+    before = set(run._elsewhere.own)
+    asked = []
+    for _ in range(10):
+        config = run.ask()[0]
+        asked.append(len(run._elsewhere.own) > len(before))
+        before = set(run._elsewhere.own)
+        run.tell(config, 1.999)
+        run._log_gains = [-30.0] * LAST
+    assert asked == [True] * 4 + [False] + [True] * 4 + [False]
+    assert run._elsewhere.number == 1
+
+
+def test_a_run_that_does_not_restart_stays():
+    run = converged_run(restarts=False)
+    run.ask(2)
+    assert run._elsewhere.number == 0
+
+
+def test_the_other_well_is_found():
+    run = converged_run(seed=1)
+    for _ in range(60):
+        config = run.ask()[0]
+        run.tell(config, two_wells(config))
+    assert run.best.error < 0.8, "1.0 is the bottom of the wide well"
+
+
+def test_promises_that_rise_again_end_the_restart():
+    run = converged_run()
+    run.ask()
+    run._log_gains = [0.0] * LAST
+    assert run.converged is None
+    turn = run._elsewhere.turn
+    run.ask()
+    assert run._elsewhere.turn == turn
+
+
+def test_a_restarted_run_goes_on_as_if_it_had_not_been_interrupted():
+    run = converged_run()
+    for _ in range(7):
+        config = run.ask()[0]
+        run.tell(config, two_wells(config))
+        run._log_gains = [-30.0] * LAST
+    other = Optimizer.from_dict(json.loads(json.dumps(run.to_dict(), allow_nan=False)))
+    third = Optimizer(square(), surrogate="gp-map", startup=0)
+    for told in run.history():
+        third.tell(told.config, told.error)
+    third.resume(json.loads(json.dumps(run.checkpoint())))
+    for _ in range(6):
+        config = run.ask()[0]
+        assert other.ask() == third.ask() == [config]
+        for each in (run, other, third):
+            each.tell(config, two_wells(config))
+
+
+def test_a_run_that_was_saved_before_there_were_restarts_goes_on():
+    record = json.loads(json.dumps(converged_run().to_dict()))
+    del record["restarts"], record["settings"]["restarts"]
+    assert Optimizer.from_dict(record).ask()
+
+
+@pytest.mark.parametrize(
+    "settings", [{"surrogate": "dngo"}, {"acquisition": "lcb"}, {"candidates": [{"x": 0.5, "y": 0.5}]}]
+)
+def test_where_it_was_not_measured_a_search_stays(settings):
+    assert not Optimizer(square(), **settings)._restarts
+
+
+def test_a_space_that_is_looked_through_whole_needs_no_restart():
+    space = ConfigurationSpace()
+    space.add(Integer("i", (0, 60)), Integer("j", (0, 60)))
+    assert not Optimizer(space)._restarts

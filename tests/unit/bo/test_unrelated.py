@@ -1,0 +1,101 @@
+"""Related tasks are believed where they help to predict what was seen, and cost little where they do not."""
+
+import json
+
+import numpy as np
+from ConfigSpace import ConfigurationSpace, Float
+
+from bo import Optimizer, RelatedTask
+from bo.search import search_table
+from bo.surrogates import Task
+
+
+def square():
+    space = ConfigurationSpace()
+    space.add(Float("x", (0.0, 1.0)), Float("y", (0.0, 1.0)))
+    return space
+
+
+def bowl(X):
+    return np.square(X - [0.3, 0.7]).sum(axis=1)
+
+
+def stranger(X):
+    return np.sin(9.0 * X[:, 0]) * np.cos(7.0 * X[:, 1])
+
+
+def tasks(function, *, seed=0):
+    rng = np.random.default_rng(seed)
+    return [(X, function(X)) for X in rng.random((2, 15, 2))]
+
+
+def search(related, n, *, seed=0, value=bowl, **settings):
+    run = Optimizer(
+        square(),
+        surrogate="mt-gp",
+        related=[RelatedTask([dict(zip("xy", x, strict=True)) for x in X.tolist()], y) for X, y in related],
+        seed=seed,
+        **settings,
+    )
+    for _ in range(n):
+        config = run.ask()[0]
+        run.tell(config, float(value(np.array([[config["x"], config["y"]]]))[0]))
+    return run
+
+
+def kind(run):
+    """What the next suggestion would go by."""
+    X = run._columns(run._points)
+    y = np.array([o.error for o in run.history()])
+    from bo.beliefs import Evidence
+
+    found = run._beliefs._errors_of(Evidence(run.history(), X, X[:0], run._revision), np.arange(len(y)))
+    return None if found is None else found.kind
+
+
+def test_the_second_evaluation_is_a_design_s():
+    """The first is where related tasks have their optimum; the second tells whether it was worth it."""
+    run = search(tasks(bowl), 1)
+    assert run.ask()[0] == Optimizer(square(), seed=0).ask()[0]
+    first = run.history()[0].config
+    assert np.hypot(first["x"] - 0.3, first["y"] - 0.7) < 0.2
+
+
+def test_configurations_that_are_given_stand_for_the_design():
+    initial = [{"x": 0.1, "y": 0.1}, {"x": 0.9, "y": 0.9}]
+    run = search(tasks(bowl), 2, initial=initial)
+    found = run.ask()[0]
+    assert np.hypot(found["x"] - 0.3, found["y"] - 0.7) < 0.2
+
+
+def test_tasks_that_are_the_same_are_believed():
+    assert kind(search(tasks(lambda X: 3.0 * bowl(X) + 1.0), 5)) == "together"
+
+
+def test_strangers_are_not_believed():
+    kinds = [kind(search(tasks(stranger, seed=seed), 6, seed=seed)) for seed in range(3)]
+    assert kinds.count("alone") >= 2
+
+
+def test_units_are_its_own_where_it_is_alone():
+    """Errors a thousand times as large as the related tasks'."""
+    run = search(tasks(stranger), 8, value=lambda X: 1000.0 * bowl(X))
+    assert kind(run) == "alone"
+    assert run.log_gain < np.log(1000.0)
+
+
+def test_a_search_alone_is_saved_and_goes_on():
+    run = search(tasks(stranger), 6)
+    other = Optimizer.from_dict(json.loads(json.dumps(run.to_dict(), allow_nan=False)))
+    assert other.ask() == run.ask()
+
+
+def test_in_tables_the_second_row_is_drawn():
+    rng = np.random.default_rng(0)
+    unit = rng.random((60, 2))
+    related = [Task(X, y) for X, y in tasks(bowl)]
+    firsts = {
+        tuple(search_table(unit, bowl(unit), initial=[], t=2, rng=np.random.default_rng(s), surrogate="mt-gp", related=related))
+        for s in range(3)
+    }  # fmt: skip
+    assert len({second for _, second in firsts}) > 1

@@ -1,0 +1,207 @@
+"""The short form of a space: what each entry becomes, YAML's traps, and mistakes named by their line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import numpy as np
+import pytest
+import yaml
+from ConfigSpace import (
+    AndConjunction,
+    Categorical,
+    ConfigurationSpace,
+    Constant,
+    EqualsCondition,
+    Float,
+    InCondition,
+    Integer,
+    OrdinalHyperparameter,
+)
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from optuna.distributions import FloatDistribution, IntDistribution, distribution_to_json
+
+from history_store.errors import DataError
+from history_store.short_form import Source, build_space, parse_space
+from history_store.space import dump_space
+
+TEXT = """\
+# my space
+lr: {log: [1e-5, 0.1]}
+dropout: [0, 0.5]
+layers: {int: [1, 9]}
+width: {log_int: [16, 1024]}
+batch_size: [64, 16, 32]
+model_name: [resnet18, resnet50, off, "0x3"]
+flag: [true, false]
+epochs: 30
+optimizer:
+  choice: [sgd, adam, 3]
+  default: adam
+momentum: {float: [0, 0.99], default: 0.9, if: {optimizer: sgd}}
+optimizer.nesterov: {choice: [yes, no], if: {optimizer: [sgd, adam], layers: 3}}
+size: {ordered: [small, medium, large]}
+crop: {int: [8, 30], step: 8}
+noise: {float: [0, 0.3], step: 0.1}
+"""
+
+
+def steps(kind: str, low: float, high: float, step: float) -> dict[str, str]:
+    """Write what Optuna's own function writes."""
+    made = (
+        FloatDistribution(low, high, step=step)
+        if kind == "Float"
+        else IntDistribution(int(low), int(high), step=int(step))
+    )
+    return {"optuna": distribution_to_json(made)}
+
+
+def expected() -> ConfigurationSpace:
+    space = ConfigurationSpace()
+    optimizer, momentum = Categorical("optimizer", ["sgd", "adam", 3], default="adam"), Float("momentum", (0, 0.99), default=0.9)  # fmt: skip
+    nesterov, layers = Categorical("optimizer.nesterov", ["yes", "no"], default="yes"), Integer("layers", (1, 9))
+    space.add(Float("lr", (1e-5, 0.1), log=True), Float("dropout", (0.0, 0.5)), layers, optimizer, momentum, nesterov)
+    space.add(Integer("width", (16, 1024), log=True), OrdinalHyperparameter("batch_size", [16, 32, 64], default_value=32))  # fmt: skip
+    space.add(Categorical("model_name", ["resnet18", "resnet50", "off", "0x3"], default="resnet18"))
+    space.add(Categorical("flag", [True, False], default=True), Constant("epochs", 30))
+    space.add(OrdinalHyperparameter("size", ["small", "medium", "large"], default_value="medium"))
+    space.add(OrdinalHyperparameter("crop", [8, 16, 24], default_value=16, meta=steps("Int", 8, 24, 8)))
+    space.add(
+        OrdinalHyperparameter("noise", [0.0, 0.1, 0.2, 0.3], default_value=0.1, meta=steps("Float", 0.0, 0.3, 0.1))
+    )
+    space.add(EqualsCondition(momentum, optimizer, "sgd"))
+    space.add(AndConjunction(InCondition(nesterov, optimizer, ["sgd", "adam"]), EqualsCondition(nesterov, layers, 3)))
+    return space
+
+
+def test_every_entry_by_hand() -> None:
+    assert parse_space(TEXT) == expected()
+
+
+def test_a_dict_says_the_same() -> None:
+    lines = TEXT.replace("yes, no", '"yes", "no"').replace("off", '"off"')  # PyYAML reads YAML 1.1
+    entries = yaml.safe_load(lines)
+    assert entries["lr"] == {"log": ["1e-5", 0.1]}, "the trap that this test is about"
+    assert build_space(entries, Source("space")) == expected()
+    tuples = {"lr": {"log": (np.float64(1e-5), 0.1)}, "layers": (1, np.int64(9)), "kind": ("a", "b")}
+    made = build_space(tuples, Source("space"))
+    with pytest.raises(DataError, match="may be either"):
+        build_space({"a": (0, 1)}, Source("space"))
+    assert (made["lr"].lower, made["layers"].upper, made["kind"].choices) == (1e-5, 9, ("a", "b"))
+
+
+def test_json_says_the_same() -> None:
+    entries = {"lr": {"log": [1e-5, 0.1]}, "flag": [True, False], "model/name": ["a\tb", "é"]}
+    for indent in (None, 4, "\t"):
+        assert parse_space(json.dumps(entries, indent=indent)) == build_space(entries, Source("space"))
+
+
+def test_configspace_json_is_taken_as_it_is() -> None:
+    assert parse_space(dump_space(expected())) == expected()
+    assert parse_space(yaml.safe_dump(json.loads(dump_space(expected())))) == expected()
+    assert build_space(json.loads(dump_space(expected())), Source("space")) == expected()
+
+
+@pytest.mark.parametrize("number", ["1e-5", "1E-5", "1.e-5", "1.0e-5", "+1e-5", ".1e-4", "0.00001"])
+def test_small_numbers_however_written(number: str) -> None:
+    assert parse_space(f"lr: {{log: [{number}, 1]}}")["lr"].lower == 1e-5
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "s.yaml: expected a space, one hyperparameter a line"),
+        ("lr", "s.yaml: expected a space, one hyperparameter a line .*, got 'lr'"),
+        ("[1, 2]", "s.yaml: expected a space"),
+        ("{}", "s.yaml: expected a space with at least one hyperparameter, got none"),
+        ("a: [1.5, 3]\nlr: {log: [0.1, 1e-5]}", r"s.yaml, line 2: lr log: expected two numbers, the lower one first, got \[0.1, 1e-05\]"),
+        ("a: [1.5, 3]\n\nlr:\n  default: 3\n  log: [0, 1]", "s.yaml, line 5: lr log: expected numbers from 1e-12 on"),
+        ("a: [0, 1]", r"line 1: a: expected a range or two choices, and this may be either, got \[0, 1\]. Write a: {float: \[0, 1\]}"),
+        ("a: [16, 32]", r"may be either, got \[16, 32\]. Write a: {int: \[16, 32\]} for any whole number between, or a: {choice: \[16, 32\]}"),
+        ("a: {choices: [x, y]}", "line 1: a choices: expected float, log, .* or if, got 'choices'. Write choice."),
+        ("a: {flaot: [1, 2]}", "got 'flaot'. Write float."),
+        ("a: {lr: [1, 2]}", r"got 'lr'. Write a: {log: \[1e-5, 0.1\]}"),
+        ("a: {float: [0, 2], int: [3, 4]}", "expected one key of float, log, .*, got 'float and int'"),
+        ("a: {default: 3}", "expected one key of float, log, .*, got none"),
+        ("a: 1\nb: 2\na: 3", "s.yaml, line 3: expected each name once, got 'a'"),
+        ("a: [x, x]", "line 1: a choice: expected choices that differ"),
+        ("a: [1, 1.0, 3]", "expected choices that differ"),
+        ("a: [x, null]", "expected a text, a number, true or false, got null. Write 'none' in quotes"),
+        ("a:", "line 1: a: expected a range, a list of choices or one value, got None"),
+        ("a: [[1, 2], x]", "expected a text, a finite number"),
+        ("a: &x [1, 2]\nb: *x", "line 2: expected values written out, got an alias"),
+        ("a: [1, 2\nb: 3", "line 2: expected ConfigSpace JSON, or a space in YAML"),
+        ("a: b: c", "line 1: expected ConfigSpace JSON, or a space in YAML .*, got 'a: b: c'"),
+        ("{", "line 1: expected ConfigSpace JSON, or a space in YAML .*, got '{'"),
+        ('{"a": [1, 2],\n "b": [1,,2]}', "line 2: expected"),
+        ("[" * 2000, "nested too deep"),
+        ("a: {int: [1, 2.5]}", "line 1: a int: expected two whole numbers"),
+        ("a: {float: [0, .inf]}", "expected two numbers, the lower one first"),
+        ("a: {log: [1, x]}", "expected two numbers, the lower one first"),
+        ("a: {log_int: [0, 8]}", "expected numbers from 1 on"),
+        ("a: {float: [0, 1e300]}", "expected numbers up to 1e"),
+        ("a: []", "expected a list of at least one choice"),
+        ("'': [1, 3]", "expected a name of a hyperparameter"),
+        ("3: [1, 3]", "expected a name of a hyperparameter, got 3"),
+        ("? [1]\n: 3", "line 1: expected a name of a hyperparameter, got .1.. Write"),
+        ("a: {float: [0, 1], default: 3}", "a default: expected a number in 0 .. 1, got 3"),
+        ("a: {choice: [x, y], default: z}", "a default: expected one of x, y, got 'z'"),
+        ("a: {float: [0, 1], step: 3}", "a step: expected a number above 0, at most 1, got 3"),
+        ("a: {int: [0, 9], step: 0.5}", "a step: expected a whole number above 0"),
+        ("a: {log: [1, 9], step: 2}", "a step: expected steps beside float or int"),
+        ("a: {float: [0, 1], step: 1e-5}", "a step: expected at most 10,001 values"),
+        ("a: [x, y]\nb: {float: [0, 2], if: {c: x}}", r"line 2: b if: expected another hyperparameter of the space \(a\), got 'c'"),
+        ("a: [x, y]\nb: {float: [0, 2], if: {a: z}}", r"line 2: b if: expected a value of a \(x, y\), got 'z'"),
+        ("a: [x, y]\nb: {float: [0, 2], if: a}", "b if: expected the value, or values, of another hyperparameter"),
+        ("a: [x, y]\nb: {float: [0, 2], if: {a: []}}", "b if: expected at least one value of a"),
+        ("a: {choice: [x, y], if: {b: x}}\nb: {choice: [x, y], if: {a: x}}", "line 2: b if: expected conditions that run in no circle"),
+        ('{"hyperparameters": []}', "expected ConfigSpace JSON with at least one hyperparameter"),
+        ('{"hyperparameters": [{"name": "x"}]}', "expected ConfigSpace JSON"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_by_its_line(text: str, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        parse_space(text, "s.yaml")
+
+
+def test_a_mistake_in_a_dict_is_named_by_its_key() -> None:
+    with pytest.raises(DataError, match=r"^space: lr log: expected two numbers"):
+        build_space({"lr": {"log": [1]}}, Source("space"))
+    with pytest.raises(DataError, match=r"^space: a: expected a range.*got <object"):
+        build_space({"a": object()}, Source("space"))
+
+
+LOADED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+NUMBERS = st.floats(-1e9, 1e9) | st.integers(-(10**9), 10**9)
+PLAIN = NUMBERS | st.booleans() | st.text(max_size=5)
+ENTRIES = st.dictionaries(
+    st.text(max_size=4),
+    PLAIN
+    | st.lists(PLAIN, max_size=4)
+    | st.dictionaries(
+        st.sampled_from(["float", "log", "int", "log_int", "choice", "ordered", "value", "step", "default", "if", "x"]),
+        PLAIN | st.lists(PLAIN, max_size=4) | st.dictionaries(st.text(max_size=2), PLAIN, max_size=2),
+        max_size=3,
+    ),
+    max_size=4,
+)
+
+
+@LOADED
+@given(ENTRIES)
+def test_anything_is_a_space_or_an_error_of_ours(entries: dict[str, object]) -> None:
+    try:
+        space = build_space(entries, Source("space"))
+    except DataError:
+        return
+    space.sample_configuration()
+    assert set(space) == set(entries)
+
+
+@LOADED
+@given(st.text(alphabet="ab:[]{},-\n 1e.'\"&*!|#%", max_size=40))
+def test_any_text_is_a_space_or_an_error_of_ours(text: str) -> None:
+    with contextlib.suppress(DataError):
+        parse_space(text).sample_configuration()

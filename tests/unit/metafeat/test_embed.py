@@ -1,0 +1,84 @@
+"""One way from a dataset to its meta-feature: a query's, a stored dataset's and a fold model's agree."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from history_store.errors import UsageError
+from history_store.history import History
+from history_store.readers import open_images
+from metafeat.embed import embed_history, embed_source, load_embedder, stored_sample
+from metafeat.model import MetaFeatureModel
+from metafeat.model_file import read_header
+from metafeat.spec import ModelSpec
+
+
+@pytest.fixture
+def history(tiny):
+    with History.open(tiny.history) as opened:
+        yield opened
+
+
+def test_a_header_and_the_loaded_model_give_the_same_in_the_order_asked(tiny, history):
+    names = [history.names[2], history.names[0]]
+    by_header = embed_history(history, names, read_header(tiny.model))
+    loaded = MetaFeatureModel.load(tiny.model)
+    by_model = embed_history(history, names, loaded)
+    assert list(by_header) == list(by_model) == names
+    for name in names:
+        images, labels = stored_sample(history, name)
+        expected = loaded.embed(images, labels, rng=np.random.default_rng(0))
+        np.testing.assert_array_equal(by_header[name], expected)
+        np.testing.assert_array_equal(by_model[name], expected)
+
+
+def test_a_stored_dataset_is_embedded_as_the_query_of_its_training_images(tiny, history):
+    """The store embeds what a person's query of the same training images would be embedded as."""
+    name = history.names[0]
+    source = open_images(f"{tiny.history}::{name}")
+    header = read_header(tiny.model)
+    found, broken = embed_source(source, header, fingerprint="listing:x", cache=False)
+    assert not broken
+    np.testing.assert_array_equal(found, embed_history(history, [name], header)[name])
+
+
+def test_shared_features_stand_for_the_images(tmp_path, history):
+    """A plain model given features looks at no images, and gives what it gives when it computes them."""
+    from metafeat.handcrafted import query_features
+
+    path = tmp_path / "plain.safetensors"
+    MetaFeatureModel.random(ModelSpec(extractor="handcrafted", handcrafted=True)).save(path, {})
+    names = list(history.names[:2])
+    known = {name: query_features(*stored_sample(history, name), rng=np.random.default_rng(0)) for name in names}
+    header = read_header(path)
+    computed = embed_history(history, names, header)
+    told = embed_history(history, names, header, features=known)
+    for name in names:
+        np.testing.assert_array_equal(told[name], computed[name])
+    zero = embed_history(history, names, header, features={name: np.zeros_like(row) for name, row in known.items()})
+    np.testing.assert_array_equal(zero[names[0]], zero[names[1]])
+
+
+def test_a_model_is_loaded_once_for_each_state_of_its_file(tiny):
+    header = read_header(tiny.model)
+    assert load_embedder(header) is load_embedder(header)
+    with pytest.raises(UsageError, match="device"):
+        load_embedder(header, device="nowhere")
+
+
+def test_reading_headers_and_embedding_without_a_network_loads_no_torch(tmp_path, tiny):
+    path = tmp_path / "plain.safetensors"
+    MetaFeatureModel.random(ModelSpec(extractor="handcrafted", handcrafted=True)).save(path, {})
+    code = f"""
+import sys
+from pathlib import Path
+from history_store.history import History
+from metafeat.embed import embed_history
+from metafeat.model_file import read_header
+with History.open({str(tiny.history)!r}) as history:
+    embed_history(history, history.names[:1], read_header(Path({str(path)!r})), threads=1)
+sys.exit("torch" in sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

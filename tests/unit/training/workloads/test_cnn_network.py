@@ -1,0 +1,132 @@
+from itertools import pairwise
+
+import pytest
+import torch
+from torch import nn
+
+from history_store.errors import DataError
+from training.workloads.cnn.config import TargetConfig
+from training.workloads.cnn.network import build_network, filters
+
+CONFIG = {
+    "log10_learning_rate": -3.0,
+    "log10_decay_rate": -5.0,
+    "batch_size": 100.0,
+    "num_layers_conv": 2.0,
+    "num_layers_fc": 1.0,
+    "dropout_rate": 0.25,
+}
+
+
+def cast(**changes: float | str) -> TargetConfig:
+    return TargetConfig.of({**CONFIG, **changes})
+
+
+@pytest.mark.parametrize(
+    ("n_conv", "expected"),
+    [
+        (1, [32]),
+        (2, [32, 32]),
+        (3, [32, 64, 32]),
+        (4, [32, 64, 64, 32]),
+        (5, [32, 64, 128, 64, 32]),
+        (6, [32, 64, 128, 128, 64, 32]),
+        (7, [32, 64, 128, 256, 128, 64, 32]),
+        (8, [32, 64, 128, 256, 256, 128, 64, 32]),
+        (9, [32, 64, 128, 256, 512, 256, 128, 64, 32]),
+    ],
+)
+def test_filters_go_up_and_down(n_conv: int, expected: list[int]) -> None:
+    assert filters(n_conv) == expected
+    convs = [m for m in build_network(cast(num_layers_conv=n_conv), 3, 32, 10) if isinstance(m, nn.Conv2d)]
+    assert [conv.out_channels for conv in convs] == expected
+    assert all(conv.kernel_size == (3, 3) and conv.padding == (1, 1) for conv in convs)
+
+
+def test_reals_are_cut_off_to_integers() -> None:
+    config = cast(batch_size=137.99, num_layers_conv=3.999, num_layers_fc=2.5)
+    assert (config.batch_size, config.n_conv, config.n_fc) == (137, 3, 2)
+
+
+def test_logarithmic_values_are_raised() -> None:
+    config = cast(log10_learning_rate=-3.0, log10_decay_rate=-8.0)
+    assert config.learning_rate == pytest.approx(1e-3)
+    assert config.decay_rate == pytest.approx(1e-8)
+
+
+@pytest.mark.parametrize(
+    ("size", "n_conv", "pools", "side"),
+    [
+        (32, 1, 1, 16),
+        (32, 5, 5, 1),
+        (32, 9, 5, 1),
+        (28, 9, 4, 1),
+        (8, 3, 3, 1),
+        (16, 2, 2, 4),
+        (1, 3, 0, 1),
+        (3, 2, 1, 1),
+    ],
+)
+def test_pools_while_they_fit(size: int, n_conv: int, pools: int, side: int) -> None:
+    network = build_network(cast(num_layers_conv=n_conv), 3, size, 10)
+    assert sum(isinstance(layer, nn.MaxPool2d) for layer in network) == pools
+    first = next(layer for layer in network if isinstance(layer, nn.Linear))
+    assert first.in_features == 32 * side * side
+    with torch.no_grad():
+        assert network.eval()(torch.zeros(2, 3, size, size)).shape == (2, 10)
+
+
+def test_parameters_counted_by_hand() -> None:
+    """Two layers of 32 filters on 8x8 grey pictures, one hidden layer, 5 classes."""
+    network = build_network(cast(), 1, 8, 5)
+    conv = (1 * 9 * 32 + 32) + 2 * 32 + (32 * 9 * 32 + 32) + 2 * 32
+    dense = (32 * 2 * 2 * 256 + 256) + (256 * 5 + 5)
+    assert sum(p.numel() for p in network.parameters()) == conv + dense == 44_005
+
+
+def test_parameters_of_five_layers_by_hand() -> None:
+    network = build_network(cast(num_layers_conv=5, num_layers_fc=3), 3, 32, 10)
+    widths = [3, 32, 64, 128, 64, 32]
+    conv = sum(a * b * 9 + b + 2 * b for a, b in pairwise(widths))
+    dense = (32 * 256 + 256) + 2 * (256 * 256 + 256) + (256 * 10 + 10)
+    assert sum(p.numel() for p in network.parameters()) == conv + dense
+
+
+def test_order_of_layers() -> None:
+    kinds = [type(layer).__name__ for layer in build_network(cast(num_layers_conv=1, num_layers_fc=2), 1, 8, 3)]
+    block = ["Conv2d", "BatchNorm2d", "ReLU", "MaxPool2d"]
+    assert kinds == [*block, "Flatten", "Linear", "ReLU", "Dropout", "Linear", "ReLU", "Dropout", "Linear"]
+
+
+def test_dropout_acts_in_training_alone() -> None:
+    torch.manual_seed(0)
+    network = build_network(cast(dropout_rate=0.9), 1, 8, 3)
+    assert [layer.p for layer in network if isinstance(layer, nn.Dropout)] == [0.9]
+    images = torch.randn(4, 1, 8, 8)
+    network.eval()
+    assert torch.equal(network(images), network(images))
+    network.train()
+    assert not torch.equal(network(images), network(images))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batch_size": 0},
+        {"num_layers_conv": 0},
+        {"num_layers_conv": 17},
+        {"num_layers_fc": 0},
+        {"dropout_rate": 1.0},
+        {"dropout_rate": -0.1},
+    ],
+)
+def test_refuses_values_out_of_range(changes: dict[str, float]) -> None:
+    with pytest.raises(DataError, match="target network: expected batch_size ≥ 1, 1 to 16 layers"):
+        cast(**changes)
+
+
+def test_refuses_another_space() -> None:
+    with pytest.raises(DataError, match="expected numbers for log10_learning_rate"):
+        TargetConfig.of({"C": 1.0})
+    with pytest.raises(DataError, match="expected numbers for log10_learning_rate"):
+        cast(dropout_rate="high")

@@ -1,0 +1,52 @@
+"""Datasets as a workload gets them: stored or a person's, at any size, with pictures left out."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from history_store.errors import BrokenImagesError
+from history_store.history import History
+from history_store.picture import square_arrays
+from history_store.readers import open_images
+from training.workloads import SourceDataset, StoredDataset
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    for number in range(20):
+        place = tmp_path / "photos" / "ab"[number % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (12, 12, 3), dtype=np.uint8)).save(place / f"{number:02}.png")
+    return tmp_path / "photos"
+
+
+def test_a_source_is_decoded_at_any_size_in_its_own_order(folder):
+    source = open_images(folder)
+    dataset = SourceDataset(source)
+    assert (len(dataset), dataset.size, dataset.class_names) == (20, None, ("a", "b"))
+    for size in (12, 6, 12):
+        np.testing.assert_array_equal(dataset.images(size), source.read(range(20), size=size).images)
+    parts = [dataset.rows(part) for part in ("train", "val", "test")]
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(20))
+    assert dataset.fingerprint() == source.fingerprint("content")
+
+
+def test_pictures_left_out_are_left_out_at_every_size(folder):
+    (folder / "a" / "04.png").write_bytes(b"no picture")
+    with pytest.raises(BrokenImagesError, match=r"04\.png"):
+        SourceDataset(open_images(folder)).images(8)
+    dataset = SourceDataset(open_images(folder), skip_broken=True)
+    assert len(dataset) == 19
+    assert dataset.images(8).shape == (19, 8, 8, 3)
+    assert dataset.images(32).shape[0] == len(dataset.labels) == len(dataset.split) == 19
+    assert dataset.fingerprint().endswith("-1")
+
+
+def test_a_stored_dataset_keeps_its_parts_and_is_named_by_its_pixels(tiny):
+    with History.open(tiny.history) as history:
+        stored, other = (StoredDataset(history.images(name)) for name in tiny.names[:2])
+    assert stored.size == 32
+    assert len(stored.rows("train")) == int((stored.split == 0).sum())
+    np.testing.assert_array_equal(stored.images(16), square_arrays(np.asarray(stored.images(32)), 16))
+    assert stored.fingerprint() == stored.fingerprint() != other.fingerprint()

@@ -1,0 +1,69 @@
+"""What notebooks show."""
+
+from html.parser import HTMLParser
+
+import pytest
+
+import warmstart
+from warmstart.html import table
+from warmstart.studies.metric import Metric
+from warmstart.studies.objective import TrialStatus
+from warmstart.studies.summary import JointResult, TuneResult
+from warmstart.studies.trial import Trial
+
+
+class Cells(HTMLParser):
+    """Collects the cells and the captions; fails where tags don't match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.cells, self.tags = [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.append((tag, dict(attrs)))
+        assert not {"src", "href", "style", "bgcolor"} & dict(attrs).keys(), "no request, no colour"
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.cells.append((self.open[-1], data))
+
+
+TRIAL = Trial(3, {"optimizer": "<b>&sgd", "rate": 0.01}, 0.125, TrialStatus.OK, 1.0, 0)
+FOUND = TuneResult("<script>", "x.db", "a&b", TRIAL, (TRIAL,), metric=Metric("accuracy", maximize=True))
+
+
+def test_a_study_shows_its_best_trials_by_their_metric():
+    shown = Cells(FOUND._repr_html_())
+    assert ("caption", "Best trials") in shown.cells
+    assert [text for tag, text in shown.cells if tag == "th"] == ["trial", "error", "accuracy", "optimizer", "rate"]
+    assert [text for tag, text in shown.cells if tag == "td"] == ["3", "0.125", "0.875", "<b>&sgd", "0.01"]
+    assert all(attrs == {"scope": "col"} for tag, attrs in shown.tags if tag == "th")
+    assert ("p", "Study <script> in x.db: 1 ok.") in shown.cells
+
+
+def test_several_and_none():
+    assert Cells(JointResult("x.db", "equal", (FOUND, FOUND), (1, 1))._repr_html_()).cells.count(("td", "0.875")) == 2
+    assert Cells(TuneResult("s", "x.db", None, None, ())._repr_html_()).cells == [
+        ("p", "Study s in x.db: no trial yet.")
+    ]
+
+
+def test_columns_without_a_value_are_left_out():
+    assert [text for tag, text in Cells(table("t", [{"a": 1, "b": None}])).cells if tag == "th"] == ["a"]
+
+
+@pytest.mark.timeout(60)
+def test_an_answer_shows_its_configurations(tiny, monkeypatch):
+    monkeypatch.setenv("WARMSTART_HISTORY", str(tiny.history))
+    monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
+    found = warmstart.answer("sklearn:digits", k=2)
+    shown = Cells(found._repr_html_())
+    heads = [text for tag, text in shown.cells if tag == "th"]
+    assert set(found.suggestions[0].config) <= set(heads)
+    assert {"from", "name", "best_error"} <= set(heads)
+    assert sum(tag == "tr" for tag, _ in shown.tags) == 2 + 2 + len(found.neighbours)

@@ -1,0 +1,96 @@
+"""Workloads: training jobs that a history measures and a study tunes.
+
+A workload of your own is a subclass of `Workload`, in one file, and one line in your package's metadata:
+`[project.entry-points."warmstart.workloads"]`, `mine = "package.module:MyWorkload"`.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from history_store.registry import Registry
+from training.workloads.base import (
+    Budget,
+    Classifier,
+    Member,
+    Prepared,
+    Report,
+    TrainingResult,
+    Workload,
+)
+from training.workloads.classifier_file import read_header
+from training.workloads.dataset import Dataset, SourceDataset, StoredDataset
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+DEFAULT = "cnn"
+"""The workload of the shipped history."""
+
+WORKLOADS: Registry[type[Workload]] = Registry(
+    "warmstart.workloads",
+    "workload",
+    {"cnn": "training.workloads.cnn.workload:CNN"},
+    check=lambda found: isinstance(found, type) and issubclass(found, Workload),
+    wanted="a subclass of training.workloads.Workload",
+)
+"""Every workload's class by name."""
+
+
+def get_workload(name: str = DEFAULT) -> Workload:
+    """Make a workload by name.
+
+    Raises:
+        UsageError: when there is none of that name, or its package cannot be imported.
+    """
+    return WORKLOADS.find(name, param="workload")()
+
+
+def named_space(text: str) -> "ConfigurationSpace | None":
+    """Build the space that a text names: ``compact``, ``paper``, a workload, or ``WORKLOAD:SPACE``.
+
+    Returns: None where it names none.
+
+    Raises:
+        UsageError: when the workload has no such space, or its package cannot be imported.
+    """
+    usual = get_workload()
+    if text in usual.spaces:
+        return usual.space(text)
+    name, _, space = text.partition(":")
+    return get_workload(name).space(space or None) if name in WORKLOADS else None
+
+
+def space_names() -> list[str]:
+    """List the texts that `named_space` knows."""
+    return [*get_workload().spaces, *(name for name in WORKLOADS if name != DEFAULT)]
+
+
+def load_classifier(path: str | Path) -> Classifier:
+    """Read a saved classifier, whichever workload wrote it.
+
+    Raises:
+        MissingPathError: when there is no such file.
+        ModelError: when it is something else, damaged or of a newer version.
+        UsageError: when the workload that wrote it is not installed.
+    """
+    return get_workload(read_header(path)["workload"]).load(Path(path))
+
+
+__all__ = [
+    "DEFAULT",
+    "WORKLOADS",
+    "Budget",
+    "Classifier",
+    "Dataset",
+    "Member",
+    "Prepared",
+    "Report",
+    "SourceDataset",
+    "StoredDataset",
+    "TrainingResult",
+    "Workload",
+    "get_workload",
+    "load_classifier",
+    "named_space",
+    "space_names",
+]

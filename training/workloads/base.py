@@ -1,0 +1,266 @@
+"""What a workload is: a training job with a space of its own, which a history measures and a study tunes.
+
+A new workload is a subclass of `Workload`, named in `training.workloads.WORKLOADS` or by an entry point of the group
+``warmstart.workloads``, and passes `warmstart.testing.WorkloadContract`. Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import UsageError
+from history_store.records import Config, Status, Value
+from training.workloads.dataset import Dataset
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+Report = Callable[[int, float], None]
+"""Called with (step, validation error so far); whatever it raises ends the run."""
+
+
+class Budget(Protocol):
+    """How long one training run is; a workload has some by name, and makes others of them by an amount.
+
+    Attributes:
+        name: goes into the origin of each evaluation.
+        unit: what an amount counts: ``updates``, ``steps``, ``seconds``.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def unit(self) -> str: ...  # noqa: D102
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what decides the length, as JSON has it; shards keep it and refuse another."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingResult:
+    """What one training run gave.
+
+    Attributes:
+        error: validation error at the end, in [0, 1]; of a constant prediction when it diverged; NaN when timed out.
+        status: ok, diverged or timeout.
+        duration: seconds of work; CPU seconds on a CPU, so that a busy machine does not count, else wall seconds.
+        curve: pairs (step, validation error) in rising steps, the last one at the end of a run that was ok.
+        metrics: other numbers by name.
+        model: what was trained, where it was asked for; see `Prepared.combine`.
+    """
+
+    error: float
+    status: Status
+    duration: float
+    curve: tuple[tuple[int, float], ...]
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    model: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One trained model of a classifier: the trial that it repeats, and the validation error that it reached."""
+
+    trial: int
+    config: Mapping[str, Value]
+    seed: int
+    error: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON has them; `Member(**fields)` reads them."""
+        return {"trial": self.trial, "config": dict(self.config), "seed": self.seed, "error": self.error}
+
+
+class Classifier(ABC):
+    """Trained models whose probabilities are averaged, often one alone, kept in one file.
+
+    Attributes:
+        members: best first.
+        classes: their names, in the order of the probabilities.
+        size: pixels a side of the images.
+        channels: 1 or 3.
+        error: validation error of the average.
+    """
+
+    members: tuple[Member, ...]
+    classes: tuple[str, ...]
+    size: int
+    channels: int
+    error: float
+
+    @abstractmethod
+    def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Compute the probabilities of the classes.
+
+        Args:
+            images: `n x size x size x channels` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives.
+
+        Returns: `n x classes`, rows that sum to 1.
+
+        Raises:
+            DataError: when the images are of another shape or type.
+        """
+
+    @abstractmethod
+    def save(self, path: Path) -> None:
+        """Write one safetensors file, whole or not at all; its metadata are those of `training.workloads.classifier_file`.
+
+        Raises:
+            StorageError: the place cannot be written, or is full.
+        """
+
+
+class Prepared(ABC):
+    """A dataset made ready for a workload: read, and whatever all its configurations share, computed once."""
+
+    @abstractmethod
+    def train(
+        self,
+        config: Config,
+        *,
+        seed: int,
+        budget: Budget,
+        report: Report | None = None,
+        timeout_s: float = math.inf,
+        keep: bool = False,
+    ) -> TrainingResult:
+        """Train a configuration and measure its validation error.
+
+        Args:
+            config: hyperparameter values by name; an inactive one is absent.
+            seed: of everything random; same seed, device and budget, same result, but for budgets of time.
+            budget: of this workload.
+            report: called with each point of the curve as it is measured.
+            timeout_s: seconds of duration after which the run is given up.
+            keep: put the trained model into the result.
+
+        Raises:
+            DataError: when the configuration is not one of the workload's.
+            UsageError: when the budget is not one of the workload's.
+        """
+
+    @abstractmethod
+    def constant_error(self) -> float:
+        """Compute the validation error of always predicting the most frequent training class."""
+
+    @abstractmethod
+    def combine(self, members: Sequence[Member], models: Sequence[object]) -> Classifier:
+        """Join trained models, best first, to one classifier.
+
+        Args:
+            members: what each model is.
+            models: of results that kept them, on this dataset.
+        """
+
+
+class Workload(ABC):
+    """A training job: its spaces, the lengths of its runs, and how a configuration is trained on a dataset.
+
+    Cheap to make and picklable: worker processes are sent one. What is heavy is imported where it is used, so that
+    naming a workload and checking a space load no torch.
+
+    Attributes:
+        name: in the registry, in studies and in saved files: a lower-case word.
+        spaces: names of its spaces, the usual one first.
+        budgets: names of its budgets, the usual one first.
+    """
+
+    name: ClassVar[str]
+    spaces: ClassVar[tuple[str, ...]]
+    budgets: ClassVar[tuple[str, ...]]
+
+    @abstractmethod
+    def space(self, name: str | None = None) -> ConfigurationSpace:
+        """Build a space by name; None = the usual one.
+
+        Raises:
+            UsageError: when there is none of that name.
+        """
+
+    @abstractmethod
+    def budget(self, name: str | None = None, *, amount: float | None = None) -> Budget:
+        """Return a budget by name, or so much of it.
+
+        Args:
+            name: one of `budgets`; None = the usual one.
+            amount: in the budget's unit, > 0; None = all of it.
+
+        Raises:
+            UsageError: when there is none of that name.
+        """
+
+    @abstractmethod
+    def check(self, config: Config) -> None:
+        """Check that a configuration can be trained, before anything is.
+
+        Raises:
+            DataError: when a hyperparameter is missing or out of range.
+        """
+
+    @abstractmethod
+    def cost(self, config: Config, budget: Budget, *, n_train: int) -> float:
+        """Estimate what a run costs: > 0, in any unit that is in proportion to its seconds on one machine.
+
+        Args:
+            config: hyperparameter values by name.
+            budget: of this workload.
+            n_train: training images.
+        """
+
+    def steps(self, budget: Budget, *, config: Config | None = None, n_train: int | None = None) -> int | None:  # noqa: ARG002  the interface
+        """Tell the step of the curve at which a run ends, so that its progress can be shown.
+
+        Args:
+            budget: of this workload.
+            config: hyperparameter values by name, where they are known.
+            n_train: training images, where their number is known.
+
+        Returns: the last step; None where it is not known: by what was given, or before the end of a run.
+        """
+        return None
+
+    @abstractmethod
+    def prepare(self, dataset: Dataset, *, device: str | None = None) -> Prepared:
+        """Read a dataset and compute what all configurations share.
+
+        Args:
+            dataset: labelled images in parts.
+            device: of torch, e.g. ``cpu``, ``cuda:0``; None = the first GPU if there is one, else the CPU.
+
+        Raises:
+            LabelError: when the training part has fewer than two images or the validation part none.
+            DataError: when images cannot be decoded.
+            UsageError: when there is no such device.
+        """
+
+    @abstractmethod
+    def load(self, path: Path) -> Classifier:
+        """Read what `Classifier.save` wrote; `training.workloads.load_classifier` finds the workload of a file.
+
+        Raises:
+            ModelError: when it is something else, damaged or of a newer version.
+        """
+
+    def origin(self, budget: Budget) -> str:
+        """Name who measured an evaluation: evaluations of two origins are never mixed in one collection."""
+        return f"collect/{self.name}/{budget.name}"
+
+    def check_names(self, names: Collection[str]) -> None:
+        """Check that a space has the hyperparameters of the usual one.
+
+        Raises:
+            UsageError: when one is missing.
+        """
+        missing = [name for name in self.space() if name not in names]
+        if missing:
+            msg = f"expected the hyperparameters of the workload {self.name!r}, got none named {', '.join(missing)}. Give `objective` or `command` with a space of your own."
+            raise UsageError(msg, param="space")

@@ -1,0 +1,61 @@
+"""What every saved classifier says in the metadata of its safetensors file, and which workload reads it. No torch."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from history_store.errors import MissingPathError, ModelError
+
+METADATA_KEY = "warmstart-networks"
+SCHEMA = 1
+FIRST = "cnn"
+"""The workload of files that name none: before 0.2 there was no other."""
+
+
+def to_metadata(workload: str, header: Mapping[str, Any]) -> dict[str, str]:
+    """Make the metadata of a file: what `read_header` returns, under the one key.
+
+    Args:
+        workload: its name in the registry.
+        header: whatever its `load` needs beside the tensors, as JSON has it.
+    """
+    return {METADATA_KEY: json.dumps({"schema_version": SCHEMA, "workload": workload, **header})}
+
+
+def read_header(path: str | Path) -> dict[str, Any]:
+    """Read what a file says of itself; ``workload`` is always there.
+
+    Raises:
+        MissingPathError: when there is no such file.
+        ModelError: when it is something else, damaged or of a newer version.
+    """
+    path = Path(path)
+    if not path.is_file():
+        msg = (
+            f"{path}: expected a file of networks, got none. Check the path; `warmstart tune --save-model` writes one."
+        )
+        raise MissingPathError(msg)
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            text = file.read(min(length, path.stat().st_size))
+        header: dict[str, Any] = json.loads(json.loads(text)["__metadata__"][METADATA_KEY])
+        version = header["schema_version"]
+    except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
+        raise not_a_classifier(path, error) from error
+    if version != SCHEMA:
+        msg = f"{path}: expected networks of version {SCHEMA}, got {version!r}. Upgrade warmstart."
+        raise ModelError(msg)
+    return {"workload": FIRST, **header}
+
+
+def not_a_classifier(path: str | Path, error: Exception) -> ModelError:
+    """Say that a file is none that we wrote."""
+    return ModelError(
+        f"{path}: expected networks that `warmstart tune --save-model` wrote, got something else "
+        f"({type(error).__name__}: {error}). Write them again: the same command takes the trials that it has."
+    )

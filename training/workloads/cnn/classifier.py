@@ -1,0 +1,155 @@
+"""Trained networks as a classifier: kept in a file, and asked about images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from history_store.errors import DataError
+from metafeat.files import replace_file
+from training.workloads.base import Classifier, Member
+from training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
+from training.workloads.cnn.config import TargetConfig
+from training.workloads.cnn.network import build_network
+from training.workloads.cnn.train import TargetData
+
+if TYPE_CHECKING:
+    from torch import nn
+
+BATCH = 256
+
+
+class Networks(Classifier):
+    """Trained target networks whose probabilities are averaged; often one alone.
+
+    Attributes:
+        members: best first.
+        classes: their names, in the order of the probabilities.
+        size: pixels a side of the images.
+        channels: 1 or 3.
+        error: validation error of the average.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        networks: Sequence[nn.Module],
+        *,
+        classes: Sequence[str],
+        size: int,
+        mean: torch.Tensor,
+        spread: torch.Tensor,
+        error: float,
+    ) -> None:
+        self.members, self.classes, self.size, self.error = tuple(members), tuple(classes), size, error
+        self.channels = len(mean)
+        self._networks, self._mean, self._spread = [network.float().eval() for network in networks], mean, spread
+
+    @classmethod
+    def of(
+        cls, members: Sequence[Member], networks: Sequence[nn.Module], data: TargetData, classes: Sequence[str]
+    ) -> Self:
+        """Join networks that were trained on a dataset, best first."""
+        assert data.mean is not None  # noqa: S101  standardised here
+        assert data.spread is not None  # noqa: S101
+        error = _error_of(networks, data)
+        return cls(
+            members,
+            [network.cpu() for network in networks],
+            classes=classes,
+            size=int(data.images.shape[1]),
+            mean=data.mean.cpu(),
+            spread=data.spread.cpu(),
+            error=error,
+        )
+
+    def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Give the probabilities of the classes.
+
+        Args:
+            images: `n x size x size x channels` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives.
+
+        Returns: `n x classes`.
+
+        Raises:
+            DataError: when the images are of another shape or type.
+        """
+        wanted = (self.size, self.size, self.channels)
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != wanted:
+            msg = f"networks: expected images n x {' x '.join(map(str, wanted))} of uint8, got {images.dtype} of shape {images.shape}. Read them with open_images(path).read(rows, size={self.size})."
+            raise DataError(msg)
+        pixels = (torch.from_numpy(np.ascontiguousarray(images)).float() / 255 - self._mean) / self._spread
+        return average(self._networks, pixels).double().numpy()
+
+    def save(self, path: Path) -> None:
+        """Write a safetensors file.
+
+        Raises:
+            StorageError: the place cannot be written, or is full.
+        """
+        header = {
+            "members": [member.to_dict() for member in self.members],
+            "classes": list(self.classes),
+            "size": self.size,
+            "error": self.error,
+        }
+        tensors = {"mean": self._mean.contiguous(), "spread": self._spread.contiguous()}
+        for i, network in enumerate(self._networks):
+            tensors |= {f"{i}.{name}": tensor.contiguous() for name, tensor in network.state_dict().items()}
+        replace_file(path, save(tensors, metadata=to_metadata("cnn", header)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            MissingPathError: when there is no such file.
+            ModelError: when it is something else, damaged or of a newer version.
+        """
+        header = read_header(path)
+        try:
+            with safe_open(path, framework="pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
+            mean, size, classes = tensors["mean"], header["size"], header["classes"]
+            members = [Member(**member) for member in header["members"]]
+            networks = []
+            for i, member in enumerate(members):
+                network = build_network(TargetConfig.of(member.config), len(mean), size, len(classes))
+                prefix = f"{i}."
+                network.load_state_dict(
+                    {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
+                )
+                networks.append(network)
+            return cls(
+                members,
+                networks,
+                classes=classes,
+                size=size,
+                mean=mean,
+                spread=tensors["spread"],
+                error=header["error"],
+            )
+        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise not_a_classifier(path, error) from error
+
+
+def average(networks: Sequence[nn.Module], pixels: torch.Tensor) -> torch.Tensor:
+    """Average the probabilities of networks: `n x s x s x c` standardised pixels -> `n x classes`."""
+    parts = []
+    with torch.no_grad():
+        for batch in torch.split(pixels, BATCH):
+            logits = [network.eval()(batch.permute(0, 3, 1, 2)).float() for network in networks]
+            parts.append(torch.stack(logits).softmax(-1).mean(0))
+    return torch.cat(parts)
+
+
+def _error_of(networks: Sequence[nn.Module], data: TargetData) -> float:
+    chosen = average(networks, data.val_images).argmax(1)
+    return int((chosen != data.val_labels).sum()) / len(data.val_labels)

@@ -1,0 +1,229 @@
+"""Train one target network on one dataset: the cell of a history."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from history_store.errors import LabelError
+from history_store.records import Config, Status
+from history_store.subsample import TRAIN, VAL
+from training.workloads.cnn.budget import Budget
+from training.workloads.cnn.config import TargetConfig
+from training.workloads.cnn.network import bf16_pays, build_network
+
+Route = Literal["fast", "eager"]
+EVALUATION_BATCH = 256
+
+
+@dataclass(frozen=True, slots=True)
+class TargetData:
+    """A dataset as the target network sees it; prepared once, used by every configuration.
+
+    Attributes:
+        images: `n x s x s x c` float32 of the training part, each channel standardised by the training part.
+        labels: `n` int64.
+        val_images: `v x s x s x c` float32, standardised alike.
+        val_labels: `v` int64.
+        n_classes: number of classes.
+        mean: `c`, of the training part's pixels in [0, 1]; None where the images were standardised elsewhere.
+        spread: `c`, what the pixels are divided by after it; None likewise.
+    """
+
+    images: torch.Tensor
+    labels: torch.Tensor
+    val_images: torch.Tensor
+    val_labels: torch.Tensor
+    n_classes: int
+    mean: torch.Tensor | None = None
+    spread: torch.Tensor | None = None
+
+    @classmethod
+    def of(
+        cls,
+        images: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        split: NDArray[np.int8],
+        *,
+        n_classes: int,
+        device: torch.device | None = None,
+    ) -> TargetData:
+        """Prepare the training and validation parts of stored images.
+
+        Args:
+            images: `n x s x s x c` uint8.
+            labels: `n` int64 in 0 .. n_classes - 1.
+            split: `n` codes of `history_store.subsample`.
+            n_classes: number of classes.
+            device: where the tensors go; default the CPU.
+
+        Raises:
+            LabelError: when the training part has fewer than two images or the validation part none.
+        """
+        train, val = split == TRAIN, split == VAL
+        if train.sum() < 2 or not val.any():
+            msg = f"target network: expected at least 2 training images and 1 validation image, got {train.sum()} and {val.sum()}. Give more images."
+            raise LabelError(msg)
+        pixels = torch.from_numpy(np.ascontiguousarray(images[train | val])).to(device).float().div_(255)
+        in_train = torch.from_numpy(train[train | val]).to(pixels.device)
+        spread, mean = torch.std_mean(pixels[in_train], dim=(0, 1, 2))
+        spread = spread.clamp_min(1e-3)
+        pixels = (pixels - mean) / spread
+        targets = torch.from_numpy(labels[train | val]).to(pixels.device)
+        parts = (pixels[in_train], targets[in_train], pixels[~in_train], targets[~in_train])
+        return cls(*parts, n_classes, mean, spread)
+
+    def constant_error(self) -> float:
+        """Compute the validation error of always predicting the most frequent training class."""
+        majority = torch.bincount(self.labels, minlength=self.n_classes).argmax()
+        return int((self.val_labels != majority).sum()) / len(self.val_labels)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResult:
+    """What one training run gave.
+
+    Attributes:
+        error: validation error at the end, in [0, 1]; of a constant prediction when it diverged; NaN when timed out.
+        status: ok, diverged or timeout.
+        duration: CPU seconds of this process on a CPU (so that a busy machine does not count), else wall seconds.
+        curve: pairs (update, validation error).
+        images_per_s: training images a second of duration, evaluation left out.
+    """
+
+    error: float
+    status: Status
+    duration: float
+    curve: tuple[tuple[int, float], ...]
+    images_per_s: float
+
+
+def train_target(
+    data: TargetData,
+    config: Config,
+    budget: Budget,
+    *,
+    seed: int,
+    route: Route = "fast",
+    timeout: float = math.inf,
+    report: Callable[[int, float], None] | None = None,
+    keep: Callable[[nn.Module], None] | None = None,
+) -> TargetResult:
+    """Train a configuration on a dataset and measure its validation error.
+
+    Adam with lr_t = 10^{l0} exp(-10^eta t) [Kim2017warmstart] on the clock of the budget; every epoch is a new
+    random order whose last incomplete batch is left out.
+
+    Args:
+        data: the dataset.
+        config: hyperparameter values by name.
+        budget: the run's length.
+        seed: of the initial weights, the order and the dropout; same seed and device, same result.
+        route: `fast` runs channels-last with fused Adam, in bfloat16 where that is native; `eager` is plain float32.
+        timeout: seconds of duration after which the run is given up.
+        report: called with each point of the curve; what it raises ends the run.
+        keep: called with the trained network.
+
+    Raises:
+        DataError: when the configuration is not one of the target network's.
+    """
+    cast = TargetConfig.of(config)
+    device = data.images.device
+    clock = time.process_time if device.type == "cpu" else time.perf_counter
+    started = clock()
+    # Dropout draws from torch's global generator; the fork puts the caller's back.
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        run = _Run(data, cast, route)
+        length = budget.length(len(data.images), run.batch_size)
+        marks = {math.ceil(length * (i + 1) / budget.curve_points) for i in range(budget.curve_points)}
+        order = torch.Generator().manual_seed(seed)
+        queue = torch.empty(0, dtype=torch.int64)
+        curve: list[tuple[int, float]] = []
+        status, error, training_s = Status.OK, math.nan, 0.0
+        for step in range(length):
+            before = clock()
+            if len(queue) < run.batch_size:
+                queue = torch.randperm(len(data.images), generator=order)
+            rate = cast.learning_rate * math.exp(-cast.decay_rate * budget.clock(step, length))
+            loss = run.update(queue[: run.batch_size].to(device), rate)
+            queue = queue[run.batch_size :]
+            if step + 1 in marks:
+                finite = math.isfinite(loss.item())
+                training_s += clock() - before
+                error = run.validation_error() if finite else math.nan
+                if math.isnan(error):
+                    status = Status.DIVERGED
+                    break
+                curve.append((step + 1, error))
+                if report is not None:
+                    report(step + 1, error)
+            else:
+                training_s += clock() - before
+            if step + 1 < length and clock() - started > timeout:
+                status = Status.TIMEOUT
+                break
+    if keep is not None:
+        keep(run.network)
+    final = {Status.OK: error, Status.DIVERGED: data.constant_error(), Status.TIMEOUT: math.nan}[status]
+    images = (step + 1) * run.batch_size
+    return TargetResult(final, status, clock() - started, tuple(curve), images / max(training_s, 1e-9))
+
+
+class _Run:
+    """A network, its optimiser and the arithmetic of one route."""
+
+    def __init__(self, data: TargetData, config: TargetConfig, route: Route) -> None:
+        self.data = data
+        self.batch_size = min(config.batch_size, len(data.images))
+        self.fast = route == "fast"
+        device = data.images.device
+        self.bf16 = self.fast and bf16_pays(device)
+        network = build_network(config, data.images.shape[3], data.images.shape[1], data.n_classes).to(device)
+        layout = torch.channels_last if self.fast else torch.contiguous_format
+        self.network = network.to(memory_format=layout)
+        self.optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, fused=self.fast)
+        self.loss = nn.CrossEntropyLoss()
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        # Stored `n x s x s x c`: the permuted view is channels-last without a copy.
+        inputs = images.permute(0, 3, 1, 2)
+        if not self.fast:
+            inputs = inputs.contiguous()
+        with torch.autocast(images.device.type, torch.bfloat16, enabled=self.bf16):
+            logits: torch.Tensor = self.network(inputs)
+        return logits.float()
+
+    def update(self, rows: torch.Tensor, rate: float) -> torch.Tensor:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        loss: torch.Tensor = self.loss(self.forward(self.data.images[rows]), self.data.labels[rows])
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
+        return loss.detach()
+
+    @torch.no_grad()
+    def validation_error(self) -> float:
+        """Compute the share of wrong validation images; NaN where the outputs are not finite."""
+        self.network.eval()
+        wrong = 0
+        for images, labels in zip(
+            torch.split(self.data.val_images, EVALUATION_BATCH),
+            torch.split(self.data.val_labels, EVALUATION_BATCH),
+            strict=True,
+        ):
+            logits = self.forward(images)
+            if not bool(torch.isfinite(logits).all()):
+                return math.nan
+            wrong += int((logits.argmax(1) != labels).sum())
+        self.network.train()
+        return wrong / len(self.data.val_labels)

@@ -1,0 +1,123 @@
+"""A labelled image dataset in parts, as a workload gets it; pixels are decoded at the size that it asks for."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.images import ImageSource, read_all
+from history_store.picture import square_arrays
+from history_store.splits import split_codes
+from history_store.subsample import SPLIT_NAMES
+from metafeat.labels import check_contrast
+
+if TYPE_CHECKING:
+    from history_store.file.stored_images import Split, StoredImages
+
+
+class Dataset(ABC):
+    """Labelled images in training, validation and test part.
+
+    Attributes:
+        location: where they are from; opens messages.
+        labels: `n` int64 in 0 .. C-1.
+        split: `n` int8; 0 train, 1 val, 2 test.
+        class_names: C names by label.
+        size: pixels a side at which they are kept; None = their own, so that a workload chooses.
+    """
+
+    location: str
+    labels: NDArray[np.int64]
+    split: NDArray[np.int8]
+    class_names: tuple[str, ...]
+    size: int | None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def rows(self, part: Split) -> NDArray[np.int64]:
+        """Return the sorted indices of the images of a part."""
+        return np.flatnonzero(self.split == SPLIT_NAMES.index(part))
+
+    @abstractmethod
+    def images(self, size: int) -> NDArray[np.uint8]:
+        """Decode all images, `n x size x size x c` uint8, c = 1 where all are grey, else 3.
+
+        Raises:
+            BrokenImagesError: when some cannot be decoded.
+        """
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Name the images and their labels; what is computed from them may be kept under it."""
+
+
+class StoredDataset(Dataset):
+    """A dataset of a history: its images, at the size at which they are kept there."""
+
+    def __init__(self, stored: StoredImages) -> None:
+        self._stored = stored
+        self.location = stored.name
+        self.labels, self.split, self.class_names = stored.labels, stored.split, tuple(stored.class_names)
+        self.size = stored.shape[1]
+
+    def images(self, size: int) -> NDArray[np.uint8]:
+        """Return the images as they are kept, or resized."""
+        return self._stored.array if size == self.size else square_arrays(self._stored.array, size)
+
+    def fingerprint(self) -> str:
+        """Hash what is kept: the same images at another size are others."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        whole = hashlib.sha256(f"stored {self._stored.shape}\0".encode())
+        for part in (self._stored.array, self.labels.astype("<i8"), self.split):
+            whole.update(np.ascontiguousarray(part).data)
+        return f"stored:{whole.hexdigest()}"
+
+
+class SourceDataset(Dataset):
+    """A person's collection: its own parts, or parts drawn class by class with seed 0.
+
+    Args:
+        source: the collection.
+        skip_broken: go on without pictures that cannot be decoded; they are looked for here.
+        look: pixels a side at which they are looked for.
+
+    Raises:
+        LabelError: when fewer than two classes, two training images or one validation image are left.
+        BrokenImagesError: when no picture can be decoded.
+    """
+
+    def __init__(self, source: ImageSource, *, skip_broken: bool = False, look: int = 32) -> None:
+        check_contrast(source.labels, source.location)
+        self._source, self._skip_broken, self._read = source, skip_broken, {}
+        labels, own = source.labels, source.splits
+        self.size = None
+        self.location, self.class_names = source.location, tuple(source.class_names)
+        if skip_broken:
+            read, own = read_all(source, look, skip_broken=True)
+            labels = read.labels
+            check_contrast(labels, source.location)
+            self._read = {look: read.images}
+        self.labels = np.asarray(labels)
+        self.split, _ = split_codes(self.labels, own)
+
+    _read: dict[int, NDArray[np.uint8]]
+
+    def images(self, size: int) -> NDArray[np.uint8]:
+        """Decode all images; those of the last size asked for are kept."""
+        if size not in self._read:
+            self._read = {size: read_all(self._source, size, skip_broken=self._skip_broken)[0].images}
+        return self._read[size]
+
+    def fingerprint(self) -> str:
+        """Name the collection, and how many of its pictures were left out."""
+        lacking = len(self._source.labels) - len(self.labels)
+        return f"{self._source.fingerprint('content')}-{lacking}" if lacking else self._source.fingerprint("content")

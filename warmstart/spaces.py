@@ -1,0 +1,69 @@
+"""A search space in any form that people have it: a name, a file, a dict, Optuna's distributions, ConfigSpace itself."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from history_store.errors import UsageError
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    SpaceLike: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | ConfigurationSpace
+
+LARGEST = 10_000_000
+"""Bytes of the largest file that is read as a space."""
+
+
+def read_space(space: "SpaceLike") -> "ConfigurationSpace":
+    """Read a space from whatever form it has.
+
+    Args:
+        space: that of a workload, ``compact``, ``paper``, ``WORKLOAD`` or ``WORKLOAD:SPACE``; a file of the short form (YAML or JSON; docs/spaces.md) or of
+            ConfigSpace JSON; a dict of the short form; a dict of Optuna's distributions; or a `ConfigurationSpace`.
+
+    Raises:
+        UsageError: neither such a name nor a file, or an object of another kind.
+        DataError: a file or a dict that is no space; the message names the line.
+    """
+    if isinstance(space, str | os.PathLike):
+        return _read_named(os.fspath(space))
+    if hasattr(space, "to_serialized_dict"):  # a mapping too
+        found: ConfigurationSpace = space
+        return found
+    if isinstance(space, Mapping):
+        if space and all(type(value).__module__.startswith("optuna.") for value in space.values()):
+            from warmstart.integrations.optuna_space import to_space
+
+            return to_space(space)
+        from history_store.short_form import Source, build_space
+
+        return build_space(space, Source("space"))
+    msg = f"expected a file, a dict or a ConfigurationSpace, got {type(space).__name__}. Write {{'lr': {{'log': [1e-5, 0.1]}}}}; docs/spaces.md has all forms."
+    raise UsageError(msg, param="space")
+
+
+def space_text(space: "SpaceLike") -> str:
+    """Read a space, and give it as ConfigSpace JSON; arguments and refusals as in `read_space`."""
+    from history_store.space import dump_space
+
+    return dump_space(read_space(space))
+
+
+def _read_named(space: str) -> "ConfigurationSpace":
+    """Read a space by its name or from its file."""
+    from history_store.short_form import parse_space
+    from training.workloads import named_space, space_names
+
+    named = named_space(space)
+    if named is not None:
+        return named
+    file = Path(space)
+    if not file.is_file():
+        msg = f"expected {', '.join(space_names())} or a file of a space, got {space!r}. Write one in YAML, e.g. 'lr: {{log: [1e-5, 0.1]}}'; docs/spaces.md shows how."
+        raise UsageError(msg, param="space")
+    if file.stat().st_size > LARGEST:
+        msg = f"expected a file of a space, got {space!r} of {file.stat().st_size:,} bytes. Name another file."
+        raise UsageError(msg, param="space")
+    return parse_space(file.read_text(encoding="utf-8-sig", errors="replace"), str(file))
