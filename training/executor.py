@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing
-import os
-import signal
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
-from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from typing import Any, Generic, Protocol, TypeVar
 
 from history_store.errors import AllTrialsFailedError, UsageError
+from training.supervisor import SupervisedProcess, describe_end
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -69,7 +64,7 @@ class Executor(Protocol):
 class LocalExecutor:
     """Runs tasks in spawned processes of this machine.
 
-    The workers leave Ctrl-C to this process, and end when it is gone, however it went.
+    The workers leave Ctrl-C to this process, and end with all that they started when it is gone, however it went.
     """
 
     def __init__(
@@ -207,7 +202,8 @@ class _Worker(Generic[T]):
     """A spawned process, seen from the parent."""
 
     def __init__(self, work: Callable[[T], Any], news: Callable[[Any, Any], object] | None) -> None:
-        self.process, self.pipe = start_process(_serve, work, news is not None)
+        self.process = SupervisedProcess(_serve, work, news is not None)
+        self.pipe = self.process.pipe
         self.news = news
         self.alive = True
         self.ready = False
@@ -243,51 +239,17 @@ class _Worker(Generic[T]):
 
     def kill(self) -> None:
         self.alive = False
-        if self.process.pid is not None:
-            self.process.kill()
-            self.process.join()
-        self.pipe.close()
+        self.process.kill()
+        self.process.end()
 
     def fate(self) -> str:
-        return describe_end(self.process.exitcode)
-
-
-def start_process(target: Callable[..., None], *args: object) -> tuple[SpawnProcess, Connection]:
-    """Start a spawned process that never sees Ctrl-C; gives it and our end of the pipe that `target` gets first."""
-    context = multiprocessing.get_context("spawn")
-    pipe, child_end = context.Pipe()
-    process = context.Process(target=target, args=(child_end, *args), daemon=True)
-    resource_tracker.ensure_running()  # its own start, with the first process, would unblock SIGINT again
-    # Born with SIGINT blocked, it never sees Ctrl-C, not even while Python starts; ours arrives after.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        process.start()
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        child_end.close()  # so that the pipe ends when the process does
-    return process, pipe
-
-
-def describe_end(code: int | None) -> str:
-    """Say how a process ended, from the exit code that Python gives: negative for a signal."""
-    if code is None or code >= 0:
-        return f"ended with {code}"
-    known = {number.value: number.name for number in signal.Signals}
-    return f"was killed by {known.get(-code, f'signal {-code}')}"
+        return describe_end(self.process.code)
 
 
 def _serve(pipe: Connection, work: Callable[..., Any], tells: bool) -> None:  # noqa: FBT001  spawned
-    """Work off tasks until the parent closes the pipe or is gone."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None  # noqa: S101  spawned
-    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    """Work off tasks until the parent closes the pipe."""
     with contextlib.suppress(EOFError, OSError):
         pipe.send(("ready", None))
         more = (lambda what: pipe.send(("news", what)),) if tells else ()
         while True:
             pipe.send(("result", work(pipe.recv(), *more)))
-
-
-def _end_with(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)

@@ -2,7 +2,9 @@
 
 import json
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Sequence
 
@@ -46,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except (KeyboardInterrupt, typer.Abort):
+        _end_undisturbed(argv)
         _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
         return INTERRUPTED
     except misuse as error:
@@ -71,8 +74,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         _report(type(error).__name__, message, code, as_json=as_json, params=getattr(error, "params", ()))
         return code
     if code == INTERRUPTED:  # Typer's own way to tell of Ctrl-C
+        _end_undisturbed(argv)
         _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
     return code if isinstance(code, int) else DONE
+
+
+def _end_undisturbed(argv: Sequence[str] | None) -> None:
+    """Let no second Ctrl-C cut the end of this process short: its exit code would be another."""
+    if argv is None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _report(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import multiprocessing
 import os
 import pickle
 import sys
@@ -26,20 +25,20 @@ STEPS = 2.0**63
 """Steps of reports are below: storages keep 64 bits."""
 
 
-def serve(pipe: Connection, pickled: bytes, log: str) -> None:
+def serve(pipe: Connection, pickled: bytes) -> None:
     """Evaluate until the parent closes the pipe; stop after a trial that may have left something behind.
 
-    Messages to the parent: ("ready",), ("unusable", error), ("report", token, process, step, error),
+    Messages to the parent: ("ready", process), ("unusable", error), ("report", token, process, step, error),
     ("done", token, process, outcome, spent). The token is the one that came with the trial.
     """
-    _settle_in(log)
+    _settle_in()
     with contextlib.suppress(EOFError, OSError):
         try:
             objective = _load(pickled)
         except WarmstartError as error:
             pipe.send(("unusable", error))
             return
-        pipe.send(("ready",))
+        pipe.send(("ready", os.getpid()))
         refused = Refusals()
         spent = False
         while not spent:
@@ -123,14 +122,8 @@ class _Line:
             self._pipe.send(("done", self._token, self._process, outcome, spent))
 
 
-def _settle_in(log: str) -> None:
-    """Leave the parent's group, terminal and streams."""
-    os.setsid()
-    # The parent ends daemons when it ends; the objective may have children all the same, such as those of a data loader.
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # noqa: SLF001
-    null, file = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
-    for source, target in ((null, 0), (file, 1), (file, 2)):
-        os.dup2(source, target)
+def _settle_in() -> None:
+    """Set up the streams, which go to the log, and offer this process to a kernel that is out of memory."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     with contextlib.suppress(OSError):  # where memory ends, the kernel shall end the trial and not the study

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -20,7 +21,7 @@ from typing import IO, Any, ClassVar, TextIO
 from history_store.errors import UsageError
 from history_store.records import Config
 from history_store.space import natural
-from training.executor import describe_end
+from training.supervisor import Supervised, describe_end
 from warmstart.studies.metric import Metric, MetricReader
 from warmstart.studies.objective import Report, TrialStatus
 
@@ -110,22 +111,19 @@ class CommandObjective:
         words, reader = fill(self._words, values, self.names), self._reader(values)
         # Python's output would wait in a buffer, and the reports with it.
         env = os.environ | {"PYTHONUNBUFFERED": "1"}
-        process = subprocess.Popen(  # noqa: S603
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace", env=env
-        )  # fmt: skip
+        process = Supervised(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         said: deque[str] = deque(maxlen=1)
-        listener = threading.Thread(target=lambda: said.extend(_copy(process.stderr, sys.stderr)), daemon=True)
+        listener = threading.Thread(target=lambda: said.extend(_copy(process.process.stderr, sys.stderr)), daemon=True)
         listener.start()
         last = ""
         try:
-            for line in _copy(process.stdout, sys.stdout):
+            for line in _copy(process.process.stdout, sys.stdout):
                 last = line
                 _pass_on(line, report) if reader is None else _read(line, reader, report)
             code = process.wait()
             listener.join(LISTEN_S)
         finally:
-            if process.returncode is None:
-                process.terminate()
+            process.end()
         if code:
             status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
             note = ": ".join([f"{words[0]} {describe_end(code)}", *said])
@@ -137,7 +135,9 @@ class CommandObjective:
         if self.metric is None:
             return None
         file = self.metric.file
-        return MetricReader(self.metric, None if file is None else Path("".join(fill([file[0]], values, self.names)) or file[0]))
+        return MetricReader(
+            self.metric, None if file is None else Path("".join(fill([file[0]], values, self.names)) or file[0])
+        )
 
     def _values(self, config: Config, seed: int, budget: float | None) -> dict[str, str]:
         """Give the text of every placeholder that has a value."""
@@ -177,11 +177,11 @@ def _is_place(name: str, names: Collection[str]) -> bool:
     return name.isidentifier() or name in names or name.startswith((_OF_TRIAL, _OF_SPACE))
 
 
-def _copy(stream: IO[str] | None, log: TextIO) -> Iterator[str]:
+def _copy(stream: IO[bytes] | None, log: TextIO) -> Iterator[str]:
     """Copy lines into the log of the trial, and give those that are not empty."""
     assert stream is not None  # noqa: S101  a pipe
-    with stream:
-        for line in stream:
+    with io.TextIOWrapper(stream, errors="replace") as lines:
+        for line in lines:
             log.write(line)
             if line.strip():
                 yield line.strip()

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
-import os
-import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 
 from history_store.errors import AllTrialsFailedError, WarmstartError
-from training.executor import describe_end, start_process
+from training.supervisor import GRACE_S, SupervisedProcess, describe_end, end_all
 from warmstart.studies.pickling import hidden_main
 from warmstart.studies.worker import Job
 
@@ -36,10 +32,10 @@ def run_crew(job: Job, workers: int, look: Callable[[], int]) -> None:
     losses, ended = 0, look()
     try:
         while crew:
-            news = wait([pipe for _, pipe in crew], LOOK_S)
-            for member in [each for each in crew if each[1] in news]:
+            news = wait([member.pipe for member in crew], LOOK_S)
+            for member in [each for each in crew if each.pipe in news]:
                 crew.remove(member)
-                problem = _last_word(*member)
+                problem = _last_word(member)
                 if isinstance(problem, WarmstartError):
                     raise problem
                 if problem is not None:
@@ -51,37 +47,27 @@ def run_crew(job: Job, workers: int, look: Callable[[], int]) -> None:
             now = look()
             losses, ended = (losses, ended) if now == ended else (0, now)
     finally:
-        for process, pipe in crew:
-            process.terminate()
-            process.join()
-            pipe.close()
+        end_all(crew)
 
 
-def _begin(job: Job) -> tuple[SpawnProcess, Connection]:
+def _begin(job: Job) -> SupervisedProcess:
     with hidden_main():
-        return start_process(_serve, job)
+        return SupervisedProcess(_serve, job)
 
 
-def _last_word(process: SpawnProcess, pipe: Connection) -> WarmstartError | str | None:
+def _last_word(member: SupervisedProcess) -> WarmstartError | str | None:
     """Take what a worker that ended said: an error, how it died, or None where all was well."""
     try:
-        error: WarmstartError | None = pipe.recv()
+        error: WarmstartError | None = member.pipe.recv()
     except (EOFError, OSError):
-        process.join()
-        return describe_end(process.exitcode)
-    finally:
-        pipe.close()
-    process.join()
+        member.end(GRACE_S)
+        return describe_end(member.code)
+    member.end(GRACE_S)
     return error
 
 
 def _serve(pipe: Connection, job: Job) -> None:
-    """Work in a process of our own, and tell the parent how that ended; end with the parent."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None  # noqa: S101  spawned
-    threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
-    # The parent ends daemons when it ends; the trials are children of this one all the same.
-    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # noqa: SLF001
+    """Work in a process of our own, and tell the parent how that ended."""
     said: WarmstartError | None = None
     try:
         job()
@@ -89,8 +75,3 @@ def _serve(pipe: Connection, job: Job) -> None:
         said = error
     with contextlib.suppress(OSError):
         pipe.send(said)
-
-
-def _end_with(sentinel: int) -> None:
-    wait([sentinel])
-    os._exit(1)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import math
 import os
 import secrets
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from typing import Any, Self
 
 from history_store.errors import UsageError
 from history_store.records import Config
-from training.executor import describe_end, start_process
+from training.guardian import PROC, is_running
+from training.supervisor import SupervisedProcess, describe_end, memory_below
 from warmstart.studies.child import serve
 from warmstart.studies.objective import Objective, Outcome, TrialStatus
 from warmstart.studies.pickling import dump_function, hidden_main
-from warmstart.studies.processes import PROC, end_group, leave, session_memory
 from warmstart.studies.result import one_line
 
 GRACE_S = 2.0
@@ -31,15 +31,12 @@ STARTS = 3
 LOOK_S = 0.2
 TAIL_BYTES = 4096
 
-_GUARD = 'read _; kill -s KILL -- "-$0" "$0"'
-"""Waits for the end of its input, which is our end, however it comes; the child may be in no state to notice."""
-
 
 class TrialRunner:
     """Evaluates an objective in one child process, kept warm between trials.
 
-    The child is replaced after a trial that raised, was killed or was stopped. It has its own process group, leaves
-    Ctrl-C to this process, ends when this one is gone, however it went, and writes what it prints to a log.
+    The child is replaced after a trial that raised, was killed or was stopped. It leaves Ctrl-C to this process, ends
+    with all that it started when this one is gone, however it went, and writes what it prints to a log.
     Not for several threads at once.
     """
 
@@ -65,7 +62,7 @@ class TrialRunner:
             UsageError: when the objective cannot be loaded.
             WarmstartError: what it raised while it prepared.
         """
-        self._log = tempfile.NamedTemporaryFile() if self._path is None else self._path.open("ab+")
+        self._log = _nameless_file() if self._path is None else self._path.open("ab+")
         try:
             self._child = self._start()
         except BaseException:
@@ -112,7 +109,7 @@ class TrialRunner:
         if memory is not None and not PROC.is_dir():
             msg = f"trial: expected a system with {PROC} to watch memory, got none. Leave the limit out."
             raise UsageError(msg)
-        if self._child is not None and self._child.process.exitcode is not None:
+        if self._child is not None and not is_running(self._child.pid):
             self._retire(0.0)
         if self._child is None:
             self._child = self._start()
@@ -132,7 +129,7 @@ class TrialRunner:
         start = self._begin_log()
         fate = ""
         for _ in range(STARTS):
-            child = _Child(self._pickled, self._log.name)
+            child = _Child(self._pickled, self._log.fileno())
             ready = False
             try:
                 ready = child.ready()
@@ -141,7 +138,7 @@ class TrialRunner:
                     child.end(0.0)
             if ready:
                 return child
-            fate = self._with_tail(f"a process that {describe_end(child.process.exitcode)}", start)
+            fate = self._with_tail(f"a process that {describe_end(child.process.code)}", start)
         msg = f"objective: expected one that loads, got {fate}, {STARTS} times. Import it in a fresh Python to see why."
         raise UsageError(msg)
 
@@ -159,8 +156,9 @@ class TrialRunner:
     def _with_tail(self, note: str, start: int) -> str:
         """Add the last line that a trial printed."""
         end = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(start, end - TAIL_BYTES))
-        lines = [one_line(line) for line in self._log.read().decode(errors="replace").splitlines()]
+        # The child moves the place in the file too: it is not ours to seek.
+        tail = os.pread(self._log.fileno(), TAIL_BYTES, max(start, end - TAIL_BYTES))
+        lines = [one_line(line) for line in tail.decode(errors="replace").splitlines()]
         last = next((line for line in reversed(lines) if line), "")
         return one_line(f"{note}; the last line it printed: {last}") if last else note
 
@@ -168,20 +166,11 @@ class TrialRunner:
 class _Child:
     """The process, seen from here."""
 
-    def __init__(self, pickled: bytes, log: str) -> None:
+    def __init__(self, pickled: bytes, log: int) -> None:
         with hidden_main():
-            self.process, self.pipe = start_process(serve, pickled, log)
-        try:
-            self.guard = subprocess.Popen(  # noqa: S603
-                ["/bin/sh", "-c", _GUARD, str(self.process.pid)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-        except BaseException:
-            end_group(self.process, grace_s=0.0)
-            raise
+            self.process = SupervisedProcess(serve, pickled, output=log, grace_s=GRACE_S)
+        self.pipe = self.process.pipe
+        self.pid = 0
 
     def ready(self) -> bool:
         """Wait until it is; tell whether it is, or died on the way. Raises what the objective raised."""
@@ -191,23 +180,20 @@ class _Child:
         try:
             message = self.pipe.recv()
         except (EOFError, OSError):
-            leave(self.process, GRACE_S)
+            self.fate()
             return False
         if message[0] == "unusable":
             raise message[1]
+        self.pid = message[1]
         return True
+
+    def fate(self) -> int | None:
+        """Wait for its end, and that of what it left behind; gives its exit code, None where it stays."""
+        return self.process.wait(GRACE_S + self.process.grace_s)
 
     def end(self, wait_s: float) -> None:
         """End it and all that it started; it has wait_s to leave by itself."""
-        try:
-            self.pipe.close()
-            leave(self.process, wait_s)
-        finally:
-            end_group(self.process, grace_s=GRACE_S)
-            assert self.guard.stdin is not None  # noqa: S101  a pipe
-            self.guard.kill()
-            self.guard.wait()
-            self.guard.stdin.close()
+        self.process.end(wait_s)
 
 
 class _Trial:
@@ -246,10 +232,10 @@ class _Trial:
         news = bool(wait([pipe], max(min(limit, self.look) - time.monotonic(), 0.0)))
         if time.monotonic() >= self.look:
             self.look = time.monotonic() + LOOK_S
-            held = 0 if self.memory is None else session_memory(self.child.process.pid or 0)
+            held = 0 if self.memory is None else memory_below(self.child.process.pid)
             if self.memory is not None and held > self.memory:
                 return self._stopped(TrialStatus.OOM, f"held {held:,} bytes of memory, {self.memory:,} allowed")
-            if self.child.process.exitcode is not None and not pipe.poll():  # its children may hold the pipe open
+            if self.child.process.code is not None and not pipe.poll():  # its children may hold the pipe open
                 return self._died()
         if news:
             return self._read()
@@ -263,7 +249,7 @@ class _Trial:
         except (EOFError, OSError):
             return self._died()
         kind, token, process, *said = message
-        if (token, process) != (self.token, self.child.process.pid):
+        if (token, process) != (self.token, self.child.pid):
             self.refused += 1
             return None
         if kind == "done":
@@ -281,8 +267,7 @@ class _Trial:
         return None
 
     def _died(self) -> Outcome:
-        leave(self.child.process, GRACE_S)
-        code = self.child.process.exitcode
+        code = self.child.fate()
         if code is None:
             return self._stopped(TrialStatus.CRASHED, "its process closed the pipe to this one")
         status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
@@ -291,3 +276,10 @@ class _Trial:
     def _stopped(self, status: TrialStatus, note: str) -> Outcome:
         self.spent = True
         return Outcome(None, status, time.monotonic() - self.started, note)
+
+
+def _nameless_file() -> Any:
+    """Open a temporary file that no kill leaves behind, to append to."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+    return file

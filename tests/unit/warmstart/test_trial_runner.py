@@ -11,8 +11,8 @@ import pytest
 import weather
 
 from history_store.errors import DataError, UsageError
+from training.supervisor import memory_below
 from warmstart.studies import runner as module
-from warmstart.studies.processes import session_memory
 from warmstart.studies.runner import TrialRunner
 
 # New processes take a while on a busy machine.
@@ -122,16 +122,17 @@ def test_a_trial_that_takes_too_much_memory_is_ended(child):
 
 def test_memory_is_that_of_all_processes_with_shared_pages_once(tmp_path):
     code = (
-        "import os, sys, time; os.setsid(); held = bytearray(b'x') * (100 << 20); os.fork(); os.fork(); "
-        "print(flush=True); time.sleep(60)"
+        "import os, time; top = os.fork(); held = bytearray(0 if top else b'x' * (100 << 20)); "
+        "more = [] if top else [os.fork(), os.fork()]; print(flush=True); time.sleep(60)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
-        for _ in range(4):
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        for _ in range(5):
             process.stdout.readline()
-        held = session_memory(process.pid)
+        held = memory_below(process.pid)
         os.killpg(process.pid, signal.SIGKILL)
     assert 100 * MB < held < 180 * MB
-    wait_until(lambda: session_memory(process.pid) == 0)
+    wait_until(lambda: memory_below(process.pid) == 0)
 
 
 def test_what_a_trial_prints_harms_nobody(capfd):
