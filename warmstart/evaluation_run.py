@@ -155,9 +155,9 @@ class HistoryMetrics:
 
         Returns: the metric; None where the model is this history's, or none is named.
         """
-        from training.evaluation.metrics import euclidean, given_metric
         from metafeat.embed import embed_history
         from metafeat.model_file import check_fits, is_at_home, read_header
+        from training.evaluation.metrics import euclidean, given_metric
 
         if self.plan.model is None:
             return None
