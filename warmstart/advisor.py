@@ -165,15 +165,23 @@ class Advisor:
                 raise
             return self._memory(None), (f"Answered without a model: {error.args[0].partition('. ')[0]}.",)
 
-    def locate(self, dataset: "Dataset | Location") -> Location:
+    def locate(self, dataset: "Dataset | Location", *, strategy: str | None = None) -> Location:
         """Open a dataset, embed it, measure its distances and judge them.
+
+        Args:
+            dataset: see above.
+            strategy: that will be asked for; ``portfolio`` and ``average-rank`` go on without a model that fits.
 
         Raises:
             MissingPathError: a path that is not there.
             DataError: images or labels that cannot be used.
             UsageError, StorageError: as `memory`.
         """
-        return dataset if isinstance(dataset, Location) else self._locate(dataset, self.memory)
+        if isinstance(dataset, Location):
+            return dataset
+        memory, said = self._memory_for(strategy)
+        place = self._locate(dataset, memory)
+        return replace(place, notes=(*said, *place.notes))
 
     def _locate(self, dataset: "Dataset", memory: Memory) -> Location:
         query = open_query(dataset, download=self.download)
@@ -272,7 +280,7 @@ class Advisor:
         place, memory = replace(place, notes=(*said, *place.notes)), place.memory
         chosen = strategy or (WITHOUT_DISTANCES if place.is_blind else WITH_DISTANCES)
         if not place.has_distances and chosen not in NEEDS_NO_MODEL:
-            msg = f"expected {' or '.join(NEEDS_NO_MODEL)} for a history of runs alone, got {chosen!r}. Leave it out, or add the images with `warmstart history add`."
+            msg = f"expected {' or '.join(NEEDS_NO_MODEL)} where nothing can be compared with your images, got {chosen!r}. Leave it out, or add the images with `warmstart history add`."
             raise UsageError(msg, param="strategy")
         # A run that failed counts as error 1; one that was never made is another matter.
         errors = fill_failed(memory.errors, memory.failed)[place.rows]
@@ -353,11 +361,14 @@ def _translated(found: Answer, translation: "Translation", picked: "Sequence[Pic
 
 def _nowhere(query: Query, memory: Memory, rows: NDArray[np.int64]) -> Location:
     """Place a dataset beside a history that nobody can compare it with."""
-    note = (
-        "The history holds runs alone, no images to compare yours with: its configurations are those that do well on all of "
-        "its datasets."
+    known = any(memory.about[row].n_images for row in rows)
+    why = (
+        "without a model nobody knows which of its datasets yours resembles"
+        if known
+        else "it holds runs alone, no images"
     )
-    confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NO_IMAGES.value,))
+    note = f"Nothing of the history could be compared with your images: {why}. Its configurations are those that do well on all of its datasets."
+    confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NOT_COMPARED.value,))
     distances = np.full(len(rows), np.nan)
     return Location(query, np.zeros(0, np.float32), rows, distances, confidence, (*memory.notes, note), memory)
 

@@ -81,7 +81,7 @@ _NUMBERED = re.compile(r"(fold|split|part|batch|shard|subset|chunk|set)[\s._-]*\
 class Code(StrEnum):
     """Stable codes of the reasons; `docs/novelty.md` explains each."""
 
-    NO_IMAGES = "no_images_in_history"
+    NOT_COMPARED = "not_compared"
     FAR = "far_from_history"
     SMALL_HISTORY = "small_history"
     FEW_IMAGES = "few_images"
@@ -96,7 +96,7 @@ class Code(StrEnum):
 
 DISTANCES_SAY_NOTHING = frozenset(
     {
-        Code.NO_IMAGES,
+        Code.NOT_COMPARED,
         Code.FAR,
         Code.REPEATED_IMAGES,
         Code.NO_CLASS_INFORMATION,

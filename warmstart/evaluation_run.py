@@ -142,13 +142,31 @@ class HistoryMetrics:
 
         make_folder(self.folder)
         if name == LEARNED:
-            return self.learned(self.settings, nested=nested)
+            return self.foreign() or self.learned(self.settings, nested=nested)
         if name == "handcrafted":
             return feature_metric(handcrafted_features(self.history, self.table.datasets, folder=self.folder))
         fixed = random_embeddings(
             self.history, self.table.datasets, self.settings, folder=self.folder, seed=self.plan.seed
         )
         return given_metric(euclidean(fixed))
+
+    def foreign(self) -> "Metric | None":
+        """Make the metric of a model that was trained on another history: as it is, for it saw none of these datasets.
+
+        Returns: the metric; None where the model is this history's, or none is named.
+        """
+        from metafeat.embed import embed_history
+        from metafeat.model_file import check_fits, is_at_home, read_header
+        from training.evaluation.metrics import euclidean, given_metric
+
+        if self.plan.model is None:
+            return None
+        header, history = read_header(self.plan.model), self.history
+        if is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
+            return None
+        check_fits(header, stored_size=history.stored_size, where=str(history.path))
+        known = embed_history(history, self.table.datasets, header, device=self.plan.device)
+        return given_metric(euclidean([known[name] for name in self.table.datasets]))
 
     def learned(self, settings: "SiameseSettings", *, nested: bool) -> "Metric":
         """Train whatever models are not there yet, and make their metric."""

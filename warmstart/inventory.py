@@ -35,6 +35,7 @@ def dataset_rows(history: "History") -> list[dict[str, Any]]:
 def summary(history: "History") -> dict[str, Any]:
     """Describe a history as a whole."""
     errors = history.errors
+    copied_from = history.notes.get("copied_from")
     return {
         "history": str(history.path),
         "id": history.id,
@@ -46,6 +47,7 @@ def summary(history: "History") -> dict[str, Any]:
         "cells_measured": round(float(np.isfinite(errors).mean()), 4) if errors.size else 0.0,
         "stored_size": history.stored_size,
         "hyperparameters": _hyperparameters(history),
+        **({} if copied_from is None else {"copied_from": copied_from}),
     }
 
 

@@ -42,9 +42,10 @@ class TunedBefore:
     @property
     def note(self) -> str:
         """Say it in a sentence."""
+        of = f"the lowest of {self.n_measured} configurations" if self.n_measured > 1 else "of the only configuration"
         return (
-            f"You tuned this dataset before, as {self.name!r}: best known is error {self.best_error:.4g}, the lowest of "
-            f"{self.n_measured} configurations measured on it; it comes first."
+            f"You tuned this dataset before, as {self.name!r}: best known is error {self.best_error:.4g}, {of} measured on it; "
+            "it comes first."
         )
 
     def first(self, choose: Callable[[int], Sequence[Choice]]) -> Callable[[int], Sequence[Choice]]:

@@ -50,7 +50,7 @@ def ask_history(plan: Plan, *, sources: Sources, tell: Callable[[str], object], 
 
     @cache
     def locate() -> Location:
-        return advisor().locate(query or plan.dataset)
+        return advisor().locate(query or plan.dataset, strategy=plan.strategy)
 
     asked = ask_related(plan, locate, history=sources.history)
     if plan.initial:

@@ -133,6 +133,8 @@ def test_a_model_for_another_size_is_refused_with_what_differs(mine, photos, tmp
     assert len(found.suggestions) == 3
     assert found.model == ""
     assert "Answered without a model" in found.notes[0]
+    assert "without a model nobody knows" in found.confidence.note
+    assert len(Advisor(mine, other).locate(photos, strategy="portfolio").names) == 2
 
 
 def test_runs_alone_answer_with_the_portfolio(runs_alone, photos, cli):
@@ -141,13 +143,13 @@ def test_runs_alone_answer_with_the_portfolio(runs_alone, photos, cli):
     assert found.suggestions[0].config == CONFIGS[1]
     assert found.neighbours == ()
     assert not found.confidence.typical
-    assert found.confidence.reasons == ("no_images_in_history",)
+    assert found.confidence.reasons == ("not_compared",)
     run = cli("suggest", photos, "--history", runs_alone, "--explain")
     assert run.code == 0
     assert "resembles" not in run.out
     document = cli("suggest", photos, "--history", runs_alone, "--format", "json").json()
     assert document["neighbours"] == []
-    assert "holds runs alone" in document["confidence"]["note"]
+    assert "it holds runs alone" in document["confidence"]["note"]
 
 
 def test_runs_alone_have_no_neighbours(runs_alone, photos):
@@ -319,3 +321,21 @@ def test_training_leaves_unmeasured_datasets_out(mine):
         history.remove_dataset("second")
         with pytest.raises(UsageError, match=r"expected at least two datasets with images and runs .* got 1"):
             choose_datasets(history)
+
+
+def test_a_history_is_calibrated_for_a_model_of_another_one_without_training(tiny, photos, tmp_path, cli, monkeypatch):
+    monkeypatch.setattr("training.siamese.train_siamese", lambda *_a, **_k: pytest.fail("trained"))
+    path = tmp_path / "four.h5"
+    rng = np.random.default_rng(0)
+    with History.create(path, space_json(), configs=CONFIGS) as history:
+        for kind in range(4):
+            add(history, f"d{kind}", kind)
+            history.extend(
+                Evaluation(f"d{kind}", config, float(error))
+                for config, error in zip(CONFIGS, rng.uniform(size=3), strict=True)
+            )
+    assert warmstart.suggest(photos, history=path, model=tiny.model, strategy="joint")[0].expected_regret is None
+    run = cli("evaluate", "--history", path, "--model", tiny.model, "--rivals", "joint,portfolio", "--calibrate", "-q")
+    assert run.code == 0, run.err
+    said = warmstart.suggest(photos, history=path, model=tiny.model, strategy="joint")
+    assert all(0 <= design.expected_regret <= 1 for design in said)
