@@ -195,10 +195,10 @@ def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options
         msg = f"tune_many() got an unexpected keyword argument {unknown[0]!r}"
         raise TypeError(msg)
     if isinstance(datasets, str | os.PathLike) or not isinstance(datasets, Collection):
-        msg = f"expected several paths, got {datasets!r}. For one dataset there is `warmstart.tune`."
-        raise UsageError(msg, param="datasets")
+        msg = f"tune_many: expected several paths, got {datasets!r}. For one dataset there is `warmstart.tune`."
+        raise UsageError(msg)
     for dataset in datasets:
-        check_path("datasets", dataset)
+        check_path("dataset", dataset)
     return tune_datasets([os.fspath(dataset) for dataset in datasets], TuneOptions.of(options), split=split)
 
 

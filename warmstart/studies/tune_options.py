@@ -89,8 +89,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             from warmstart.integrations.ray import Cluster
 
             if not isinstance(values["cluster"], Cluster):
-                msg = f"expected a warmstart.integrations.ray.Cluster, got {values['cluster']!r}. Leave it out for this machine."
-                raise UsageError(msg, param="cluster")
+                msg = f"cluster: expected a warmstart.integrations.ray.Cluster, got {values['cluster']!r}. Leave it out for this machine."
+                raise UsageError(msg)
         found = cls(**pick(cls, values))
         check_given(found, *(each.name for each in fields(cls) if each.default is not None))
         return found
