@@ -73,11 +73,15 @@ def designs(
         DataError: when nothing was measured, or an error or a distance is not a usable number.
     """
     query, measured = _checked(errors, distances, k, dedupe, groups)
+    trusted: object = calibration
+    if trusted is not None and not isinstance(trusted, Calibration):
+        msg = f"initial_designs: expected a bo.calibration.Calibration, got {trusted!r}. Leave it out where there is none."
+        raise UsageError(msg)
     if calibration is not None:
         query = replace(query, reach=calibration.reach)
     default = WITHOUT_DISTANCES if query.distances is None else WITH_DISTANCES
     name = default if strategy is None else strategy
-    if name not in STRATEGIES:
+    if not isinstance(name, str) or name not in STRATEGIES:
         msg = f"initial_designs: expected a strategy among {', '.join(STRATEGIES)}, got {name!r}. Leave it out for the default."
         raise UsageError(msg)
     if name == "nearest" and query.distances is None:
@@ -125,6 +129,12 @@ def _checked(
         msg = f"initial_designs: expected dedupe among {', '.join(get_args(Dedupe))}, got {dedupe!r}. Use 'next_best'."
         raise UsageError(msg)
     known = None if distances is None else _checked_distances(distances, len(table))
+    named: object = groups
+    if named is not None and (isinstance(named, str) or not isinstance(named, Sequence | np.ndarray)):
+        msg = (
+            f"initial_designs: expected a sequence of groups, got {named!r}. Give the source of each dataset, or None."
+        )
+        raise UsageError(msg)
     if groups is not None and len(groups) != len(table):
         msg = f"initial_designs: expected one group a dataset ({len(table)}), got {len(groups)}. Give the source of each, or None."
         raise UsageError(msg)

@@ -60,6 +60,10 @@ class Observation:
             msg = f"tell: expected a duration of 0 or more seconds, got duration={seconds}. Leave it out where it is unknown."
             raise UsageError(msg)
         outcome: Outcome = "lost" if status == "lost" else "ok" if status == "ok" and math.isfinite(value) else "failed"
+        bounds: object = constraints
+        if bounds is not None and not isinstance(bounds, Mapping):
+            msg = f"tell: expected constraints by name, got {bounds!r}. Give a dictionary of names and truth values."
+            raise UsageError(msg)
         met = {str(name): _truth(name, given) for name, given in (constraints or {}).items()}
         return cls(dict(config), value if outcome == "ok" else math.nan, outcome, seconds, MappingProxyType(met))
 

@@ -12,7 +12,7 @@ import operator
 import time
 import warnings
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -131,6 +131,10 @@ class Optimizer:
         )
         if self._candidates is not None and not len(self._candidates):
             msg = "Optimizer: expected at least one candidate, got none. Leave candidates out to search the space."
+            raise UsageError(msg)
+        tasks_given: object = related
+        if not isinstance(tasks_given, Sequence) or not all(isinstance(each, RelatedTask) for each in tasks_given):
+            msg = f"related: expected a sequence of RelatedTask, got {tasks_given!r}. Leave it out where there is none."
             raise UsageError(msg)
         if related and not self._surrogate.multitask:
             msg = f"Optimizer: expected a surrogate for related tasks, mt-..., got {self._surrogate.name!r}. Name one, or leave related out."
@@ -541,6 +545,10 @@ class Optimizer:
 
     def _distinct(self, configs: Sequence[Config], name: str) -> list[dict[str, Value]]:
         """Read configurations, each once."""
+        given: object = configs
+        if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+            msg = f"{name}: expected several configurations, got {given!r}. Give a list of dictionaries."
+            raise UsageError(msg)
         found: dict[str, dict[str, Value]] = {}
         for i, config in enumerate(configs):
             point = self._encode(config, f"{name}[{i}]")

@@ -21,6 +21,18 @@ from history_store.response import fill_failed
 from history_store.space import natural
 from metafeat.embed import look_at
 from metafeat.sample import SAMPLE
+from warmstart.arguments import (
+    Check,
+    check_arguments,
+    check_device,
+    check_flag,
+    check_given,
+    check_names,
+    check_path,
+    check_renames,
+    check_space,
+    check_text,
+)
 from warmstart.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
 from warmstart.explanation import explain_answer
 from warmstart.locations import PathLike, history_path, model_path
@@ -38,6 +50,15 @@ LEAST_NEIGHBOURS = 3
 USUAL_K = 3
 NEEDS_NO_MODEL = ("portfolio", "average-rank")
 """Strategies that ask for no distances."""
+_CHECKS: Mapping[str, Check] = {
+    "history": check_path,
+    "model": check_path,
+    "exclude_group": check_names,
+    "skip_broken": check_flag,
+    "device": check_device,
+    "cache": check_flag,
+    "download": check_flag,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,12 +146,16 @@ class Advisor:
     download: bool = False
 
     def __post_init__(self) -> None:
-        """Check the seed.
+        """Check the arguments.
 
         Raises:
-            UsageError: it is no whole number of at least 0.
+            UsageError: when one is of a wrong kind.
         """
+        check_arguments(_CHECKS, {name: getattr(self, name) for name in _CHECKS})
+        check_given(self, "skip_broken", "device", "cache", "download")
         _check_number("seed", self.seed, 0)
+        if self.threads is not None:
+            _check_number("threads", self.threads, 1)
 
     @property
     def excluded(self) -> tuple[str, ...]:
@@ -268,6 +293,8 @@ class Advisor:
         """
         if k is not None:
             _check_number("k", k, 1)
+        asked = {"strategy": strategy, "space": space, "rename": rename}
+        check_arguments({"strategy": check_text, "space": check_space, "rename": check_renames}, asked)
         if strategy is not None and strategy not in STRATEGIES:
             msg = f"expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
             raise UsageError(msg, param="strategy")

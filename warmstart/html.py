@@ -68,7 +68,7 @@ def _study(found: TuneResult) -> str:
     if rows:
         parts.append(table("Best trials", rows))
     if found.comparison is not None:
-        parts.append(f"<p>{escape(found.comparison.line)}</p>")
+        parts.append(f"<p>{escape(found.comparison_line)}</p>")
     return "".join(parts)
 
 

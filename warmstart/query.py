@@ -10,6 +10,7 @@ from history_store.errors import UsageError
 from history_store.images import ImageSource
 from history_store.readers import open_arrays, open_images, open_torch_dataset
 from training import torchvision_reader  # noqa: F401  adds its names
+from warmstart.arguments import check_path
 from warmstart.session import file_state
 
 _fingerprints: dict[tuple[str, str, str], str] = {}
@@ -49,6 +50,7 @@ def dataset_of(path: str | os.PathLike[str] | None, images: Any, labels: Any) ->
     if labels is not None:
         msg = "suggest: expected labels with images only, got labels beside a path. The path has its own."
         raise UsageError(msg)
+    check_path("path", path)
     return path
 
 
@@ -62,6 +64,9 @@ def open_query(dataset: Dataset, *, download: bool = False) -> Query:
     if isinstance(dataset, Query):
         return dataset
     if isinstance(dataset, tuple):
+        if len(dataset) != 2:
+            msg = f"dataset: expected (images, labels), got a tuple of {len(dataset)}. Give both."
+            raise UsageError(msg)
         source = open_arrays(*dataset)
         return Query(source, source.fingerprint("listing"))
     if not isinstance(dataset, str | os.PathLike):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError
 from history_store.space import load_space
+from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
 from warmstart.studies.comparison import Comparison, compare_with_uniform
 from warmstart.studies.crew import run_crew
@@ -160,6 +161,8 @@ def tune(
         AllTrialsFailedError: every trial of the study failed.
     """
     options = TuneOptions.of(locals())
+    if dataset is not None:
+        check_path("dataset", dataset)
     return tune_dataset(None if dataset is None else os.fspath(dataset), options)
 
 
@@ -197,6 +200,11 @@ def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options
     if unknown := sorted(options.keys() - TuneOptions.__dataclass_fields__.keys()):
         msg = f"tune_many() got an unexpected keyword argument {unknown[0]!r}"
         raise TypeError(msg)
+    if isinstance(datasets, str | os.PathLike) or not isinstance(datasets, Collection):
+        msg = f"tune_many: expected several paths, got {datasets!r}. For one dataset there is `warmstart.tune`."
+        raise UsageError(msg)
+    for dataset in datasets:
+        check_path("dataset", dataset)
     return tune_datasets([os.fspath(dataset) for dataset in datasets], TuneOptions.of(options), split=split)
 
 
@@ -275,6 +283,7 @@ def _tuned(
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(options.target(plan) for plan in plans.values())
+    _check_log(options.log)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
 
@@ -339,6 +348,15 @@ def _labels(paths: Sequence[str]) -> list[str]:
 
 def _stem(path: Path, label: str) -> Path:
     return path.with_stem(f"{path.stem}-{label}")
+
+
+def _check_log(log: PathLike | None) -> None:
+    """Check that there is a place for what the trials print."""
+    if log is None:
+        return
+    if Path(log).is_dir() or not Path(log).absolute().parent.is_dir():
+        msg = f"expected a file in a folder that is there, got {os.fspath(log)}. Make the folder first, and name a file in it."
+        raise MissingPathError(msg, param="log")
 
 
 def _check_savable(path: Path, plan: Plan) -> None:

@@ -108,7 +108,11 @@ def _length(dataset: Any) -> int:
 
 
 def _item(dataset: Any, index: int, kind: str) -> tuple[Any, Any]:
-    item = dataset[index]
+    try:
+        item = dataset[index]
+    except (KeyError, TypeError) as error:
+        msg = f"{kind}: expected a Dataset whose items are (picture, label), got none for {index} ({type(error).__name__}). Give a map-style Dataset."
+        raise DataError(msg) from error
     if not isinstance(item, tuple | list) or len(item) < 2:
         msg = f"{kind} item {index}: expected (picture, label), got {type(item).__name__}. Give a Dataset whose items are such pairs."
         raise LabelError(msg)

@@ -272,7 +272,7 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
     rows = [{**row, **config} for row, config in zip(joint_rows(found), best, strict=True)]
     shell.result(found.to_dict(), rows, title=title)
     if shell.format == Format.TABLE:
-        lines = [f"{study.dataset}: {study.comparison.line}" for study in found.studies if study.comparison is not None]
+        lines = [f"{study.dataset}: {study.comparison_line}" for study in found.studies if study.comparison is not None]
         write("")
         for line in lines:
             shell.say(line)
@@ -291,7 +291,7 @@ def _print(shell: Shell, found: "TuneResult") -> None:
     if shell.format == Format.TABLE:
         write("")
         if found.comparison is not None:
-            shell.say(found.comparison.line)
+            shell.say(found.comparison_line)
         if found.report is not None:
             shell.say(f"Report: {shown_path(found.report)}")
 

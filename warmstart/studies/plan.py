@@ -243,7 +243,7 @@ def check_warm(warm: str) -> None:
 
 
 def _check_known(param: str, value: str, known: object) -> None:
-    if value not in get_args(known):
+    if not isinstance(value, str) or value not in get_args(known):
         msg = f"expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
         raise UsageError(msg, param=param)
 

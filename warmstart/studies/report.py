@@ -94,7 +94,7 @@ def _markdown(found: TuneResult, plan: Plan) -> str:
         *([] if found.metric.is_plain else [f"- metric: {_metric_text(found)}"]),
         f"- search: {plan.surrogate}, {plan.acquisition}, seed {plan.seed}, pruner {plan.pruner}",
         f"- trials: {counts}; {sum(known):.1f} s in all",
-        f"- {found.comparison.line}" if found.comparison is not None else "",
+        f"- {found.comparison_line}" if found.comparison is not None else "",
         "",
         "## Best",
         "",

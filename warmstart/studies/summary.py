@@ -59,6 +59,14 @@ class TuneResult:
         """Return the metric of the best trial, on its own scale; its error where there is no metric."""
         return None if self.best is None else self.value(self.best)
 
+    @property
+    def comparison_line(self) -> str:
+        """Say in one line how the search compares with uniform configurations; empty where that was not asked."""
+        if self.comparison is None:
+            return ""
+        is_said = self.metric.is_plain or self.comparison.gain is None
+        return self.comparison.line + ("" if is_said else f" These are errors that {self.metric.name} stands for.")
+
     def value(self, trial: Trial) -> float | None:
         """Return the metric of a trial; None where it has none."""
         return None if trial.error is None else self.metric.to_value(trial.error)

@@ -6,14 +6,31 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from bo.strategies import STRATEGIES
 from history_store.errors import UsageError
 from history_store.space import load_space
 from training.plan import parse_time
 from training.workloads import get_workload
+from warmstart.arguments import (
+    Check,
+    check_arguments,
+    check_callable,
+    check_flag,
+    check_given,
+    check_length,
+    check_names,
+    check_objective,
+    check_path,
+    check_positive,
+    check_report,
+    check_seed,
+    check_space,
+    check_text,
+)
 from warmstart.locations import PathLike, history_path
 from warmstart.studies.kinds import load_objective
 from warmstart.studies.measured_objective import measured
@@ -42,6 +59,18 @@ if TYPE_CHECKING:
 TRIALS = 50
 """Trials of a call for which neither their number nor a time is given."""
 
+_CHECKS: Mapping[str, Check] = (
+    dict.fromkeys(("storage", "history", "model", "log", "save_model"), check_path)
+    | dict.fromkeys(("study", "command", "target_budget", "warm", "strategy", "surrogate", "acquisition"), check_text)
+    | dict.fromkeys(("pruner", "device", "record", "scale"), check_text)
+    | dict.fromkeys(("exclude_group", "related"), check_names)
+    | dict.fromkeys(("timeout", "trial_timeout", "trial_memory"), check_length)
+    | dict.fromkeys(("cache", "download"), check_flag)
+    | dict.fromkeys(("progress", "tell"), check_callable)
+    | {"objective": check_objective, "space": check_space, "seed": check_seed, "budget": check_positive}
+    | {"report": check_report}
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
@@ -49,8 +78,21 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """Read options from values by name; what is no option is left out."""
-        return cls(**pick(cls, values))
+        """Read options from values by name; what is no option is left out.
+
+        Raises:
+            UsageError: when one is of a wrong kind.
+        """
+        check_arguments(_CHECKS, values)
+        if values.get("cluster") is not None:
+            from warmstart.integrations.ray import Cluster
+
+            if not isinstance(values["cluster"], Cluster):
+                msg = f"cluster: expected a warmstart.integrations.ray.Cluster, got {values['cluster']!r}. Leave it out for this machine."
+                raise UsageError(msg)
+        found = cls(**pick(cls, values))
+        check_given(found, *(each.name for each in fields(cls) if each.default is not None))
+        return found
 
     def limits(self) -> Limits:
         """Read what may be spent, counted from now, and check all numbers.
@@ -92,6 +134,9 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             WarmstartError: a dataset, a space or a history that cannot be read.
         """
         check_warm(self.warm)
+        if self.strategy is not None and self.strategy not in STRATEGIES:
+            msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
+            raise UsageError(msg, param="strategy")
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
         space = _space_text(self.space, known, self.history)
         plan = Plan(

@@ -1,0 +1,133 @@
+"""Arguments of the public functions, checked before anything is done with them: each check raises `UsageError` and names what came."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from history_store.errors import UsageError
+
+Check = Callable[[str, Any], None]
+
+
+def check_arguments(checks: Mapping[str, Check], values: Mapping[str, Any]) -> None:
+    """Check those values for which there is a check, both by name; None is left out: it stands for a default.
+
+    Raises:
+        UsageError: for the first that does not fit.
+    """
+    for name, check in checks.items():
+        if values.get(name) is not None:
+            check(name, values[name])
+
+
+def check_given(record: object, *names: str) -> None:
+    """Check that fields of a record are not None.
+
+    Raises:
+        UsageError: for the first that is.
+    """
+    for name in names:
+        if getattr(record, name) is None:
+            raise _wrong(name, "a value", None)
+
+
+def check_path(name: str, value: object) -> None:
+    """Check that a value is a path."""
+    if not isinstance(value, str | os.PathLike) or not str(value) or "\0" in str(value):
+        raise _wrong(name, "a path", value)
+
+
+def check_text(name: str, value: object) -> None:
+    """Check that a value is text."""
+    if not isinstance(value, str):
+        raise _wrong(name, "text", value)
+
+
+def check_device(name: str, value: object) -> None:
+    """Check that a value is spelled as a device of torch; whether it is there is told where it is used."""
+    if not isinstance(value, str) or not re.fullmatch(
+        r"(auto|cpu|cuda|mps|xpu|hpu|mtia|xla|privateuseone)(:\d+)?", value
+    ):
+        raise _wrong(name, "cpu, cuda, cuda:1 or auto", value)
+
+
+def check_names(name: str, value: object) -> None:
+    """Check that a value is a name, or several."""
+    several = [value] if isinstance(value, str) else value
+    if not isinstance(several, Collection) or not all(isinstance(each, str) for each in several):
+        raise _wrong(name, "a name or several", value)
+
+
+def check_flag(name: str, value: object) -> None:
+    """Check that a value is true or false, which 0 and 1 are too."""
+    if not isinstance(value, bool | numbers.Integral) and type(value).__name__ not in ("bool_", "bool"):
+        raise _wrong(name, "true or false", value)
+    if value not in (0, 1):
+        raise _wrong(name, "true or false", value)
+
+
+def check_seed(name: str, value: object) -> None:
+    """Check that a value is a whole number of at least 0."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 0:
+        raise _wrong(name, "a whole number of at least 0", value)
+
+
+def check_positive(name: str, value: object) -> None:
+    """Check that a value is a finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:
+        raise _wrong(name, "a finite number above 0", value)
+
+
+def check_length(name: str, value: object) -> None:
+    """Check that a value is text or a number, as lengths of time and amounts of memory are."""
+    if isinstance(value, bool) or not isinstance(value, str | numbers.Real):
+        raise _wrong(name, "text or a number", value)
+
+
+def check_callable(name: str, value: object) -> None:
+    """Check that a value can be called."""
+    if not callable(value):
+        raise _wrong(name, "a function", value)
+
+
+def check_objective(name: str, value: object) -> None:
+    """Check that a value is a function, or text that names one."""
+    if not isinstance(value, str) and not callable(value):
+        raise _wrong(name, "a function, or text that names one", value)
+
+
+def check_space(name: str, value: object) -> None:
+    """Check that a value is a space in one of the forms of `warmstart.spaces`, or a path to one."""
+    if not hasattr(value, "to_serialized_dict") and not isinstance(value, Mapping):
+        if not isinstance(value, str | os.PathLike):
+            raise _wrong(name, "a ConfigurationSpace, a dict or the path of a file", value)
+        check_path(name, value)
+
+
+def check_renames(name: str, value: object) -> None:
+    """Check that a value is names by names."""
+    if not isinstance(value, Mapping) or not all(isinstance(each, str) for pair in value.items() for each in pair):
+        raise _wrong(name, "names by names", value)
+
+
+def check_report(name: str, value: object) -> None:
+    """Check that a value is a path or True."""
+    if value is not True:
+        check_path(name, value)
+
+
+def _wrong(name: str, expected: str, value: object) -> UsageError:
+    try:
+        got = repr(value)
+    except Exception:  # noqa: BLE001  somebody else's __repr__
+        got = f"a {type(value).__name__}"
+    got = " ".join(got.split())
+    return UsageError(
+        f"expected {expected}, got {got if len(got) <= 80 else got[:79] + '…'}. Correct it, or leave it out.",
+        param=name,
+    )
