@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import math
 import os
+import stat
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,13 +28,14 @@ _CHUNK_BYTES = 1 << 20
 _UNREADABLE = b"unreadable"
 
 
-def file_fingerprint(kind: FingerprintKind, root: str, names: Sequence[str]) -> str:
+def file_fingerprint(kind: FingerprintKind, root: str, names: Sequence[str], *, largest: float = math.inf) -> str:
     """Fingerprint files; one that cannot be read counts as unreadable instead of stopping.
 
     Args:
         kind: ``listing`` or ``content``.
         root: folder, or a single file when `names` is ``[""]``.
         names: paths below the folder, with ``/``.
+        largest: bytes of a file that is read; larger ones count as unreadable.
     """
     keys = [_key(name) for name in names]
     whole = hashlib.sha256(f"warmstart files {kind} 1".encode())
@@ -47,7 +49,7 @@ def file_fingerprint(kind: FingerprintKind, root: str, names: Sequence[str]) -> 
         if len(keyed) > SAMPLED_FILES:
             chosen = sorted(heapq.nsmallest(SAMPLED_FILES, keyed, key=lambda pair: (zlib.crc32(pair[0]), pair[0])))
     for key, name in chosen:
-        whole.update(key + b"\0" + _file_digest(_join(root, name)))
+        whole.update(key + b"\0" + _file_digest(_join(root, name), largest))
     return f"{kind}:{whole.hexdigest()[:40]}"
 
 
@@ -135,9 +137,13 @@ def _stat(root: str, name: str) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
-def _file_digest(path: str) -> bytes:
+def _file_digest(path: str, largest: float) -> bytes:
     try:
-        with Path(path).open("rb", buffering=0) as file:
-            return hashlib.file_digest(file, "sha256").digest()
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or found.st_size > largest:
+                return _UNREADABLE
+            # Files of the system have no size, and some no end.
+            return (hashlib.file_digest(file, "sha256") if found.st_size else hashlib.sha256()).digest()
     except OSError:
         return _UNREADABLE

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
 from history_store.errors import DataError
+from history_store.limits import PIXELS, check_picture_file
 
 DECODING = "centre square, antialiased (Lanczos)"
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000")
@@ -150,9 +151,12 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
     Returns: `size x size` (grey) or `size x size x 3` uint8.
 
     Raises:
-        DataError: when the picture claims more than 178,956,970 pixels (a damaged header, or a decompression bomb), or its values do not fit.
+        DataError: when the picture is no ordinary file, or larger than `history_store.limits` allow (a JPEG counts with the
+            pixels that are decoded), or claims more pixels than Pillow allows, or its values do not fit.
         Exception: whatever Pillow raises on damaged bytes.
     """
+    if isinstance(file, str):
+        check_picture_file(file, where)
     try:
         opened = Image.open(file, formats=FORMATS)
     except Image.DecompressionBombError as error:
@@ -161,6 +165,7 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
     with opened as picture:
         if size is not None:
             picture.draft(None, (2 * size, 2 * size))
+        PIXELS.check(picture.width * picture.height, where)
         picture.load()
         flat = plain(picture, where)
         return np.asarray(flat if size is None else square(flat, size))

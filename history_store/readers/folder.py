@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import UnidentifiedImageError
 
-from history_store.errors import DataError
+from history_store.errors import DataError, UsageError
 from history_store.fingerprint import file_fingerprint, file_signature
 from history_store.images import BrokenImage, FingerprintKind
+from history_store.limits import FILE_BYTES
 from history_store.picture import decode
 from history_store.readers.base import Canvas, Source, printable
 from history_store.readers.tree import list_folder
@@ -42,7 +43,7 @@ class FolderSource(Source):
 
     def fingerprint(self, kind: FingerprintKind) -> str:
         """Fingerprint the listed pictures; other files in the folder do not count."""
-        return file_fingerprint(kind, self.root, self.files)
+        return file_fingerprint(kind, self.root, self.files, largest=FILE_BYTES.value())
 
     def signature(self) -> str:
         """Name the listed pictures by path, size and time of change."""
@@ -57,6 +58,8 @@ class FolderSource(Source):
                 file = self.files[index]
                 try:
                     picture = decode(f"{self.root}/{file}", size, "pixels")
+                except UsageError:  # a limit that is none
+                    raise
                 except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
                     broken[row] = BrokenImage(printable(file), _reason(error, f"{self.root}/{file}"))
                 else:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from history_store.errors import DataError, LabelError
 from history_store.images import SPLITS
+from history_store.limits import check_unpacked
 from history_store.readers.arrays import ArraySource, Block, Files, check_shape, split_ranges
 from history_store.readers.labels import encode_labels
 
@@ -74,8 +75,10 @@ def read_idx(path: Path) -> NDArray[Any]:
     shape, offset = _header(path)
     if path.suffix.lower() != ".gz":
         return np.memmap(path, dtype=np.uint8, mode="r", offset=offset, shape=shape)
-    data = _gunzip(path)
-    _check_length(path, len(data), shape, offset)
+    due = offset + math.prod(shape)
+    check_unpacked(due, path.stat().st_size, str(path))
+    data = _gunzip(path, due + 1)
+    _check_length(path, len(data), shape, offset, is_part=len(data) > due)
     return np.frombuffer(data, dtype=np.uint8, offset=offset).reshape(shape)
 
 
@@ -104,11 +107,11 @@ def _header(path: Path) -> tuple[tuple[int, ...], int]:
     return shape, offset
 
 
-def _check_length(path: Path, length: int, shape: tuple[int, ...], offset: int) -> None:
+def _check_length(path: Path, length: int, shape: tuple[int, ...], offset: int, *, is_part: bool = False) -> None:
     due = offset + math.prod(shape)
     if length != due:
-        state = "truncated" if length < due else "too long"
-        msg = f"{path}: expected {due} bytes for {' x '.join(map(str, shape))}, got {length}. The file is {state}: download it again."
+        state, got = ("truncated" if length < due else "too long"), f"{'at least ' * is_part}{length}"
+        msg = f"{path}: expected {due} bytes for {' x '.join(map(str, shape))}, got {got}. The file is {state}: download it again."
         raise DataError(msg)
 
 
@@ -121,7 +124,7 @@ def _first_bytes(path: Path) -> bytes:
         raise DataError(msg) from error
 
 
-def _gunzip(path: Path, length: int = -1) -> bytes:
+def _gunzip(path: Path, length: int) -> bytes:
     try:
         with gzip.open(path) as file:
             return file.read(length)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 import tokenize
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from history_store.errors import DataError, LabelError
 from history_store.images import SPLITS, DatasetWarning
+from history_store.limits import check_unpacked
 from history_store.readers.arrays import ArraySource, Block, Files, check_pixels, check_shape, split_ranges
 from history_store.readers.labels import encode_labels
 from history_store.readers.tree import split_of
@@ -180,9 +182,15 @@ class _Archive:
         return header
 
     def _read(self, key: str, header: _Header) -> NDArray[Any]:
-        with zipfile.ZipFile(self.path) as archive, archive.open(self._members[key]) as file:
+        member, where = self._members[key], f"{self.path}:{key}"
+        due = math.prod(header.shape) * header.dtype.itemsize
+        if member.file_size != header.offset + due:
+            msg = f"{where}: expected {due:,} bytes for shape {header.shape}, got {member.file_size - header.offset:,}. Save or copy the file again."
+            raise DataError(msg)
+        check_unpacked(due, member.compress_size, where)
+        with zipfile.ZipFile(self.path) as archive, archive.open(member) as file:
             file.read(header.offset)
-            array = np.frombuffer(file.read(), dtype=header.dtype)
+            array = np.frombuffer(file.read(due), dtype=header.dtype)
         return array.reshape(header.shape, order="F" if header.fortran else "C")
 
     def _map(self, key: str, header: _Header) -> NDArray[Any]:

@@ -137,6 +137,9 @@ def _check_place(path: Path) -> None:
     if path.is_dir():
         msg = f"{path}: expected a file for the studies, got a folder. Name a file in it."
         raise UsageError(msg)
+    if path.exists() and not path.is_file():
+        msg = f"{path}: expected an ordinary file for the studies, got a pipe or a device. Name another with `storage`."
+        raise StorageError(msg)
     if not path.parent.is_dir():
         msg = f"{path}: expected a folder for the studies, got none at {path.parent}. Make it, or name another place with `storage`."
         raise MissingPathError(msg)

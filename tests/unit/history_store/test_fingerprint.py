@@ -84,7 +84,7 @@ def test_listing_opens_at_most_400_files(tmp_path, monkeypatch):
         (tmp_path / name).write_bytes(name.encode())
     opened = []
     digest = "history_store.fingerprint._file_digest"
-    monkeypatch.setattr(digest, lambda path: opened.append(path) or b"x")
+    monkeypatch.setattr(digest, lambda path, _largest: opened.append(path) or b"x")
     first = file_fingerprint("listing", str(tmp_path), names)
     assert len(opened) == SAMPLED_FILES
     chosen = set(opened)

@@ -1,0 +1,93 @@
+"""How much of this machine one file of a dataset may take, and the variables that raise it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+
+from history_store.errors import DataError, UsageError
+
+RATIO = 100
+"""Whatever a compressed file holds may be so many times its size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit on a file.
+
+    Attributes:
+        variable: of the environment, that holds another number.
+        default: where it is not set.
+        unit: for people.
+    """
+
+    variable: str
+    default: int
+    unit: str
+
+    def value(self) -> int:
+        """Return the limit in force.
+
+        Raises:
+            UsageError: when the variable does not hold a positive whole number.
+        """
+        text = os.environ.get(self.variable, "")
+        if not text:
+            return self.default
+        if not text.isdecimal() or int(text) < 1:
+            msg = f"${self.variable}: expected a positive whole number of {self.unit}, got {text!r}. Unset it for {self.default:,}."
+            raise UsageError(msg)
+        return int(text)
+
+    def check(self, number: int, where: str, *, allowed: int = 0) -> None:
+        """Refuse what is beyond the limit.
+
+        Args:
+            number: what would be read.
+            where: what an error names.
+            allowed: what may be read in any case.
+
+        Raises:
+            DataError: names the limit and its variable.
+        """
+        limit = max(self.value(), allowed)
+        if number > limit:
+            msg = f"{where}: expected at most {limit:,} {self.unit}, got {number:,}. Where it is right, set {self.variable}={number}; else leave it out."
+            raise DataError(msg)
+
+
+PIXELS = Limit("WARMSTART_MAX_PIXELS", 100_000_000, "pixels in a picture")
+FILE_BYTES = Limit("WARMSTART_MAX_PICTURE_BYTES", 2**30, "bytes in the file of a picture")
+UNPACKED = Limit("WARMSTART_MAX_UNPACKED_BYTES", 2**28, f"unpacked bytes, or {RATIO} times the packed ones")
+
+
+def check_picture_file(path: str, where: str) -> None:
+    """Refuse a file that could take for ever to read: a pipe, a device, one of /proc, a huge sparse one.
+
+    Raises:
+        DataError: when it is one of these.
+        OSError: when it is not there.
+    """
+    found = os.stat(path)  # noqa: PTH116  follows links, as reading does
+    if not stat.S_ISREG(found.st_mode):
+        msg = f"{where}: expected an ordinary file, got a pipe, a device or a folder. Remove it."
+        raise DataError(msg)
+    if not found.st_size:
+        msg = f"{where}: an empty file"
+        raise DataError(msg)
+    FILE_BYTES.check(found.st_size, where)
+
+
+def check_unpacked(number: int, packed: int, where: str) -> None:
+    """Refuse compressed data that would unpack to far more than data do.
+
+    Args:
+        number: bytes unpacked.
+        packed: bytes in the file.
+        where: what an error names.
+
+    Raises:
+        DataError: names the limit and its variable.
+    """
+    UNPACKED.check(number, where, allowed=RATIO * packed)

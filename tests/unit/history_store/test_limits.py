@@ -1,0 +1,142 @@
+"""What a file of a dataset may take of time and memory."""
+
+import gzip
+import os
+import resource
+import struct
+import time
+import zipfile
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from history_store.errors import BrokenImagesError, DataError, UsageError
+from history_store.limits import PIXELS
+from history_store.readers.registry import open_location
+
+
+@pytest.fixture(autouse=True)
+def bounded():
+    """Check that a test took little time and memory."""
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    yield
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 * 1024  # kilobytes
+    assert time.process_time() - started < 10
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        Image.new("RGB", (8, 8)).save(tmp_path / name / "good.png")
+    return tmp_path
+
+
+def read(path):
+    source = open_location(path)
+    return source.read(range(len(source)))
+
+
+def png(path, width, height):
+    """Write a black grey picture of any size without holding it."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    packer = zlib.compressobj(1)
+    row = bytes(1 + width)
+    data = b"".join(packer.compress(row) for _ in range(height)) + packer.flush()
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b""))
+
+
+def test_pictures_of_177_megapixels(folder):
+    png(folder / "a" / "0.png", 13_300, 13_300)
+    for i in range(1, 10):
+        os.link(folder / "a" / "0.png", folder / "a" / f"{i}.png")
+    with pytest.raises(
+        BrokenImagesError, match=r"at most 100,000,000 pixels in a picture, got 176,890,000.*WARMSTART_MAX_PIXELS"
+    ):
+        read(folder)
+
+
+def test_a_limit_is_raised_by_its_variable(folder, monkeypatch):
+    monkeypatch.setenv(PIXELS.variable, "50")
+    with pytest.raises(BrokenImagesError, match="at most 50 pixels in a picture, got 64"):
+        read(folder)
+    monkeypatch.setenv(PIXELS.variable, "64")
+    assert len(read(folder).images) == 2
+
+
+@pytest.mark.parametrize("text", ["many", "0", "-1", "1.5"])
+def test_a_limit_that_is_none(text, monkeypatch):
+    monkeypatch.setenv(PIXELS.variable, text)
+    with pytest.raises(UsageError, match=r"^\$WARMSTART_MAX_PIXELS: expected a positive whole number"):
+        PIXELS.value()
+
+
+def test_a_sparse_picture(folder):
+    good = (folder / "a" / "good.png").read_bytes()
+    with (folder / "a" / "huge.jpg").open("wb") as file:
+        file.write(good)
+        file.truncate(200 * 10**9)
+    with pytest.raises(
+        BrokenImagesError, match=r"at most 1,073,741,824 bytes in the file of a picture, got 200,000,000,000"
+    ):
+        read(folder)
+
+
+@pytest.mark.parametrize("target", ["/proc/kmsg", "/proc/self/environ", "/dev/zero", "pipe"])
+def test_links_to_what_is_no_picture(folder, target):
+    if target == "pipe":
+        os.mkfifo(folder / "pipe")
+        target = folder / "pipe"
+    (folder / "a" / "odd.png").symlink_to(target)
+    source = open_location(str(folder))
+    images = source.read(range(len(source)), skip_broken=True)
+    assert len(images.images) == 2
+    assert len(images.broken) == ("proc" in str(target))  # the others are not listed at all
+    source.fingerprint("content")
+
+
+def npz(path, *, images, labels):
+    """Write an archive whose arrays of zeros, with a one at the end, are compressed a thousand times."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, (shape, dtype) in {"images": images, "labels": labels}.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                head = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+                np.lib.format.write_array_header_1_0(file, head)
+                left = int(np.prod(shape)) * np.dtype(dtype).itemsize - 1
+                while left:
+                    file.write(bytes(min(left, 2**20)))
+                    left -= min(left, 2**20)
+                file.write(b"\1")
+
+
+def test_an_archive_that_unpacks_to_far_more(tmp_path):
+    labels = ((2**28 + 1,), np.uint8)
+    npz(tmp_path / "x.npz", images=((4, 8, 8), np.uint8), labels=labels)
+    with pytest.raises(DataError, match=r"x.npz:labels: expected .*WARMSTART_MAX_UNPACKED_BYTES|expected 4 labels"):
+        read(tmp_path / "x.npz")
+
+
+def test_compressed_pictures_of_far_more(tmp_path):
+    shape = (2**15, 100, 100)
+    npz(tmp_path / "y.npz", images=(shape, np.uint8), labels=((shape[0],), np.uint8))
+    with pytest.raises(
+        DataError, match=r"y.npz:images: expected at most 268,435,456 unpacked bytes, .*got 327,680,000"
+    ):
+        open_location(tmp_path / "y.npz").read([0, 1])
+
+
+def test_an_idx_file_with_a_surplus(tmp_path):
+    head = b"\0\0\x08\x03" + struct.pack(">III", 4, 8, 8)
+    with gzip.open(tmp_path / "train-images-idx3-ubyte.gz", "wb", compresslevel=1) as file:
+        file.write(head + bytes(4 * 64))
+        for _ in range(300):
+            file.write(bytes(2**20))
+    (tmp_path / "train-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01" + struct.pack(">I", 4) + bytes([0, 1, 0, 1]))
+    with pytest.raises(DataError, match=r"expected 272 bytes for 4 x 8 x 8, got at least 273. The file is too long"):
+        read(tmp_path)
