@@ -33,19 +33,24 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 
 def descendants(root: int) -> set[int]:
     """Return the processes below one that still run, however deep; empty where /proc is not."""
+    return {pid for pid, (_, runs, _) in _below(root).items() if runs}
+
+
+def _below(root: int) -> dict[int, tuple[int, bool, int]]:
+    """Return the states of the processes below one, those that nobody has taken note of yet too; see `_state`."""
+    states: dict[int, tuple[int, bool, int]] = {}
     children: dict[int, list[int]] = {}
-    running = set()
     for entry in os.listdir(PROC) if PROC.is_dir() else ():  # noqa: PTH208  ten times faster
         if entry.isdecimal() and (state := _state(int(entry))) is not None:
+            states[int(entry)] = state
             children.setdefault(state[0], []).append(int(entry))
-            running.update([int(entry)] if state[1] else [])
-    found: set[int] = set()
+    found: dict[int, tuple[int, bool, int]] = {}
     todo = [root]
     while todo:
         below = [pid for pid in children.get(todo.pop(), ()) if pid not in found]
-        found.update(below)
+        found.update((pid, states[pid]) for pid in below)
         todo.extend(below)
-    return found & running
+    return found
 
 
 def is_running(pid: int) -> bool:
@@ -56,14 +61,14 @@ def is_running(pid: int) -> bool:
     return state is not None and state[1]
 
 
-def _state(pid: int) -> tuple[int, bool] | None:
-    """Read the parent of a process and whether it runs; None where there is none."""
+def _state(pid: int) -> tuple[int, bool, int] | None:
+    """Read the parent of a process, whether it runs, and its group; None where there is none."""
     try:
-        # After the name, which may hold anything: state, parent, …, the number of threads as the 18th.
+        # After the name, which may hold anything: state, parent, group, …, the number of threads as the 18th.
         fields = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return None
-    return int(fields[1]), fields[0] not in (b"Z", b"X") or int(fields[17]) > 1
+    return int(fields[1]), fields[0] not in (b"Z", b"X") or int(fields[17]) > 1, int(fields[2])
 
 
 class Guardian:
@@ -140,19 +145,24 @@ class Guardian:
             return "t"
         return "" if os.getppid() == self.parent else "k"
 
-    def _reap(self) -> None:
-        """Take note of the dead: the command, and what others left to us."""
-        with contextlib.suppress(ChildProcessError):
+    def _reap(self) -> bool:
+        """Take note of the dead, the command and what others left to us; tell whether a child is left."""
+        try:
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 if ended[0] == self.child:
                     self.status = ended[1]
+        except ChildProcessError:
+            return False
+        return True
 
     def _left(self) -> bool:
-        """Tell whether anything still runs."""
-        self._reap()
-        if PROC.is_dir():
-            return bool(descendants(os.getpid()))
-        return _signal_group(self.child, 0)
+        """Tell whether anything still runs.
+
+        On Linux all below is below one of our children: without one, nothing is left. A look at /proc would miss
+        processes that start another and end between two reads.
+        """
+        has_child = self._reap()
+        return has_child if PROC.is_dir() else _signal_group(self.child, 0)
 
     def _send(self, number: int) -> None:
         if not PROC.is_dir():
@@ -161,9 +171,15 @@ class Guardian:
             _signal(pid, number)
 
     def _kill(self) -> None:
-        """Kill until nothing is left. All are stopped first, so that none can start others meanwhile."""
+        """Kill until nothing is left.
+
+        Groups go at once: no process of one escapes by starting another meanwhile. What is still there is stopped first.
+        """
         pause = STEP_S
         while self._left():
+            groups = {group for _, _, group in _below(os.getpid()).values()} | {self.child}
+            for group in groups - {0, os.getpgrp()}:
+                _signal_group(group, signal.SIGKILL)
             frozen: set[int] = set()
             while new := descendants(os.getpid()) - frozen:
                 for pid in new:
@@ -171,8 +187,6 @@ class Guardian:
                 frozen |= new
             for pid in frozen:
                 _signal(pid, signal.SIGKILL)
-            if not PROC.is_dir():
-                _signal_group(self.child, signal.SIGKILL)
             self._reap()
             time.sleep(pause)
             pause = min(2 * pause, SLOW_STEP_S)
