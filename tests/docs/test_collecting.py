@@ -8,7 +8,7 @@ from history_store.manifest import read_manifest
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "collecting.md"
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_the_python_session_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

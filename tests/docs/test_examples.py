@@ -75,7 +75,7 @@ def files(tiny, monkeypatch, tmp_path):
     return shipped
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_examples_run(page, files, cli):
     names = {"__name__": "__main__"}

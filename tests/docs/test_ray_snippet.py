@@ -62,7 +62,7 @@ def ray(monkeypatch):
     sys.modules["ray.tune.search.optuna"].OptunaSearch = Searcher
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_the_ray_snippet_runs(ray, use_tiny, cli, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for kind, name in (("ray", "points.json"), ("configspace", "start.json")):

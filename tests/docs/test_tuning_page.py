@@ -9,7 +9,7 @@ import pytest
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_the_study_of_the_page_goes_on(tmp_path, monkeypatch, cli):
     monkeypatch.chdir(tmp_path)
     for name, code in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE, re.DOTALL):

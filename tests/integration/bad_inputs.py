@@ -300,7 +300,8 @@ def _write_histories(root: Path, history: Path) -> None:
     shutil.copy(root / "no_datasets.h5", root / "donor.h5")
     shutil.copy(history, root / "other_journal.h5")
     with History.open(root / "donor.h5", write=True) as donor:
-        donor.set_result("x", {"y": 1})
+        donor.set_result("x", {"y": 1})  # a copy's first write makes the file its own
+        donor.set_result("x", {"y": 2})
     (root / "donor.h5.journal").replace(root / "other_journal.h5.journal")
 
 
