@@ -215,12 +215,12 @@ class Beliefs:
         if not self._compares or not len(valid):
             return
         together = self._errors_together(evidence, valid)
-        mean, var = moments(together.model.predict(X), together.zero, together.one)
+        mean, sd = moments(together.model.predict(X), together.zero, together.one)
         last = evidence.told[int(valid[-1])].error
-        forecast = Forecast(mean, var, last, None)
+        forecast = Forecast(mean, sd, last, None)
         if len(valid) >= ALONE_NEEDS:
             alone = self._errors_alone(evidence, valid)
-            forecast = Forecast(mean, var, *moments(alone.model.predict(X), alone.zero, alone.one))
+            forecast = Forecast(mean, sd, *moments(alone.model.predict(X), alone.zero, alone.one))
         self._forecasts.add(X[0], forecast)
 
     def to_dict(self) -> dict[str, Any]:

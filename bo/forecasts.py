@@ -31,25 +31,25 @@ class Forecast:
 
     Attributes:
         mean: with related tasks.
-        var: of what would be observed.
+        sd: standard deviation of what would be observed.
         mean_alone: without; where one evaluation is all that is known alone, its error.
-        var_alone: likewise; None where one evaluation is all: better or worse than that, as likely as not.
+        sd_alone: likewise; None where one evaluation is all: better or worse than that, as likely as not.
     """
 
     mean: float
-    var: float
+    sd: float
     mean_alone: float
-    var_alone: float | None
+    sd_alone: float | None
 
     def log_odds(self, error: float) -> float:
         """Compare log densities at the error that came; where nothing is known alone, of its being better or worse than the one before."""
-        if self.var_alone is None:
-            above = 0.5 * math.erfc((self.mean_alone - self.mean) / math.sqrt(2.0 * self.var))
+        if self.sd_alone is None:
+            above = 0.5 * math.erfc((self.mean_alone - self.mean) / self.sd / math.sqrt(2.0))
             share = above if error > self.mean_alone else 1.0 - above
             found = math.log(max(share, 1e-300) / 0.5)
         else:
-            found = _log_density(error, self.mean, self.var) - _log_density(error, self.mean_alone, self.var_alone)
-        return min(max(found, WORST), BEST)
+            found = _log_density(error, self.mean, self.sd) - _log_density(error, self.mean_alone, self.sd_alone)
+        return 0.0 if math.isnan(found) else min(max(found, WORST), BEST)  # NaN: errors beyond all measure
 
 
 class Forecasts:
@@ -83,14 +83,15 @@ class Forecasts:
 
 
 def moments(prediction: Prediction, zero: float, one: float) -> tuple[float, float]:
-    """Give mean and variance of what would be observed at the one point of a prediction, in units of zero + one z."""
+    """Return mean and standard deviation of what would be observed at the one point of a prediction, in units of zero + one z."""
     means, variances = prediction.mean[:, 0], prediction.var[:, 0] + prediction.noise
-    return zero + one * float(means.mean()), one**2 * float(means.var() + variances.mean())
+    return zero + one * float(means.mean()), one * math.sqrt(float(means.var() + variances.mean()))
 
 
-def _log_density(error: float, mean: float, var: float) -> float:
+def _log_density(error: float, mean: float, sd: float) -> float:
     """Compute the log density of a normal distribution."""
-    return -0.5 * ((error - mean) ** 2 / var + math.log(2.0 * math.pi * var))
+    z = (error - mean) / sd
+    return -0.5 * (z * z + math.log(2.0 * math.pi)) - math.log(sd)
 
 
 def _key(x: Floats) -> str:

@@ -119,7 +119,7 @@ def test_calls_that_are_refused(cli, folder, photos):
     network = ("--no-warm", "--space", "compact")
     refused("-d", photos, "-d", "copy", *network, told="which is the same as")
     refused("-d", photos, "-d", "nowhere", *network, told="nowhere")
-    refused(*TWO, *ARGS, "--surrogate", "gp-map", told="--dataset, several: expected --surrogate gp, dngo, bohamiann")
+    refused(*TWO, *ARGS, "--surrogate", "gp-map", told="--dataset: expected --surrogate gp, dngo, bohamiann")
     refused(
         *TWO, *ARGS, "--save-model", "net.safetensors", told="--save-model: expected a study of the built-in network"
     )

@@ -180,7 +180,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, workers):
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert err == "Stopped after 0 trials; all are kept. The same command goes on.\nerror: Interrupted.\n"
+    assert err == "Stopped after 0 trials; all are kept.\nThe same command goes on.\nerror: Interrupted.\n"
 
 
 @pytest.mark.timeout(60)

@@ -58,7 +58,7 @@ def test_mlflow_button(tmp_path):
 
 def test_a_metric_that_is_not_there_is_named(tmp_path):
     (tmp_path / "runs.csv").write_text(MLFLOW)
-    with pytest.raises(UsageError, match=r"--metric: expected a column of .*metrics\.val_error.*, got 'accuracy'"):
+    with pytest.raises(UsageError, match=r"metric: expected a column of .*metrics\.val_error.*, got 'accuracy'"):
         read_table(tmp_path / "runs.csv", metric="accuracy")
 
 
