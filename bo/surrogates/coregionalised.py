@@ -18,10 +18,6 @@ LOCATION, SCALE = 2.0, 1.5
 """Prior of a task's place: N(2, 1.5²) along the first dimension, N(0, 1.5²) along the others; most tasks are alike."""
 NOISE, NOISE_SD = -4.0, 3.0
 """Prior of the logit of the share of noise in a related task's targets: little, or nearly all."""
-UNIT_SD = 0.5
-"""Standard deviation of the log of the target's unit in that of the related tasks, which few points of it do not tell..."""
-OFFSET = 0.1
-"""...and variance of the difference of their means, as a share of the amplitude."""
 
 
 class Coregionalised:
@@ -35,11 +31,8 @@ class Coregionalised:
     Of the standardised targets of a related task t, the share ν_t is noise, and its covariances with task t' shrink by
     √(1 - ν_t) √(1 - ν_t'), ν = 0 for the target, whose noise is the process's: a task of noise alone is none of its business.
 
-    Tasks are standardised, but of a target with few points that is a guess: in its unit, related tasks are 1/s times as large, and a constant
-    is added to all of them.
-
-    The shape is that of the shared correlation, that of the target's own, u row by row, log λ, logit ν_t of the T - 1 related
-    tasks, and log s; with one task, the first alone.
+    The shape is that of the shared correlation, that of the target's own, u row by row, log λ, and logit ν_t of the T - 1 related
+    tasks; with one task, the first alone.
     """
 
     def __init__(self, points: Stationary, meta: Floats) -> None:
@@ -55,27 +48,18 @@ class Coregionalised:
         self._has_meta = bool(square.any())
         self._square: Floats = square / np.median(square[square > 0.0]) if self._has_meta else square
         ends = np.cumsum(
-            [
-                0,
-                points.size,
-                several * points.size,
-                several * RANK * self._tasks,
-                self._has_meta,
-                self._tasks - 1,
-                several,
-            ]
+            [0, points.size, several * points.size, several * RANK * self._tasks, self._has_meta, self._tasks - 1]
         ).tolist()
-        spans = [slice(i, j) for i, j in pairwise(ends)]
-        self._shape, self._own, self._places, self._lambda, self._noises, self._unit = spans
+        self._shape, self._own, self._places, self._lambda, self._noises = (slice(i, j) for i, j in pairwise(ends))
         self.size: int = ends[-1]
 
     def prior(self, points: list[Density]) -> list[Density]:
-        """Give the prior of the shape, given that of the points' correlation; λ ~ LogNormal(1, 1), logit ν ~ N(-4, 3²), s ~ LogNormal(0, 1)."""
+        """Give the prior of the shape, given that of the points' correlation; λ ~ LogNormal(1, 1), logit ν ~ N(-4, 3²)."""
         if self._tasks == 1:
             return points
         place = [normal(LOCATION if k == 0 else 0.0, SCALE) for k in range(RANK)]
         noises = [normal(NOISE, NOISE_SD)] * (self._tasks - 1)
-        return points * 2 + place * self._tasks + [normal(1.0, 1.0)] * self._has_meta + noises + [normal(0.0, UNIT_SD)]
+        return points * 2 + place * self._tasks + [normal(1.0, 1.0)] * self._has_meta + noises
 
     def tasks(self, shape: Floats) -> Floats:
         """Correlate what tasks are without their noise: `T x T`, 1 on the diagonal."""
@@ -110,7 +94,6 @@ class Coregionalised:
             return result
         shared, own = self._shared(shape), self._of_target(X)
         result *= _gather(shared, X, X)
-        result += OFFSET * np.outer(*[_task(X) < self._tasks - 1] * 2)
         result[np.ix_(own, own)] += (1.0 - shared[-1, -1]) * self._points.matrix(X[own, :-1], shape[self._own])
         return result
 
@@ -124,7 +107,7 @@ class Coregionalised:
         within, pull_own = self._points.matrix_and_pull(X[rows, :-1], shape[self._own])
         between, rest = _gather(shared, X, X), 1.0 - shared[-1, -1]
         member = np.eye(self._tasks)[_task(X)]
-        matrix = correlation * between + OFFSET * np.outer(*[_task(X) < self._tasks - 1] * 2)
+        matrix = correlation * between
         matrix[own] += rest * within
 
         def pull(gradient: Floats) -> Floats:
@@ -142,7 +125,6 @@ class Coregionalised:
             return result
         shared, rows, columns = self._shared(shape), self._of_target(X), self._of_target(Z)
         result *= _gather(shared, X, Z)
-        result += OFFSET * np.outer(*(_task(points) < self._tasks - 1 for points in (X, Z)))
         within = self._points.cross(X[rows, :-1], Z[columns, :-1], shape[self._own])
         result[np.ix_(rows, columns)] += (1.0 - shared[-1, -1]) * within
         return result
@@ -157,7 +139,6 @@ class Coregionalised:
         within, own = self._points.cross_and_slopes(X[:, :-1], Z[columns, :-1], shape[self._own])
         rest = (1.0 - shared[-1, -1]) * (_task(X) == self._tasks - 1)[:, None]
         correlation *= between
-        correlation += OFFSET * np.outer(*(_task(points) < self._tasks - 1 for points in (X, Z)))
         correlation[:, columns] += rest * within
         parts = replace(slopes, slope=slopes.slope * between), replace(own, slope=own.slope * rest)
         return correlation, TaskSlopes(parts, (np.arange(len(Z)), columns))
@@ -193,15 +174,14 @@ class Coregionalised:
         return self._alike(shape) * self._signal(shape)
 
     def _signal(self, shape: Floats) -> Floats:
-        """Give what noise and units leave of covariances: `T x T`."""
-        left = np.append(np.sqrt(1.0 - self.shares_of_noise(shape)) * np.exp(-shape[self._unit]), 1.0)
+        """Give what the noise leaves of covariances: `T x T`."""
+        left = np.sqrt(np.append(1.0 - self.shares_of_noise(shape), 1.0))
         result: Floats = np.outer(left, left)
         return result
 
     def _pull_tasks(self, gradient: Floats, shape: Floats) -> Floats:
-        """Carry a symmetric gradient `T x T` of what is shared back to places, λ, noise and unit."""
-        by_task = (gradient * self._shared(shape))[:-1].sum(axis=1)
-        by_noise = np.append(-self.shares_of_noise(shape) * by_task, -2.0 * by_task.sum())
+        """Carry a symmetric gradient `T x T` of what is shared back to places, λ and noise."""
+        by_noise = -self.shares_of_noise(shape) * (gradient * self._shared(shape))[:-1].sum(axis=1)
         gradient = gradient * self._signal(shape)
         gradient.ravel()[: -1 : self._tasks + 1] = 0.0
         (v, length), likeness = self._ball(shape), self._likeness(shape)
