@@ -138,7 +138,11 @@ def test_a_bound_is_sought_where_the_error_is_low(process):
     best, _ = optimize_acqf(
         UpperConfidenceBound(SurrogateModel(process), beta=0.0), bounds, q=1, num_restarts=2, raw_samples=32
     )
-    np.testing.assert_allclose(best[0], 0.4, atol=0.15)
+    axis = np.linspace(0, 1, 41)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    means = process.predict(np.vstack([best.numpy(), grid])).mean.mean(axis=0)
+    assert means[0] <= means[1:].min() + 1e-4  # no point of a fine grid is better, by the model itself
+    np.testing.assert_allclose(best[0], 0.4, atol=0.2)
 
 
 def test_inactive_columns_have_no_gradient():

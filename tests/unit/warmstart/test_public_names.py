@@ -9,10 +9,12 @@ import warmstart
 def test_all_is_exactly_the_public_names():
     assert warmstart.__all__ == sorted(warmstart.__all__)
     assert set(warmstart.__all__) == {
+        "Advisor",
         "Answer",
         "Confidence",
         "InitialDesign",
         "JointResult",
+        "Location",
         "Neighbour",
         "TuneResult",
         "__version__",

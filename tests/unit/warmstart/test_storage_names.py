@@ -140,7 +140,7 @@ def test_what_0_1_wrote_elsewhere_is_named(
         file.execute("PRAGMA journal_mode=WAL")
     optuna.create_study(storage=f"sqlite:///{tmp_path / name}", study_name="mine")  # as 0.1 did
     assert study_names(tmp_path / wrong) == ["mine"]
-    with pytest.raises(StorageError, match=rf"{wrong} holds it: 'mine'\. Name that one with --storage"):
+    with pytest.raises(StorageError, match=rf"{wrong} holds it: 'mine'\. Name that one with `storage`"):
         open_store(name)
     assert open_store(wrong).path == tmp_path / wrong
     (tmp_path / name).unlink()
