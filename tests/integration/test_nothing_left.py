@@ -140,7 +140,7 @@ def test_many_that_start_others_all_end(tmp_path):
     code = f"import os, time\nfile = os.open({str(beats)!r}, os.O_CREAT | os.O_APPEND | os.O_WRONLY)\n"
     code += "while True:\n os.write(file, b'.')\n os.fork() and os._exit(0)\n time.sleep(0.002)"
     process = Supervised([sys.executable, "-S", "-c", code], grace_s=0.1)
-    wait_until(lambda: beats.exists() and beats.stat().st_size > 20)  # each lives too shortly to be looked at
+    wait_until(lambda: beats.exists() and beats.stat().st_size > 0)  # each lives too shortly to be looked at
     process.end()
     size = beats.stat().st_size
     time.sleep(0.5)
