@@ -133,7 +133,8 @@ def test_noisy_improvement_is_maximised_in_batches(fitted):
     assert value > sampled.quantile(0.9)
 
 
-def test_a_bound_is_sought_where_the_error_is_low(process):
+def test_a_bound_is_sought_where_the_error_is_low():
+    process = GaussianProcess(burn_in=30, samples=10).fit(*data(), rng=np.random.default_rng(1))
     bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.double)
     best, _ = optimize_acqf(
         UpperConfidenceBound(SurrogateModel(process), beta=0.0), bounds, q=1, num_restarts=2, raw_samples=32
@@ -142,7 +143,7 @@ def test_a_bound_is_sought_where_the_error_is_low(process):
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     means = process.predict(np.vstack([best.numpy(), grid])).mean.mean(axis=0)
     assert means[0] <= means[1:].min() + 1e-4  # no point of a fine grid is better, by the model itself
-    np.testing.assert_allclose(best[0], 0.4, atol=0.2)
+    np.testing.assert_allclose(best[0], 0.4, atol=0.15)
 
 
 def test_inactive_columns_have_no_gradient():
