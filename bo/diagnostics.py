@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.beliefs import Beliefs, Evidence
-from bo.clauses import mentioned
+from bo.models import SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.optimizer import SCHEMA
 from bo.related import RelatedTask, tasks_of
-from bo.space import Encoding
+from bo.space.clauses import mentioned
+from bo.space.encoding import Encoding
 from bo.surrogates import GaussianProcess, Prediction
-from bo.surrogates.metric import Metric
+from bo.surrogates.gp.metric import Metric
 from history_store.errors import DataError
 from history_store.records import Value
 from history_store.space import load_space
@@ -55,18 +55,18 @@ class Run:
         """Give the `n` errors; NaN where an evaluation failed, was lost or broke a constraint."""
         return np.array([observation.error if observation.valid else np.nan for observation in self.told])
 
-    def evidence(self, rows: NDArray[np.intp] | None = None) -> Evidence:
+    def evidence(self, rows: NDArray[np.intp] | None = None) -> TrialData:
         """Give what was told, or some rows of it, as a model sees it."""
         kept = np.arange(len(self.told)) if rows is None else rows
         columns, pending = self.encoding.columns(self.points[kept]), self.encoding.columns(self.pending)
-        return Evidence([self.told[row] for row in kept.tolist()], columns, pending, int(self.record["revision"]))
+        return TrialData([self.told[row] for row in kept.tolist()], columns, pending, int(self.record["revision"]))
 
-    def beliefs(self) -> Beliefs:
+    def fitted(self) -> SurrogateModels:
         """Give models as at the start of the run."""
         settings = self.record["settings"]
         related = [RelatedTask.from_dict(task) for task in self.record["related"]]
         tasks, meta = tasks_of(related, self.record["meta_feature"], self.encoding)
-        return Beliefs(
+        return SurrogateModels(
             surrogate=settings["surrogate"],
             acquisition=settings["acquisition"],
             incumbent=settings["incumbent"],
@@ -203,7 +203,7 @@ def read_run(record: Mapping[str, Any]) -> Run:
         told = [Observation.from_dict(one) for one in record["history"]]
         points = encoding.encode([one.config for one in told])
         run = Run(encoding, told, points, encoding.encode([one["config"] for one in record["pending"]]), record)
-        run.beliefs().restore(record["models"])
+        run.fitted().restore(record["models"])
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         msg = f"run: expected what Optimizer.to_dict gives, got a damaged one ({type(error).__name__}: {error}). Save the run again."
         raise DataError(msg) from error
@@ -229,7 +229,7 @@ def held_out_fit(run: Run, *, folds: int = FOLDS) -> Fit:
     mean, sd = np.empty(len(rows)), np.empty(len(rows))
     for fold in range(min(folds, len(rows))):
         out = number == fold
-        found = run.beliefs().predict(run.evidence(rows[~out]), run.encoding.columns(run.points[rows[out]]))
+        found = run.fitted().predict(run.evidence(rows[~out]), run.encoding.columns(run.points[rows[out]]))
         if found is None:
             raise DataError(_too_few(len(rows)))
         mean[out], sd[out] = _mixed(*found, noise=True)
@@ -244,10 +244,10 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
     Raises:
         DataError: when there are too few evaluations for the surrogate.
     """
-    evidence, beliefs, encoding = run.evidence(), run.beliefs(), run.encoding
-    beliefs.restore(run.record["models"])
+    evidence, fitted, encoding = run.evidence(), run.fitted(), run.encoding
+    fitted.restore(run.record["models"])
     rng = np.random.default_rng(run.record["settings"]["seed"])
-    found = beliefs.criterion(evidence, rng=rng)
+    found = fitted.criterion(evidence, rng=rng)
     if found is None or not np.isfinite(run.errors).any():
         raise DataError(_too_few(int(np.isfinite(run.errors).sum())))
     best = run.points[np.nanargmin(run.errors)]
@@ -260,7 +260,7 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
         points = np.repeat(best[None], grid, axis=0)
         points[:, k] = unit
         X, allowed = encoding.columns(points), encoding.valid(points)
-        prediction = beliefs.predict(evidence, X)
+        prediction = fitted.predict(evidence, X)
         assert prediction is not None  # noqa: S101  there is a criterion
         mean, sd = _mixed(*prediction, noise=False)
         acquisition = np.where(allowed, found[0].value(X), np.nan)

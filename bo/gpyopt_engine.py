@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.maximise import best_free
+from bo.acquisition.optimize import best_free
 from bo.observation import Observation
-from bo.space import Encoding
+from bo.space.encoding import Encoding
 from bo.surrogates.base import Standardised
 from history_store.errors import UsageError
 

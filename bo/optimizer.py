@@ -21,15 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
-from bo.beliefs import Beliefs, Evidence, Incumbent, Variance
+from bo.acquisition.optimize import CLOUD, best_free, optimize_acquisition
 from bo.gpyopt_engine import propose
-from bo.maximise import CLOUD, best_free, maximise
+from bo.models import Incumbent, SurrogateModels, TrialData, Variance
 from bo.observation import Observation
 from bo.related import RelatedTask, tasks_of
 from bo.restarts import ELSEWHERE, LAST, LEAST, Elsewhere, has_converged
 from bo.settings import Engine, checked_settings, encoding_of
+from bo.space.sampling import Design
 from bo.surrogates import Surrogate, SurrogateInfo, find_surrogate
-from bo.unit_designs import Design
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 from history_store.records import Config, Value
 from history_store.space import dump_space, load_space
@@ -90,7 +90,7 @@ class Optimizer:
         Args:
             space: what to search, conditions and forbidden clauses included.
             surrogate: a name in `bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate, of which the run fits copies.
-            acquisition: a name in `bo.beliefs.ACQUISITIONS`.
+            acquisition: a name in `bo.models.ACQUISITIONS`.
             initial: configurations to evaluate first and in order; repeated ones are left out.
             candidates: the only configurations to choose from; None = all of the space.
             related: what is known of related tasks, for the surrogates `mt-...`.
@@ -142,7 +142,7 @@ class Optimizer:
         tasks, meta = tasks_of(related, meta_feature, self._encoding)
         self._related, self._meta = related, meta
         self._make = partial(
-            Beliefs,
+            SurrogateModels,
             surrogate=self._surrogate,
             acquisition=acquisition,
             incumbent=incumbent,
@@ -151,7 +151,7 @@ class Optimizer:
             related=tasks,
             meta=meta,
         )
-        self._beliefs = self._make(seed=self._settings["seed"])
+        self._fitted = self._make(seed=self._settings["seed"])
         self._startup = (0 if related else STARTUP) if startup is None else startup
         self._design = self._designed(self._startup - len(self._queue), "design", self._keys(self._queue))
         self._pending: dict[str, _Pending] = {}
@@ -160,9 +160,9 @@ class Optimizer:
         self._keys_told: list[str] = []
         self._taken: dict[str, None] = {}
         self._asked = self._revision = 0
-        self._promised: tuple[Evidence, Floats] | None = None
+        self._promised: tuple[TrialData, Floats] | None = None
         self._log_gains: list[float] = []
-        self._elsewhere, self._fresh = Elsewhere(), self._fresh_beliefs(0)
+        self._elsewhere, self._fresh = Elsewhere(), self._fresh_models(0)
         self._is_warned = False
 
     @property
@@ -179,8 +179,8 @@ class Optimizer:
 
     @property
     def log_gain(self) -> float | None:
-        """Give the log of the improvement that the last configuration asked for promises, by `Beliefs.log_gain`; None where no model chose it."""
-        return None if self._promised is None else self._beliefs.log_gain(*self._promised)
+        """Give the log of the improvement that the last configuration asked for promises, by `SurrogateModels.log_gain`; None where no model chose it."""
+        return None if self._promised is None else self._fitted.log_gain(*self._promised)
 
     @property
     def converged(self) -> str | None:
@@ -221,7 +221,7 @@ class Optimizer:
             while len(configs) < count and (found := self._next(count - len(configs))):
                 points = self._encoding.encode(found)
                 if self._related:
-                    self._beliefs.forecast(self._evidence(), self._columns([points[0]]))
+                    self._fitted.forecast(self._evidence(), self._columns([points[0]]))
                 for config, point, key in zip(found, points, self._encoding.keys(points), strict=True):
                     self._pending[key] = _Pending(config, point, self._clock())
                     self._taken[key] = None
@@ -282,7 +282,7 @@ class Optimizer:
             "history": [observation.to_dict() for observation in self._history],
             "asked": self._asked,
             "revision": self._revision,
-            "models": self._beliefs.to_dict(),
+            "models": self._fitted.to_dict(),
             "restarts": self._restarts_to_dict(),
         }
 
@@ -329,7 +329,7 @@ class Optimizer:
                 run._pending[key] = _Pending(dict(pending["config"]), point, float(pending["since"]))
                 run._taken[key] = None
             run._asked, run._revision = int(record["asked"]), int(record["revision"])
-            run._beliefs.restore(record["models"])
+            run._fitted.restore(record["models"])
             run._restore_restarts(record.get("restarts"))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             msg = f"Optimizer.from_dict: expected a record of to_dict, got a damaged one ({type(error).__name__}: {error}). Save the run again."
@@ -342,7 +342,7 @@ class Optimizer:
             "asked": self._asked,
             "revision": self._revision,
             "told": len(self._history),
-            "models": self._beliefs.to_dict(),
+            "models": self._fitted.to_dict(),
             "restarts": self._restarts_to_dict(),
         }
 
@@ -368,7 +368,7 @@ class Optimizer:
             return
         try:
             asked, more = int(checkpoint["asked"]), len(self._history) - int(checkpoint["told"])
-            self._beliefs.restore(checkpoint["models"])
+            self._fitted.restore(checkpoint["models"])
             self._restore_restarts(checkpoint.get("restarts"))
             self._asked, self._revision = asked, int(checkpoint["revision"]) + more
         except (KeyError, TypeError, AttributeError, ValueError) as error:
@@ -407,22 +407,22 @@ class Optimizer:
             if self._elsewhere.turn % (ELSEWHERE + 1):
                 point = self._started_elsewhere(evidence, rng)
         if point is None:
-            point, gain = self._most_promising(self._beliefs, evidence, rng)
+            point, gain = self._most_promising(self._fitted, evidence, rng)
             self._log_gains = [*self._log_gains, gain][-LAST:] if gain is not None else self._log_gains
         self._promised = None if point is None else (evidence, self._columns([point]))
         return point
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self) -> TrialData:
         """Give what is known now."""
         pending = [p.point for p in self._pending.values()]
-        return Evidence(tuple(self._history), self._columns(self._points), self._columns(pending), self._revision)
+        return TrialData(tuple(self._history), self._columns(self._points), self._columns(pending), self._revision)
 
     def _most_promising(
-        self, beliefs: Beliefs, evidence: Evidence, rng: np.random.Generator
+        self, fitted: SurrogateModels, evidence: TrialData, rng: np.random.Generator
     ) -> tuple[Floats | None, float | None]:
         """Find the free point that models promise most from, and the log of the improvement that they promise whatever is pending."""
         encoding = self._encoding
-        found = beliefs.criterion(evidence, rng=rng)
+        found = fitted.criterion(evidence, rng=rng)
         if found is None:
             return None, None
         criterion, row = found
@@ -431,12 +431,12 @@ class Optimizer:
             point = best_free(criterion.value(encoding.columns(free)), free, encoding, self._taken)
         else:
             around = np.reshape([] if row is None else self._points[row], (-1, encoding.p))
-            point = maximise(criterion, encoding, around=around, taken=self._taken, rng=rng)
+            point = optimize_acquisition(criterion, encoding, around=around, taken=self._taken, rng=rng)
         if point is None:
             return None, None
-        return point, beliefs.log_gain(replace(evidence, pending=evidence.pending[:0]), self._columns([point]))
+        return point, fitted.log_gain(replace(evidence, pending=evidence.pending[:0]), self._columns([point]))
 
-    def _started_elsewhere(self, evidence: Evidence, rng: np.random.Generator) -> Floats | None:
+    def _started_elsewhere(self, evidence: TrialData, rng: np.random.Generator) -> Floats | None:
         """Find what the process that starts elsewhere wants to know, by its own evaluations; None where it finds nothing free."""
         process = self._elsewhere
         own = [i for i, key in enumerate(self._keys_told) if key in process.own]
@@ -449,7 +449,7 @@ class Optimizer:
         known = [self._points[i] for i in sorted(others, key=lambda i: self._history[i].error)[:1]]
         if not process.number or process.is_over(errors, points, known, design=STARTUP):
             process.begin(basin=points[int(np.argmin(errors))] if errors else None)
-            self._fresh, own = self._fresh_beliefs(process.number), []
+            self._fresh, own = self._fresh_models(process.number), []
         point = None
         if len(process.own) >= STARTUP:
             point, gain = self._most_promising(self._fresh, replace(evidence, of_errors=own), rng)
@@ -468,7 +468,7 @@ class Optimizer:
         is_known = s["surrogate"] in RESTARTING and s["acquisition"] == "ei" and s["engine"] == "warmstart"
         return s["restarts"] and is_known and self._candidates is None and self._encoding.size > CLOUD
 
-    def _fresh_beliefs(self, number: int) -> Beliefs:
+    def _fresh_models(self, number: int) -> SurrogateModels:
         """Make the models of a process that starts elsewhere."""
         return self._make(seed=int(np.random.SeedSequence([self._settings["seed"], number]).generate_state(1)[0]))
 
@@ -486,7 +486,7 @@ class Optimizer:
             return
         self._log_gains = [float(gain) for gain in record["log_gains"]]
         self._elsewhere = Elsewhere.from_dict(record["elsewhere"])
-        self._fresh = self._fresh_beliefs(self._elsewhere.number)
+        self._fresh = self._fresh_models(self._elsewhere.number)
         self._fresh.restore(record["models"])
 
     def _proposed(self, rng: np.random.Generator) -> Floats | None:

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.space import Encoding
+from bo.space.encoding import Encoding
 from bo.surrogates import Task
 from history_store.errors import DataError, UsageError
 from history_store.records import Config

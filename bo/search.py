@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.acquisition import SCORES
-from bo.beliefs import Beliefs, Evidence
+from bo.acquisition.scores import SCORES
+from bo.models import SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.surrogates import Surrogate, SurrogateInfo, Task, find_surrogate
 from history_store.errors import DataError, UsageError
@@ -41,7 +41,7 @@ def search_table(
         t: evaluations, in 0..c.
         rng: the only source of randomness.
         surrogate: a name in `bo.surrogates.SURROGATES`, a `SurrogateInfo`, or an unfitted surrogate.
-        acquisition: a name in `bo.acquisition.SCORES`.
+        acquisition: a name in `bo.acquisition.scores.SCORES`.
         related: what is known of related tables, over the same columns, for the surrogates `mt-...`.
         meta: `p` meta-feature, where the related tasks have theirs.
 
@@ -63,7 +63,7 @@ def search_table(
     if not rows and not related:
         rows = rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
     rows = rows[:t]
-    beliefs = Beliefs(
+    fitted = SurrogateModels(
         surrogate=info,
         acquisition=acquisition,
         incumbent="posterior-mean",
@@ -75,10 +75,10 @@ def search_table(
     told = [Observation.of({}, targets[row]) for row in rows]
     while len(rows) < t:
         rest = np.setdiff1d(np.arange(len(points)), rows)
-        evidence = Evidence(told, points[rows], points[:0], len(rows))
-        made = beliefs.criterion(evidence, rng=rng)
+        evidence = TrialData(told, points[rows], points[:0], len(rows))
+        made = fitted.criterion(evidence, rng=rng)
         row = int(rng.choice(rest) if made is None else rest[made[0].value(points[rest]).argmax()])
-        beliefs.forecast(evidence, points[[row]])
+        fitted.forecast(evidence, points[[row]])
         rows.append(row)
         told.append(Observation.of({}, targets[row]))
     return rows

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from bo.beliefs import ACQUISITIONS, Incumbent, Variance
 from bo.gpyopt_engine import check_engine
-from bo.space import Encoding
-from bo.unit_designs import Design
+from bo.models import ACQUISITIONS, Incumbent, Variance
+from bo.space.encoding import Encoding
+from bo.space.sampling import Design
 from history_store.errors import UsageError
 
 if TYPE_CHECKING:

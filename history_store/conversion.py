@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.foreign import ForeignParameter
+from history_store.external_runs import ForeignParameter
 from history_store.matching import Column, Match, Wishes
 from history_store.numeric_choices import NumericChoices
 from history_store.pairing import last_part, pairing_rule, split_logarithm

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from history_store.conversion import Converted, choice_among, convert, describe, read_numbers
 from history_store.errors import DataError, UsageError
-from history_store.foreign import ForeignParameter
+from history_store.external_runs import ForeignParameter
 from history_store.matching import Column, Match, Wishes
 from history_store.pairing import pair_names
 from history_store.records import Value

@@ -249,7 +249,7 @@ def _stepped(name: str, spec: Mapping[str, Any], source: Source) -> list[Any]:
 
 
 def _optuna_meta(kind: str, values: list[Any], step: Any) -> dict[str, str]:
-    """Say what the steps are in Optuna's words, as `warmstart.integrations.optuna_space` reads and writes them."""
+    """Say what the steps are in Optuna's words, as `warmstart.integrations.optuna.space` reads and writes them."""
     made = {"int": ("IntDistribution", int), "float": ("FloatDistribution", float)}
     (name, number), ends = made[kind], (values[0], values[-1])
     range_ = {"step": number(_unquoted(step)), "low": ends[0], "high": ends[1]}

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from history_store.errors import DataError, UsageError
 from metafeat.labels import check_labels
-from metafeat.landmarks import landmark_accuracies
+from metafeat.landmarking import landmark_accuracies
 
 SUBSAMPLE = 400
 """Images looked at: as many as a query's embedding is made of."""

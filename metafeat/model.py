@@ -19,9 +19,9 @@ from metafeat.files import replace_file
 from metafeat.handcrafted import query_features
 from metafeat.images import check_images
 from metafeat.labels import check_labels, label_codes
+from metafeat.siamese_network import SiameseNetwork
 from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec, space_digest
 from metafeat.weights import misfit, read_model, weights_hash
-from metafeat.wing import Wing
 
 DRAWS = 10
 
@@ -36,7 +36,7 @@ class MetaFeatureModel:
         wing: the network, in evaluation mode.
     """
 
-    def __init__(self, wing: Wing, header: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, wing: SiameseNetwork, header: Mapping[str, Any] | None = None) -> None:
         self.wing = wing.eval().requires_grad_(requires_grad=False)
         self.spec = wing.spec
         self.header: Mapping[str, Any] = MappingProxyType(dict(header or {}))
@@ -56,7 +56,7 @@ class MetaFeatureModel:
             ModelError: not a model, damaged, altered or written by a newer version.
         """
         header, spec, weights = read_model(path)
-        wing = Wing(spec)
+        wing = SiameseNetwork(spec)
         try:
             wing.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
         except RuntimeError as error:
@@ -148,8 +148,8 @@ def draw(rng: np.random.Generator, n: int, tau: int) -> NDArray[np.int64]:
     return rng.choice(n, size=tau, replace=n < tau)
 
 
-def random_wing(spec: ModelSpec, *, seed: int) -> Wing:
+def random_wing(spec: ModelSpec, *, seed: int) -> SiameseNetwork:
     """Build a wing whose weights depend on the seed alone; the global torch generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Wing(spec)
+        return SiameseNetwork(spec)

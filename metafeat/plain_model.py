@@ -13,7 +13,7 @@ from metafeat.spec import ModelSpec
 from metafeat.weights import Weights, misfit, read_model
 
 LAYERS = ("after.0", "after.2", "after.4")
-"""The after-layers of `metafeat.wing.Wing`, with a ReLU between."""
+"""The after-layers of `metafeat.siamese_network.Wing`, with a ReLU between."""
 
 
 class PlainModel:

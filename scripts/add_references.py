@@ -13,8 +13,8 @@ from pathlib import Path
 from history_store.history import History
 from history_store.manifest import load_manifests
 from metafeat.model_file import read_header
-from training.enrol import rebuild
-from warmstart.references import compute_references, store_references
+from training.collection.add_sources import rebuild
+from warmstart.suggestions.references import compute_references, store_references
 
 
 def main() -> None:

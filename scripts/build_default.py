@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 import torch
 
-from bo.strategies import STRATEGIES
+from bo.transfer.strategies import STRATEGIES
 from history_store.history import History
 from history_store.manifest import load_manifests
 from metafeat.embed import embed_history
 from metafeat.model_file import read_header
-from training.enrol import rebuild
+from training.collection.add_sources import rebuild
+from training.collection.noise import history_noise
 from training.evaluation.rivals import PLAIN_STRATEGIES
-from training.noise import history_noise
-from training.siamese import Progress, train_from_history
-from training.siamese_settings import preset
-from warmstart.evaluation_run import Plan, evaluate_history, store_calibration
-from warmstart.references import compute_references, store_references
+from training.siamese.settings import preset
+from training.siamese.train import Progress, train_from_history
+from warmstart.models.evaluate import EvaluationSettings, evaluate_history, store_calibration
+from warmstart.suggestions.references import compute_references, store_references
 
 RIVALS = (
     "random",
@@ -125,7 +125,7 @@ def finite(value: float) -> float | None:
 
 def measure(path: Path, settings: dict[str, Any], folds: int, seed: int, scratch: Path) -> dict[str, Any]:
     """Evaluate models that never saw the query's group, as `warmstart evaluate` does, and keep the means and differences."""
-    plan = Plan(rivals=RIVALS, seed=seed, settings=settings, folds=folds, models=scratch / "models")
+    plan = EvaluationSettings(rivals=RIVALS, seed=seed, settings=settings, folds=folds, models=scratch / "models")
     said = evaluate_history(path, plan, progress=show_steps)
     return {
         **{

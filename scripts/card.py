@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 
 from history_store.history import History
 from history_store.response import target_distance
-from training.noise import history_noise
+from training.collection.noise import history_noise
 
 DEFAULTS = Path(str(resources.files("warmstart") / "defaults"))
 

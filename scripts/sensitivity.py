@@ -20,7 +20,7 @@ import numpy as np
 
 from history_store.history import History
 from history_store.space import load_space
-from training.cells import cell_seed
+from training.collection.cells import cell_seed
 from training.workloads.cnn.budget import BUDGETS
 
 Cell = dict[str, Any]

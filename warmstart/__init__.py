@@ -10,28 +10,28 @@ from warmstart.collisions import check_imports
 check_imports()
 
 if TYPE_CHECKING:
-    from warmstart.advisor import Advisor, Location
     from warmstart.api import answer, neighbours, suggest
-    from warmstart.studies.summary import JointResult, TuneResult
-    from warmstart.suggestion import Answer, Confidence, InitialDesign, Neighbour
-    from warmstart.tuning import tune, tune_many
+    from warmstart.studies.results.summary import JointResult, TuneResult
+    from warmstart.studies.tune import tune, tune_many
+    from warmstart.suggestions.advisor import Advisor, Location
+    from warmstart.suggestions.answer import Answer, Confidence, InitialDesign, Neighbour
 
     __version__: str
 
 _HOMES = {
-    "Advisor": "warmstart.advisor",
-    "Answer": "warmstart.suggestion",
-    "Confidence": "warmstart.suggestion",
-    "InitialDesign": "warmstart.suggestion",
-    "JointResult": "warmstart.studies.summary",
-    "Location": "warmstart.advisor",
-    "Neighbour": "warmstart.suggestion",
-    "TuneResult": "warmstart.studies.summary",
+    "Advisor": "warmstart.suggestions.advisor",
+    "Answer": "warmstart.suggestions.answer",
+    "Confidence": "warmstart.suggestions.answer",
+    "InitialDesign": "warmstart.suggestions.answer",
+    "JointResult": "warmstart.studies.results.summary",
+    "Location": "warmstart.suggestions.advisor",
+    "Neighbour": "warmstart.suggestions.answer",
+    "TuneResult": "warmstart.studies.results.summary",
     "answer": "warmstart.api",
     "neighbours": "warmstart.api",
     "suggest": "warmstart.api",
-    "tune": "warmstart.tuning",
-    "tune_many": "warmstart.tuning",
+    "tune": "warmstart.studies.tune",
+    "tune_many": "warmstart.studies.tune",
 }
 
 __all__ = [

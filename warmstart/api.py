@@ -4,10 +4,10 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from warmstart.advisor import Advisor
 from warmstart.locations import PathLike
-from warmstart.query import dataset_of
-from warmstart.suggestion import Answer, InitialDesign, Neighbour
+from warmstart.suggestions.advisor import Advisor
+from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
+from warmstart.suggestions.query import dataset_of
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike

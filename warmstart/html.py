@@ -7,8 +7,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warmstart.studies.summary import JointResult, TuneResult
-    from warmstart.suggestion import Answer
+    from warmstart.studies.results.summary import JointResult, TuneResult
+    from warmstart.suggestions.answer import Answer
 
 
 def answer_html(found: Answer) -> str:
@@ -60,7 +60,7 @@ def table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _study(found: TuneResult) -> str:
-    from warmstart.studies.report import best_rows
+    from warmstart.studies.results.report import best_rows
 
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "no trial yet"
     parts = [f"<p>Study {escape(found.study)} in {escape(found.storage)}: {escape(counts)}.</p>"]

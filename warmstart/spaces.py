@@ -34,7 +34,7 @@ def read_space(space: "SpaceLike") -> "ConfigurationSpace":
         return found
     if isinstance(space, Mapping):
         if space and all(type(value).__module__.startswith("optuna.") for value in space.values()):
-            from warmstart.integrations.optuna_space import to_space
+            from warmstart.integrations.optuna.space import to_space
 
             return to_space(space)
         from history_store.short_form import Source, build_space

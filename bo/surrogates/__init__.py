@@ -7,12 +7,12 @@ A surrogate of your own is a class with those methods, in one file, and one line
 from functools import partial
 
 from bo.surrogates.base import Conditioned, Prediction, Surrogate, Task
-from bo.surrogates.bohamiann import Bohamiann
-from bo.surrogates.dngo import DNGO
-from bo.surrogates.gp import GaussianProcess
+from bo.surrogates.bohamiann.model import Bohamiann
+from bo.surrogates.dngo.model import DNGO
+from bo.surrogates.dngo.multitask import MultiTaskDNGO
+from bo.surrogates.gp.model import GaussianProcess
+from bo.surrogates.gp.multitask import MultiTaskGaussianProcess
 from bo.surrogates.info import SurrogateInfo
-from bo.surrogates.mt_dngo import MultiTaskDNGO
-from bo.surrogates.mt_gp import MultiTaskGaussianProcess
 from history_store.errors import UsageError
 from history_store.registry import Registry
 

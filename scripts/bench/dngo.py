@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import norm
 
-from bo.acquisition import integrate_log, log_expected_improvement
-from bo.pending import fantasise
+from bo.acquisition.pending import fantasise
+from bo.acquisition.scores import integrate_log, log_expected_improvement
 from bo.surrogates import DNGO, GaussianProcess, Surrogate
 
 CURVATURES = np.array(

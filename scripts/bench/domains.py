@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.novelty import judge_typicality, nearest_other_group
+from bo.transfer.novelty import judge_typicality, nearest_other_group
 from history_store.history import History
 from metafeat.handcrafted import standardise
 from training.evaluation.fold_models import FoldModels, make_folder, shared_features
-from training.siamese_settings import preset
+from training.siamese.settings import preset
 
 DOMAINS = {
     "characters": "chars74k_ gujarati hiragana hoda kmnist mnist omniglot oracle printed_digits semeion sklearn usps",

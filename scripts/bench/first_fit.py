@@ -18,7 +18,7 @@ from landscapes import LANDSCAPES
 from runs import resume, write_report
 
 from bo import Optimizer
-from bo.space import Encoding
+from bo.space.encoding import Encoding
 from bo.surrogates import GaussianProcess
 
 SIZES = (30, 100, 300, 1000)

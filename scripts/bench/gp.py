@@ -14,10 +14,10 @@ import time
 import numpy as np
 from functions import hartmann6
 
-from bo.criterion import Improvement
-from bo.maximise import maximise
-from bo.pending import fantasise
-from bo.space import Encoding
+from bo.acquisition.criterion import Improvement
+from bo.acquisition.optimize import optimize_acquisition
+from bo.acquisition.pending import fantasise
+from bo.space.encoding import Encoding
 from bo.surrogates import GaussianProcess
 
 PEERS = {
@@ -41,7 +41,9 @@ def suggest(model, encoding, points, X, pending, rng):
     """Give the point that promises most."""
     best = model.predict(X).mean.min(axis=1, keepdims=True)
     fantasies = fantasise(model, pending, best, rng=rng)
-    return maximise(Improvement(fantasies, acquisition="ei"), encoding, around=points[:2], taken=frozenset(), rng=rng)
+    return optimize_acquisition(
+        Improvement(fantasies, acquisition="ei"), encoding, around=points[:2], taken=frozenset(), rng=rng
+    )
 
 
 def measure(row, seed=0):

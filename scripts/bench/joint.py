@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.calibration import REACHES, calibrate
-from bo.designs import initial_designs
-from bo.regret import regret_curve
-from bo.strategies.joint import nearness_weights
-from bo.strategies.portfolio import portfolio_rows
-from bo.strategies.scenarios import make_scenarios
+from bo.transfer.calibration import REACHES, calibrate
+from bo.transfer.designs import initial_designs
+from bo.transfer.regret import regret_curve
+from bo.transfer.strategies.joint import nearness_weights
+from bo.transfer.strategies.portfolio import portfolio_rows
+from bo.transfer.strategies.scenarios import make_scenarios
 from history_store.response import min_max_normalised
 from training.evaluation.metrics import feature_metric
 from training.evaluation.protocol import Fold, folds

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from bo.designs import initial_designs
-from bo.regret import clustered_interval, regret_curve
+from bo.transfer.designs import initial_designs
+from bo.transfer.regret import clustered_interval, regret_curve
 from history_store.history import History
 from history_store.response import fill_failed, target_distance
 from training.evaluation.fold_models import FoldModels
 from training.evaluation.metrics import neighbour_recalls, rank_correlations
 from training.evaluation.protocol import deal
-from training.siamese_settings import SiameseSettings, preset
+from training.siamese.settings import SiameseSettings, preset
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "base": {},

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.designs import initial_designs
-from bo.regret import regret_curve
-from bo.strategies import STRATEGIES
+from bo.transfer.designs import initial_designs
+from bo.transfer.regret import regret_curve
+from bo.transfer.strategies import STRATEGIES
 from history_store.history import History
 from training.evaluation.table import ErrorTable, history_table, read_table
 

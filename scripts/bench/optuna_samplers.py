@@ -17,7 +17,7 @@ import optuna
 from functions import Problem, branin, hartmann6, layers
 from runs import resume, write_report
 
-from warmstart.integrations.optuna import WarmStartSampler
+from warmstart.integrations.optuna.sampler import WarmStartSampler
 
 PROBLEMS = {"branin": branin, "hartmann6": hartmann6, "layers": layers}
 SAMPLERS: dict[str, Callable[[Problem, int], optuna.samplers.BaseSampler]] = {

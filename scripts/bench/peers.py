@@ -27,7 +27,7 @@ from dngo import points
 from functions import branin, hartmann6
 from runs import resume, search, write_report
 
-from bo.space import Encoding
+from bo.space.encoding import Encoding
 from bo.surrogates import DNGO, Bohamiann, Surrogate
 
 REQUIREMENTS = {

@@ -20,17 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 from runs import resume, write_report
 
-from bo.calibration import Calibration
-from bo.designs import initial_designs
-from bo.regret import regret_curve
 from bo.related import thinned
 from bo.search import search_table
 from bo.surrogates import Task
+from bo.transfer.calibration import Calibration
+from bo.transfer.designs import initial_designs
+from bo.transfer.regret import regret_curve
 from history_store.history import History
 from training.evaluation.table import history_table, read_table
 from warmstart.locations import history_path, model_path
-from warmstart.session import load_memory
-from warmstart.studies.related_dataset import EVALUATIONS, NEIGHBOURS, TOTAL
+from warmstart.studies.state.related_dataset import EVALUATIONS, NEIGHBOURS, TOTAL
+from warmstart.suggestions.session import load_memory
 
 Floats = NDArray[np.float64]
 MEASURED = ("warm", "related", "cold")

@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 from runs import resume, write_report
 
-from bo.calibration import Calibration, calibrate
-from bo.designs import initial_designs
 from bo.optimizer import Optimizer
-from bo.regret import regret_curve
 from bo.related import RelatedTask, thinned
+from bo.transfer.calibration import Calibration, calibrate
+from bo.transfer.designs import initial_designs
+from bo.transfer.regret import regret_curve
 from history_store.history import History
 from history_store.space import load_space
 from metafeat.model_file import read_header
@@ -34,8 +34,8 @@ from training.evaluation.metrics import embedding_metric
 from training.evaluation.protocol import Fold, deal
 from training.evaluation.table import history_table
 from warmstart.locations import history_path
-from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
-from warmstart.studies.split import Offer, equal_next, gain_next
+from warmstart.studies.state.related_dataset import EVALUATIONS, TOTAL
+from warmstart.studies.state.split import GainEstimate, equal_next, gain_next
 
 Floats = NDArray[np.float64]
 METHODS = ("separate equal", "separate gain", "shared equal", "shared gain")
@@ -122,13 +122,13 @@ def run(models: str, rows: list[int], start: str, method: str, seed: int) -> dic
         initial.append(chosen)
     began = time.process_time()
     searches = _Searches(table, rows, initial, features[rows], seed, is_shared=shared == "shared")
-    offers: list[Offer | None] = [None] * len(rows)
+    offers: list[GainEstimate | None] = [None] * len(rows)
     order = []
     for told in range(T):
         counts, members = searches.counts, range(len(rows))
 
-        def refresh(i: int, told: int = told) -> Offer:
-            offer = Offer(searches.log_gain(i), searches.counts[i], told)
+        def refresh(i: int, told: int = told) -> GainEstimate:
+            offer = GainEstimate(searches.log_gain(i), searches.counts[i], told)
             offers[i] = offer
             return offer
 

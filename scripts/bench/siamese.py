@@ -1,7 +1,7 @@
 """Measure the Siamese step against the plain loop, in CPU seconds of one thread, and compare their loss curves.
 
 The plain loop is what one writes first: float32, contiguous tensors, convolution - ReLU - pool, all wings of the step
-stacked into one batch, unfused Adam. Ours is `training.siamese`, on the same pairs, draws and initial weights: the
+stacked into one batch, unfused Adam. Ours is `training.siamese.train`, on the same pairs, draws and initial weights: the
 two differ in arithmetic only, so their loss curves must agree, which is tested over paired seeds.
 
     OMP_NUM_THREADS=1 python scripts/bench/siamese.py --out siamese.json
@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from metafeat.labels import label_codes
 from metafeat.model import random_wing
 from metafeat.spec import ModelSpec
-from training.labelled_images import LabelledImages
-from training.siamese import STREAMS, SiameseRun, pair_loss
-from training.siamese_settings import SiameseSettings
+from training.siamese.labelled_images import LabelledImages
+from training.siamese.settings import SiameseSettings
+from training.siamese.train import STREAMS, SiameseRun, pair_loss
 
 
 class PlainWing(nn.Module):

@@ -22,10 +22,10 @@ from functions import branin, hartmann6
 from grids import Grid, read_grid
 from runs import Trace, resume, search, write_report
 
-from bo.criterion import Improvement
-from bo.maximise import maximise
-from bo.pending import fantasise
-from bo.space import Encoding
+from bo.acquisition.criterion import Improvement
+from bo.acquisition.optimize import optimize_acquisition
+from bo.acquisition.pending import fantasise
+from bo.space.encoding import Encoding
 from bo.surrogates import DNGO, SURROGATES
 
 EVALUATIONS = {"branin": 200, "hartmann6": 200, "lda": 50, "svm": 100, "logreg": 100}
@@ -108,7 +108,7 @@ def suggestion(surrogate: str, n: int, seed: int) -> dict[str, float]:
     fitted = time.process_time()
     best = model.predict(X).mean.min(axis=1, keepdims=True)
     criterion = Improvement(fantasise(model, X[:0], best, rng=rng), acquisition="ei")
-    maximise(criterion, encoding, around=points[:1], taken=frozenset(), rng=rng)
+    optimize_acquisition(criterion, encoding, around=points[:1], taken=frozenset(), rng=rng)
     return {"fit_s": round(fitted - start, 3), "search_s": round(time.process_time() - fitted, 3)}
 
 

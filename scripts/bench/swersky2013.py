@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from runs import resume, write_report
 
-from bo.paper_spaces import layered_space
-from bo.space import Encoding
+from bo.space.encoding import Encoding
+from bo.space.papers import layered_space
 from bo.surrogates import GaussianProcess
 
 EPOCHS, BATCH = 10, 50

@@ -18,7 +18,7 @@ import numpy as np
 from ConfigSpace import ConfigurationSpace
 from runs import resume, search, write_report
 
-from bo.space import Encoding
+from bo.space.encoding import Encoding
 from history_store.history import History
 from history_store.space import load_space
 

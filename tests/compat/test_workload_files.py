@@ -10,7 +10,7 @@ import pytest
 import warmstart
 from history_store.errors import UsageError
 from training.workloads import load_classifier
-from warmstart.studies.plan import PLAN, Plan
+from warmstart.studies.state.spec import PLAN, StudySpec
 
 V1 = Path(__file__).parent / "v1"
 
@@ -58,7 +58,7 @@ def test_a_plan_of_0_1_names_the_first_workload(tmp_path):
 
     path = unpacked("study.db", tmp_path)
     text = optuna.load_study(study_name="s", storage=f"sqlite:///{path}").user_attrs[PLAN]
-    plan = Plan.from_json(text, "study")
+    plan = StudySpec.from_json(text, "study")
     assert (plan.workload, plan.evaluated) == ("cnn", "compact-400")
     assert replace(plan, objective={**plan.objective, "workload": "cnn"}).evaluated == "compact-400"
     other = replace(plan, objective={**plan.objective, "workload": "softmax", "target_budget": "short"})

@@ -10,7 +10,7 @@ from metafeat.handcrafted import FEATURES
 from metafeat.labels import LABEL_CODES, label_codes
 from metafeat.model import MetaFeatureModel, random_wing
 from metafeat.spec import EXTRACTORS, ModelSpec
-from training.siamese import pair_loss
+from training.siamese.train import pair_loss
 
 LOOKING = tuple(name for name in EXTRACTORS if name != "handcrafted")
 

@@ -6,7 +6,7 @@ import pytest
 from optuna.samplers import BaseSampler
 from optuna.testing.pytest_samplers import BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySamplerTestCase
 
-from warmstart.integrations.optuna import WarmStartSampler
+from warmstart.integrations.optuna.sampler import WarmStartSampler
 
 pytestmark = pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bo.designs import designs, initial_designs
-from bo.strategies import STRATEGIES, Choice, Query
+from bo.transfer.designs import designs, initial_designs
+from bo.transfer.strategies import STRATEGIES, Choice, Query
 
 M, C = 9, 24
 
@@ -144,7 +144,7 @@ def test_missing_cells_move_no_choice_where_datasets_agree_but_for_scale(strateg
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.6])
 @pytest.mark.parametrize("how", HIDDEN)
 def test_missing_cells_cost_next_to_nothing_where_datasets_differ(strategy, how, share):
-    from bo.regret import regret_curve
+    from bo.transfer.regret import regret_curve
 
     costs = []
     for seed in range(12):
@@ -179,7 +179,7 @@ def test_its_first_design_is_the_best_where_all_datasets_agree(strategy):
 
 
 def test_beats_random_where_datasets_resemble_each_other(strategy):
-    from bo.regret import regret_curve
+    from bo.transfer.regret import regret_curve
 
     ours, chance = [], []
     for seed in range(20):

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.studies.command_objective import CommandObjective
-from warmstart.studies.kinds import load_objective
-from warmstart.studies.objective import TrialStatus
-from warmstart.studies.runner import TrialRunner
+from warmstart.studies.execution.trial_process import TrialRunner
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.objectives.command import CommandObjective
+from warmstart.studies.objectives.load import load_objective
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tuning.md").read_text(encoding="utf-8")
 NAMES = ("log10_learning_rate", "alpha")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.integrations.ray import RayExecutor
+from warmstart.integrations.ray.cluster import RayExecutor
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "ray.md").read_text(encoding="utf-8")
 needs_ray = pytest.mark.skipif(

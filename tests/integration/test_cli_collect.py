@@ -80,7 +80,7 @@ def test_configurations_to_measure_first_are_checked(source, cli):
 
 def test_images_of_ones_own_need_no_manifest(source):
     from history_store.errors import ManifestError, MissingPathError
-    from warmstart.collection import open_sources
+    from warmstart.histories.collect import open_sources
 
     (source / "my pictures (2)").mkdir()
     found = open_sources([source / "stripes.toml", source / "my pictures (2)"])
@@ -96,7 +96,7 @@ def test_images_of_ones_own_need_no_manifest(source):
 
 
 def test_configurations_are_read_as_suggest_writes_them(tmp_path):
-    from warmstart.collection import read_configs
+    from warmstart.histories.collect import read_configs
 
     file, configs = tmp_path / "c.json", [{"a": 1}, {"a": 2}]
     for text in (

@@ -32,7 +32,7 @@ def test_the_map_shows_the_query_among_the_datasets(cli, photos, tiny, tmp_path)
 
 
 def test_the_map_needs_no_query_and_does_not_move_with_one(cli, tiny, tmp_path):
-    from warmstart.dataset_map import map_history
+    from warmstart.plots.dataset_map import map_history
 
     assert cli("plot", "map").code == 0
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")

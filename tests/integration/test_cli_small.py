@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from history_store.readers.registry import _TORCHVISION
-from training.torchvision_parts import PARTS
+from training.sources.torchvision_parts import PARTS
 from warmstart.cli.spelling import closest, with_hint
 
 

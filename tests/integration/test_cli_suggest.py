@@ -145,16 +145,16 @@ def test_reasons_agree_with_the_history(cli, photos, tiny):
         nearest = [near["name"] for near in plain["neighbours"]][:3]
         assert reason["ranks_on_nearest"][:3] == [1 + (errors[name] < errors[name][row]).sum() for name in nearest]
         assert reason["portfolio_place"] in (None, 1, 2, 3)
-    from bo.designs import initial_designs
+    from bo.transfer.designs import initial_designs
 
     portfolio = initial_designs(np.stack([errors[name] for name in sorted(errors)]), k=3, strategy="portfolio")
     assert why["portfolio"] == [dict(configs[row]) for row in portfolio]
 
 
 def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
-    from bo.calibration import Calibration
+    from bo.transfer.calibration import Calibration
     from metafeat.model_file import read_header
-    from warmstart.session import calibration_key
+    from warmstart.suggestions.session import calibration_key
 
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
     found = Calibration((0, 0, 1, 0, 0, 0), (0.0, 0.0), (1.0, 1.0), 3)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from warmstart.studies import storage
+from warmstart.studies.state import storage
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))

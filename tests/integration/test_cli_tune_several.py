@@ -17,9 +17,9 @@ import pytest
 from optuna.trial import TrialState
 
 from history_store.history import History
-from warmstart.studies.fleet import Fleet
-from warmstart.studies.storage import open_store
-from warmstart.studies.trial import ended_trials
+from warmstart.studies.results.trial import ended_trials
+from warmstart.studies.state.storage import open_store
+from warmstart.studies.state.study_group import StudyGroup
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))
@@ -64,8 +64,8 @@ def prepare(folder):
 
 
 def stored(folder):
-    with Fleet.open(open_store(folder / "s.db"), NAMES) as fleet:
-        every = [ledger.trials() for ledger in fleet.ledgers]
+    with StudyGroup.open(open_store(folder / "s.db"), NAMES) as group:
+        every = [queue.trials() for queue in group.queues]
     assert all([trial.number for trial in trials] == list(range(len(trials))) for trials in every)
     return [[(t.number, t.config, t.seed, t.error, t.status) for t in ended_trials(trials)] for trials in every], every
 
@@ -95,8 +95,8 @@ def test_each_begins_with_its_own_warm_start_and_goes_to_the_history(cli, folder
     assert recorded == [sum(each["trials"].values()) for each in found["studies"]]
     report = json.loads((folder / "s-report.json").read_text())
     assert [len(each["all"]) for each in report["studies"]] == recorded
-    with Fleet.open(open_store(None), names) as fleet:
-        assert len({ledger.plan.meta_feature for ledger in fleet.ledgers} - {None}) == 2
+    with StudyGroup.open(open_store(None), names) as group:
+        assert len({queue.plan.meta_feature for queue in group.queues} - {None}) == 2
     again = cli(*command, "--trials", "6", "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(again.out)))
     assert [float(row["error"]) for row in rows] == [each["best"]["error"] for each in found["studies"]]

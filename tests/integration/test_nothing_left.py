@@ -15,9 +15,9 @@ sys.path.append(str(Path(__file__).resolve().parent))
 
 from studies import write_space
 
-from training.supervisor import Supervised
-from warmstart.studies.command_objective import CommandObjective
-from warmstart.studies.runner import TrialRunner
+from training.processes.supervisor import Supervised
+from warmstart.studies.execution.trial_process import TrialRunner
+from warmstart.studies.objectives.command import CommandObjective
 
 # New processes take a while on a busy machine.
 pytestmark = pytest.mark.timeout(120)

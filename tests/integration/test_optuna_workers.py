@@ -9,7 +9,7 @@ import pytest
 
 WORKER = """
 import sys, optuna
-from warmstart.integrations.optuna import WarmStartSampler
+from warmstart.integrations.optuna.sampler import WarmStartSampler
 
 def objective(trial):
     i, j = trial.suggest_int("i", 0, 5), trial.suggest_categorical("j", ["a", "b", "c", "d", "e", "f"])

@@ -12,7 +12,7 @@ from ConfigSpace import ConfigurationSpace
 
 import warmstart
 from history_store.errors import AllTrialsFailedError, UsageError
-from warmstart.studies.function_objective import FunctionObjective
+from warmstart.studies.objectives.function import FunctionObjective
 
 pytestmark = pytest.mark.timeout(300)  # each starts processes
 SPACE = ConfigurationSpace({"x": (-1.0, 1.0)})

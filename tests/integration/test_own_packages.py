@@ -71,10 +71,10 @@ def test_so_is_one_that_imports_it_a_file_called_bo_and_python_m(project, object
 
 
 def test_what_of_ours_gave_way_is_said_to_have(project):
-    (project / "training" / "train.py").write_text("def f(config):\n    import training.plan\n")
+    (project / "training" / "train.py").write_text("def f(config):\n    import training.collection.plan\n")
     done = tune(project, "training.train:f", start=MODULE)
     assert done.returncode == 5
-    assert "No module named 'training.plan' in " in done.stderr
+    assert "No module named 'training.collection.plan' in " in done.stderr
     assert "a package of warmstart has the same name" in done.stderr
 
 
@@ -111,7 +111,7 @@ def test_a_file_that_hides_ours_is_named_when_it_was_imported_before(tmp_path):
 def test_a_folder_of_pictures_hides_nothing(tmp_path):
     for name in ("training", "bo"):
         (tmp_path / name / "cats").mkdir(parents=True)
-    done = script(tmp_path, "import warmstart\nfrom bo.strategies import STRATEGIES\nprint(len(STRATEGIES))")
+    done = script(tmp_path, "import warmstart\nfrom bo.transfer.strategies import STRATEGIES\nprint(len(STRATEGIES))")
     assert (done.stdout.strip(), done.returncode) == ("4", 0), done.stderr
 
 

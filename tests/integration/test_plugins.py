@@ -10,14 +10,14 @@ from PIL import Image
 from plugin import install
 
 from bo import Optimizer
-from bo.strategies import STRATEGIES, Query
 from bo.surrogates import SURROGATES, SurrogateInfo
+from bo.transfer.strategies import STRATEGIES, Query
 from history_store.errors import UsageError
 from history_store.history import History
 from history_store.readers import READERS, open_images
 from history_store.registry import PluginWarning, Registry, _warn_once
 from training.workloads import WORKLOADS, get_workload, load_classifier, named_space
-from warmstart.importers import IMPORTERS, read_source
+from warmstart.integrations.importers.registry import IMPORTERS, read_source
 from warmstart.testing import WorkloadContract
 
 pytestmark = pytest.mark.timeout(300)
@@ -162,7 +162,7 @@ def test_a_name_that_is_taken_is_not_used_and_said_once(tmp_path, monkeypatch):
     _warn_once.cache_clear()
     with pytest.warns(PluginWarning, match="strategy 'joint' of the package nightly: expected a name of its own"):
         assert list(STRATEGIES) == ["joint", "nearest", "portfolio", "average-rank"]
-    assert STRATEGIES["joint"].__module__ == "bo.strategies.joint"
+    assert STRATEGIES["joint"].__module__ == "bo.transfer.strategies.joint"
 
 
 def test_a_registry_of_texts_imports_when_asked():

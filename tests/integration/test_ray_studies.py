@@ -20,11 +20,11 @@ from ray.cluster_utils import Cluster as Nodes  # noqa: E402
 from test_tune_kills import COMMAND, prepare, stored  # noqa: E402
 
 from history_store.errors import AllTrialsFailedError, UsageError  # noqa: E402
-from warmstart.integrations import ray_studies  # noqa: E402
-from warmstart.integrations.ray import Cluster  # noqa: E402
-from warmstart.studies.crew import LOSSES  # noqa: E402
-from warmstart.studies.storage import open_store  # noqa: E402
-from warmstart.studies.worker import Job, Limits  # noqa: E402
+from warmstart.integrations.ray import studies as ray_studies  # noqa: E402
+from warmstart.integrations.ray.cluster import Cluster  # noqa: E402
+from warmstart.studies.execution.local_workers import LOSSES  # noqa: E402
+from warmstart.studies.execution.worker import Job, Limits  # noqa: E402
+from warmstart.studies.state.storage import open_store  # noqa: E402
 
 # A cluster starts in 5 to 15 s, each of its workers in 3 to 6.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

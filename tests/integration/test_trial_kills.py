@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from warmstart.studies.runner import TrialRunner
+from warmstart.studies.execution.trial_process import TrialRunner
 
 KILLS = 100
 

@@ -19,9 +19,9 @@ sys.path.append(str(HERE))
 
 from studies import write_space  # noqa: E402
 
-from warmstart.studies.ledger import open_ledger  # noqa: E402
-from warmstart.studies.storage import open_store  # noqa: E402
-from warmstart.studies.trial import ended_trials  # noqa: E402
+from warmstart.studies.results.trial import ended_trials  # noqa: E402
+from warmstart.studies.state.storage import open_store  # noqa: E402
+from warmstart.studies.state.trial_queue import open_queue  # noqa: E402
 
 COMMAND = [
     sys.executable, "-m", "warmstart", "tune", "--objective", "studies:objective", "--space", "space.json",
@@ -55,8 +55,8 @@ def finish(folder, *more):
 
 
 def stored(folder, name="warmstart-studies.db"):
-    with open_ledger(open_store(folder / name), "studies-objective") as ledger:
-        trials = ledger.trials()
+    with open_queue(open_store(folder / name), "studies-objective") as queue:
+        trials = queue.trials()
         assert [trial.number for trial in trials] == list(range(len(trials)))
         return [(t.number, t.config, t.seed, t.error, t.status) for t in ended_trials(trials)], trials
 

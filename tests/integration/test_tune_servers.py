@@ -21,10 +21,10 @@ sys.path.append(str(HERE))
 from test_tune_kills import COMMAND, prepare  # noqa: E402
 
 from history_store.errors import StorageError  # noqa: E402
-from warmstart.studies.claims import ASKING, DatabaseClaims  # noqa: E402
-from warmstart.studies.ledger import WORKER, open_ledger  # noqa: E402
-from warmstart.studies.storage import open_store  # noqa: E402
-from warmstart.studies.trial import ended_trials  # noqa: E402
+from warmstart.studies.results.trial import ended_trials  # noqa: E402
+from warmstart.studies.state.locks import ASKING, DatabaseClaims  # noqa: E402
+from warmstart.studies.state.storage import open_store  # noqa: E402
+from warmstart.studies.state.trial_queue import WORKER, open_queue  # noqa: E402
 
 
 def worker():
@@ -174,8 +174,8 @@ def test_workers_of_a_server_share_its_trials(server, tmp_path):
         out, err = process.communicate()
         assert process.returncode == 0, err
         assert "secret" not in out + err
-    with open_ledger(open_store(url), "studies-objective") as ledger:
-        rows = ended_trials(ledger.trials())
+    with open_queue(open_store(url), "studies-objective") as queue:
+        rows = ended_trials(queue.trials())
     assert [trial.number for trial in rows] == list(range(12))
     assert len((folder / "calls").read_text().split()) <= 13
 
@@ -204,8 +204,8 @@ def test_eight_workers_of_a_server(server, tmp_path, kills):
         out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err
         assert sum(json.loads(out)["trials"].values()) == trials
-    with open_ledger(open_store(url), "studies-objective") as ledger:
-        frozen = ledger.trials()
+    with open_queue(open_store(url), "studies-objective") as queue:
+        frozen = queue.trials()
         rows = ended_trials(frozen)
     assert [trial.number for trial in rows] == list(range(trials))
     configs = Counter(json.dumps(trial.config, sort_keys=True) for trial in rows)

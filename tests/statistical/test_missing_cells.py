@@ -5,9 +5,9 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from bo.designs import initial_designs
-from bo.regret import clustered_interval, regret_curve
-from bo.strategies import STRATEGIES
+from bo.transfer.designs import initial_designs
+from bo.transfer.regret import clustered_interval, regret_curve
+from bo.transfer.strategies import STRATEGIES
 from history_store.history import History
 from training.evaluation.metrics import euclidean
 

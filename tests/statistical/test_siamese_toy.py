@@ -6,9 +6,9 @@ import pytest
 from history_store.response import target_distance
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import ModelSpec
-from training.labelled_images import LabelledImages
-from training.siamese import compare, train_siamese
-from training.siamese_settings import SiameseSettings
+from training.siamese.labelled_images import LabelledImages
+from training.siamese.settings import SiameseSettings
+from training.siamese.train import compare, train_siamese
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

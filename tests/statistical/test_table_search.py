@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from bo.regret import random_curve, regret_curve
 from bo.search import search_table
 from bo.surrogates import SURROGATES
+from bo.transfer.regret import random_curve, regret_curve
 
 pytestmark = pytest.mark.slow
 

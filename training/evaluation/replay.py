@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.regret import expected_evaluations, random_curve, regret_curve
+from bo.transfer.regret import expected_evaluations, random_curve, regret_curve
 from history_store.errors import AllTrialsFailedError, DataError, UsageError
 from training.evaluation.metrics import Metric, given_metric, query_distances
 from training.evaluation.protocol import Fold, Protocol, folds
 from training.evaluation.rivals import TRUE_NORMALISED, Case, Rival
 from training.evaluation.table import ErrorTable
-from training.executor import LocalExecutor
+from training.processes.executor import LocalExecutor
 
 Matrix = NDArray[np.float64]
 GOAL = 0.05

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.regret import Interval, clustered_interval
+from bo.transfer.regret import Interval, clustered_interval
 from history_store.errors import UsageError
 from training.evaluation.metrics import RECALL_OF, neighbour_recalls, rank_correlations
 from training.evaluation.protocol import held_together

@@ -12,19 +12,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.baselines import BASELINES
-from bo.calibration import Calibration, calibrate
-from bo.designs import WITH_DISTANCES, initial_designs
-from bo.strategies import STRATEGIES, Query
-from bo.strategies.joint import expected_regrets
-from bo.strategies.sources import number_groups
+from bo.space.baselines import BASELINES
+from bo.transfer.calibration import Calibration, calibrate
+from bo.transfer.designs import WITH_DISTANCES, initial_designs
+from bo.transfer.strategies import STRATEGIES, Query
+from bo.transfer.strategies.joint import expected_regrets
+from bo.transfer.strategies.sources import number_groups
 from history_store.errors import UsageError
 
 Kind = Literal["baseline", "strategy", "search", "oracle", "control"]
 TRUE_NORMALISED = "true normalised"
 """The distances of the oracles."""
 PLAIN_STRATEGIES = ("nearest", "portfolio", "average-rank")
-"""Those that others have published; every further one in `bo.strategies.STRATEGIES` is ours."""
+"""Those that others have published; every further one in `bo.transfer.strategies.STRATEGIES` is ours."""
 WARM_STARTS = (3, 10)
 """Designs after which a search goes on."""
 

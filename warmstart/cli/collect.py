@@ -18,7 +18,7 @@ from warmstart.cli.options import (
 from warmstart.cli.shell import Shell
 
 if TYPE_CHECKING:
-    from training.collect import Progress
+    from training.collection.collect import Progress
     from warmstart.cli.bar import Show
 
 
@@ -95,8 +95,8 @@ def collect(
     import sys
     from pathlib import Path
 
-    from warmstart.collection import collect_into
-    from warmstart.integrations.ray import chosen_cluster
+    from warmstart.histories.collect import collect_into
+    from warmstart.integrations.ray.cluster import chosen_cluster
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     # Ray prints what befalls its nodes; stdout is for the result.

@@ -20,7 +20,7 @@ from warmstart.cli.shell import Shell, write
 from warmstart.cli.train import ExtractorName, Preset, TargetName
 
 if TYPE_CHECKING:
-    from warmstart.evaluation_run import Plan
+    from warmstart.models.evaluate import EvaluationSettings
 
 WORST = 10
 """Datasets that are named where ours is worse."""
@@ -117,18 +117,18 @@ def evaluate(
     from metafeat.device import cpu_threads
     from metafeat.model_file import read_header
     from training.evaluation.report import distance_rows, full_rows, summary_rows
-    from warmstart.evaluation_run import (
-        Plan,
+    from warmstart.locations import history_path, model_path
+    from warmstart.models.evaluate import (
+        EvaluationSettings,
         as_document,
         check_places,
         keep,
         store_calibration,
     )
-    from warmstart.locations import history_path, model_path
-    from warmstart.query_evaluation import told
+    from warmstart.models.query_evaluation import told
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    plan = Plan(
+    plan = EvaluationSettings(
         protocol=protocol.value,
         rivals=tuple(name for name in (rivals or "").split(",") if name),
         ours=ours,
@@ -200,15 +200,15 @@ def _reports(
     tables: Sequence[str],
     history: str | None,
     model: str | None,
-    plan: "Plan",
+    plan: "EvaluationSettings",
     show: Callable[[int, int, str], None] | None,
 ) -> list[dict[str, Any]]:
     """Evaluate measured queries, or a history and tables."""
     from pathlib import Path
 
-    from warmstart.evaluation_run import evaluate_history, evaluate_table
     from warmstart.locations import history_path, model_path
-    from warmstart.query_evaluation import evaluate_queries
+    from warmstart.models.evaluate import evaluate_history, evaluate_table
+    from warmstart.models.query_evaluation import evaluate_queries
 
     if queries:
         answering = {"history": history_path(history), "model": model_path(model)}

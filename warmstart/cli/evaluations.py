@@ -57,12 +57,12 @@ def add(
     """Add a dataset: its record, its parts, its images, and runs on it where there are any."""
     from dataclasses import replace
 
-    from history_store.foreign_import import carry_out
+    from history_store.external_import import carry_out
     from history_store.history import History
-    from warmstart.contribution import add_source
-    from warmstart.importing import Asked, plan_asked, read_asked
+    from warmstart.histories.add import add_source
+    from warmstart.histories.import_runs import Asked, plan_asked, read_asked
     from warmstart.locations import history_path
-    from warmstart.query import open_path
+    from warmstart.suggestions.query import open_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
@@ -124,7 +124,7 @@ def record(
 ) -> None:
     """Record one run; it is on the disk when the command returns."""
     from history_store.history import History
-    from warmstart.contribution import read_evaluation
+    from warmstart.histories.add import read_evaluation
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -227,7 +227,7 @@ def import_(
     verbose: VerboseOption = 0,
 ) -> None:
     """Read runs from CSV, Parquet, shards or another tool, all or none; says what became of each hyperparameter."""
-    from warmstart.importing import Asked, import_source
+    from warmstart.histories.import_runs import Asked, import_source
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     asked = Asked(

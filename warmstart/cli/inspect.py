@@ -28,7 +28,7 @@ def list_(
 ) -> None:
     """List the datasets of a history."""
     from history_store.history import History
-    from warmstart.inventory import dataset_rows
+    from warmstart.histories.listing import dataset_rows
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -55,7 +55,7 @@ def show(
 ) -> None:
     """Show a history, or one dataset of it: record, runs, what did best, where errors gather (CCoV), what it resembles."""
     from history_store.history import History
-    from warmstart.inventory import describe, summary
+    from warmstart.histories.listing import describe, summary
     from warmstart.locations import history_path, stored_hash
 
     shell = Shell(format, quiet=quiet, verbose=verbose)

@@ -84,7 +84,7 @@ def embed(
     verbose: VerboseOption = 0,
 ) -> None:
     """Store the embeddings that a history lacks, so that no question computes them again."""
-    from warmstart.advisor import Advisor
+    from warmstart.suggestions.advisor import Advisor
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     names = Advisor(history, model, device=device, threads=threads).refresh()

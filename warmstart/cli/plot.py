@@ -49,7 +49,7 @@ def map_(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     check_target(Path(out))
-    from warmstart.dataset_map import map_history
+    from warmstart.plots.dataset_map import map_history
     from warmstart.plots.map import draw_map
 
     found, memory, notes = map_history(
@@ -96,7 +96,7 @@ def ccov(
     from pathlib import Path
 
     from history_store.history import History
-    from warmstart.centres import centres_of
+    from warmstart.histories.ccov import centres_of
     from warmstart.locations import history_path
     from warmstart.plots.ccov import draw_ccov
     from warmstart.plots.style import check_target

@@ -84,7 +84,7 @@ class Shell:
         if self.format == "table":
             self.table(rows, title=title, optional=optional)
         else:
-            from warmstart.formats import to_csv, to_json, to_yaml
+            from warmstart.suggestions.formats import to_csv, to_json, to_yaml
 
             write(
                 to_csv(rows)

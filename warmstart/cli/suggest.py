@@ -94,7 +94,7 @@ def suggest(
     if format is SuggestFormat.TABLE:
         print_answer(shell, found)
     else:
-        from warmstart import formats
+        from warmstart.suggestions import formats
 
         rows = formats.suggestion_rows(found)
         texts = {
@@ -137,7 +137,7 @@ def _renamed(rename: list[str] | None, space: str | None) -> dict[str, str]:
     if not rename:
         return {}
     from history_store.errors import UsageError
-    from warmstart.importing import parse_pairs
+    from warmstart.histories.import_runs import parse_pairs
 
     if space is None:
         msg = "--rename: expected --space beside it, got none. Name the space that the new names belong to."

@@ -96,7 +96,7 @@ def train(
     from pathlib import Path
 
     from warmstart.locations import history_path
-    from warmstart.training_run import train_model
+    from warmstart.models.train import train_model
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with shell.progress("training") as show:

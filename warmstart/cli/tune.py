@@ -26,10 +26,10 @@ from warmstart.studies.options import Execution, Outputs, Problem, Search, WarmS
 
 if TYPE_CHECKING:
     from warmstart.cli.bar import Show
-    from warmstart.studies.metric import Metric
-    from warmstart.studies.progress import Progress
-    from warmstart.studies.summary import JointResult, TuneResult
-    from warmstart.studies.trial import Trial
+    from warmstart.studies.objectives.metric import Metric
+    from warmstart.studies.results.progress import Progress
+    from warmstart.studies.results.summary import JointResult, TuneResult
+    from warmstart.studies.results.trial import Trial
 
 
 class WarmName(StrEnum):
@@ -208,12 +208,12 @@ def tune(
     import contextlib
     import sys
 
-    from warmstart.importing import parse_pairs
-    from warmstart.integrations.ray import chosen_cluster
-    from warmstart.studies.metric import Metric
-    from warmstart.studies.summary import TuneResult
+    from warmstart.histories.import_runs import parse_pairs
+    from warmstart.integrations.ray.cluster import chosen_cluster
+    from warmstart.studies.objectives.metric import Metric
+    from warmstart.studies.results.summary import TuneResult
+    from warmstart.studies.tune import tune_dataset, tune_datasets
     from warmstart.studies.tune_options import TuneOptions
-    from warmstart.tuning import tune_dataset, tune_datasets
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     judged = Metric(metric, maximize, None if scale is None else scale.value)
@@ -264,7 +264,7 @@ def tune(
 
 
 def _print_joint(shell: Shell, found: "JointResult") -> None:
-    from warmstart.studies.report import joint_rows
+    from warmstart.studies.results.report import joint_rows
 
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
     title = f"{len(found.studies)} datasets in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"

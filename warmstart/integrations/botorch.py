@@ -1,7 +1,7 @@
 """Our surrogates as BoTorch models, for its acquisition functions and `optimize_acqf`. Needs the extra ``botorch``.
 
 BoTorch maximises, so that what a model predicts is -error: the best value so far is -min(errors). Points are the model columns
-that the surrogate was fitted to, in [0, 1], NaN = inactive (`bo.space.Encoding.columns`).
+that the surrogate was fitted to, in [0, 1], NaN = inactive (`bo.space.encoding.Encoding.columns`).
 """
 
 from typing import Any

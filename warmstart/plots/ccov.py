@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from warmstart.centres import CLEAR, Centres
+from warmstart.histories.ccov import CLEAR, Centres
 from warmstart.plots.style import FAINT, GREY, HIGH, INK, LOW, new_figure, save_figure, series, short, styled
 
 FEW = 6

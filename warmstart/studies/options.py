@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from warmstart.locations import PathLike
-from warmstart.studies.metric import Scale
-from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
+from warmstart.studies.objectives.metric import Scale
+from warmstart.studies.state.related_dataset import AUTO, NEIGHBOURS
 
 if TYPE_CHECKING:
-    from warmstart.integrations.ray import Cluster
+    from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
-    from warmstart.studies.progress import Progress
+    from warmstart.studies.results.progress import Progress
 
 Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""

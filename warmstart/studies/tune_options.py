@@ -10,10 +10,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from bo.strategies import STRATEGIES
+from bo.transfer.strategies import STRATEGIES
 from history_store.errors import UsageError
 from history_store.space import load_space
-from training.plan import parse_time
+from training.collection.plan import parse_time
 from training.workloads import get_workload
 from warmstart.arguments import (
     Check,
@@ -32,9 +32,11 @@ from warmstart.arguments import (
     check_text,
 )
 from warmstart.locations import PathLike, history_path
-from warmstart.studies.kinds import load_objective
-from warmstart.studies.measured_objective import measured
-from warmstart.studies.objective import Objective
+from warmstart.studies.execution.worker import Limits
+from warmstart.studies.history.warm_start import ask_history
+from warmstart.studies.objectives.base import Objective
+from warmstart.studies.objectives.load import load_objective
+from warmstart.studies.objectives.measured import measured
 from warmstart.studies.options import (
     Execution,
     Outputs,
@@ -46,15 +48,13 @@ from warmstart.studies.options import (
     pick,
     pick_from,
 )
-from warmstart.studies.plan import Plan, check_warm
-from warmstart.studies.related_dataset import AUTO
-from warmstart.studies.split import Split
-from warmstart.studies.warm_start import ask_history
-from warmstart.studies.worker import Limits
+from warmstart.studies.state.related_dataset import AUTO
+from warmstart.studies.state.spec import StudySpec, check_warm
+from warmstart.studies.state.split import Split
 
 if TYPE_CHECKING:
-    from warmstart.query import Query
     from warmstart.spaces import SpaceLike
+    from warmstart.suggestions.query import Query
 
 TRIALS = 50
 """Trials of a call for which neither their number nor a time is given."""
@@ -85,10 +85,10 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         """
         check_arguments(_CHECKS, values)
         if values.get("cluster") is not None:
-            from warmstart.integrations.ray import Cluster
+            from warmstart.integrations.ray.cluster import Cluster
 
             if not isinstance(values["cluster"], Cluster):
-                msg = f"cluster: expected a warmstart.integrations.ray.Cluster, got {values['cluster']!r}. Leave it out for this machine."
+                msg = f"cluster: expected a warmstart.integrations.ray.cluster.Cluster, got {values['cluster']!r}. Leave it out for this machine."
                 raise UsageError(msg)
         found = cls(**pick(cls, values))
         check_given(found, *(each.name for each in fields(cls) if each.default is not None))
@@ -114,12 +114,12 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
     def plan(
         self,
         dataset: str | None,
-        known: Plan | None,
+        known: StudySpec | None,
         *,
         query: Query | None = None,
         members: tuple[str, ...] = (),
         split: Split = "equal",
-    ) -> Plan:
+    ) -> StudySpec:
         """Plan the study of a dataset.
 
         Args:
@@ -139,7 +139,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             raise UsageError(msg, param="strategy")
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
         space = _space_text(self.space, known, self.history)
-        plan = Plan(
+        plan = StudySpec(
             space=space,
             objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
             dataset=dataset,
@@ -158,7 +158,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         """Read the configurations to begin with, and put them into the space; what was done is told of a new study."""
         if not self.initial or self.warm == "none":
             return ()
-        from warmstart.initial_configs import put_into, read_initial
+        from warmstart.suggestions.initial_configs import put_into, read_initial
 
         configs = read_initial(self.initial)
         found = put_into(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
@@ -166,7 +166,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             self.tell(note)
         return found.configs
 
-    def target(self, plan: Plan) -> Objective:
+    def target(self, plan: StudySpec) -> Objective:
         """Load what a study evaluates.
 
         Raises:
@@ -184,7 +184,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         )
         return measured(found, plan.measure)
 
-    def complete(self, plan: Plan, query: Query | None = None) -> Plan:
+    def complete(self, plan: StudySpec, query: Query | None = None) -> StudySpec:
         """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""
         sources = Sources(**pick_from(Sources, self))
         return ask_history(plan, sources=sources, tell=self.tell, query=query)
@@ -199,7 +199,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         is_asked = self.warm != "none" and not self.initial
         if dataset is None or (is_own and not is_asked and AUTO not in self.related):
             return None
-        from warmstart.query import open_query
+        from warmstart.suggestions.query import open_query
 
         return open_query(dataset, download=self.download)
 
@@ -262,7 +262,7 @@ def _objective_text(
     return {"function": None, "command": None, "workload": workload, "target_budget": budget}
 
 
-def _space_text(space: SpaceLike | None, known: Plan | None, history: PathLike | None) -> str:
+def _space_text(space: SpaceLike | None, known: StudySpec | None, history: PathLike | None) -> str:
     """Give the space that was named, else the study's, else the history's."""
     from warmstart.spaces import space_text
 

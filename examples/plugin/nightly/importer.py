@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from history_store.errors import DataError
-from history_store.foreign import ForeignRuns, as_columns
+from history_store.external_runs import ForeignRuns, as_columns
 from history_store.records import Status
-from warmstart.importers import Importer, Runs
+from warmstart.integrations.importers.registry import Importer, Runs
 
 
 def read(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  no options

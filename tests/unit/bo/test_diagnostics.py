@@ -8,7 +8,6 @@ import pytest
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
 
 from bo import Optimizer
-from bo.beliefs import Beliefs
 from bo.diagnostics import (
     Fit,
     architectures,
@@ -19,7 +18,8 @@ from bo.diagnostics import (
     sensitivity,
     slices,
 )
-from bo.space import Encoding
+from bo.models import SurrogateModels
+from bo.space.encoding import Encoding
 from history_store.errors import DataError
 
 
@@ -95,8 +95,8 @@ def test_each_fold_is_predicted_from_the_others(run, monkeypatch):
         seen.append((len(evidence.told), len(X)))
         return true_predict(self, evidence, X)
 
-    true_predict = Beliefs.predict
-    monkeypatch.setattr(Beliefs, "predict", noted)
+    true_predict = SurrogateModels.predict
+    monkeypatch.setattr(SurrogateModels, "predict", noted)
     held_out_fit(run, folds=3)
     assert seen == [(13, 7), (13, 7), (14, 6)]
 
@@ -111,8 +111,8 @@ def test_slices_go_through_the_best_configuration(run):
     best = run.told[int(np.nanargmin(run.errors))].config
     assert [cut.name for cut in cuts] == [name for name in run.encoding.names if name in best]
     X = run.encoding.columns(run.points)
-    beliefs = run.beliefs()
-    there, zero, one = beliefs.predict(run.evidence(), X[[int(np.nanargmin(run.errors))]])
+    fitted = run.fitted()
+    there, zero, one = fitted.predict(run.evidence(), X[[int(np.nanargmin(run.errors))]])
     for cut in cuts:
         at = int(np.argmin(np.abs(cut.unit - cut.best)))
         assert cut.mean[at] == pytest.approx(zero + one * there.mean.mean(), abs=0.05)
@@ -129,9 +129,9 @@ def test_slices_go_through_the_best_configuration(run):
 def test_slices_show_what_the_run_would_maximise_next():
     saved = record(12)
     run = read_run(saved)
-    beliefs = run.beliefs()
-    beliefs.restore(saved["models"])
-    criterion, _ = beliefs.criterion(run.evidence(), rng=np.random.default_rng(0))
+    fitted = run.fitted()
+    fitted.restore(saved["models"])
+    criterion, _ = fitted.criterion(run.evidence(), rng=np.random.default_rng(0))
     cut = slices(run, grid=20)[0]
     points = np.repeat(run.points[[int(run.errors.argmin())]], 20, axis=0)
     points[:, run.encoding.names.index(cut.name)] = cut.unit

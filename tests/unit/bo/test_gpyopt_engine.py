@@ -13,7 +13,7 @@ from ConfigSpace import ConfigurationSpace, Integer
 from problems import bowl, mixed, plane
 
 from bo import Optimizer, gpyopt_engine
-from bo.space import Encoding
+from bo.space.encoding import Encoding
 from history_store.errors import SpaceExhaustedError, UsageError
 
 missing = find_spec("GPyOpt") is None or find_spec("GPy") is None

@@ -13,7 +13,7 @@ from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bo import Optimizer, RelatedTask
-from bo.beliefs import ACQUISITIONS, Evidence
+from bo.models import ACQUISITIONS, TrialData
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 
 NAN = float("nan")
@@ -66,10 +66,10 @@ class Clock:
 def score(optimizer, config):
     """Value of a configuration by what a run believes."""
     encoding = optimizer._encoding
-    evidence = Evidence(
+    evidence = TrialData(
         optimizer.history(), optimizer._columns(optimizer._points), optimizer._columns([]), optimizer._revision
     )
-    criterion, _ = optimizer._beliefs.criterion(evidence, rng=np.random.default_rng(0))
+    criterion, _ = optimizer._fitted.criterion(evidence, rng=np.random.default_rng(0))
     return criterion.value(encoding.columns(encoding.encode([config])))[0]
 
 

@@ -6,10 +6,10 @@ import sys
 import numpy as np
 import pytest
 
-from bo.acquisition import SCORES
-from bo.regret import random_curve, regret_curve
+from bo.acquisition.scores import SCORES
 from bo.search import search_table
 from bo.surrogates import Task
+from bo.transfer.regret import random_curve, regret_curve
 from history_store.errors import DataError, UsageError
 
 NAN = np.nan

@@ -47,9 +47,9 @@ def kind(run):
     """What the next suggestion would go by."""
     X = run._columns(run._points)
     y = np.array([o.error for o in run.history()])
-    from bo.beliefs import Evidence
+    from bo.models import TrialData
 
-    found = run._beliefs._errors_of(Evidence(run.history(), X, X[:0], run._revision), np.arange(len(y)))
+    found = run._fitted._errors_of(TrialData(run.history(), X, X[:0], run._revision), np.arange(len(y)))
     return None if found is None else found.kind
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from history_store.errors import DataError, UsageError
-from history_store.foreign import ForeignRuns, as_columns
-from history_store.foreign_import import carry_out, plan_import
+from history_store.external_import import carry_out, plan_import
+from history_store.external_runs import ForeignRuns, as_columns
 from history_store.history import History
 from history_store.mapping import Wishes
 from history_store.records import DatasetInfo, Status

@@ -18,7 +18,7 @@ from ConfigSpace import (
 )
 
 from history_store.errors import DataError, UsageError
-from history_store.foreign import ForeignParameter, as_columns
+from history_store.external_runs import ForeignParameter, as_columns
 from history_store.mapping import Mapped, Match, Wishes, describe_space, map_configs
 from training.workloads.cnn.space import target_space
 

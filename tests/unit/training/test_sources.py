@@ -21,10 +21,10 @@ from history_store.manifest import Manifest, Obtain, Splits, load_manifests
 from history_store.readers import open_images
 from history_store.space import dump_space
 from history_store.splits import split_codes
-from training.download import download, hash_file, unpack
-from training.enrol import enrol, part_name, rebuild, restore_images
-from training.sources import data_folder, open_manifest, open_torchvision
-from training.torchvision_parts import one_label_each, voc_labels
+from training.collection.add_sources import enrol, part_name, rebuild, restore_images
+from training.sources.download import download, hash_file, unpack
+from training.sources.obtain import data_folder, open_manifest, open_torchvision
+from training.sources.torchvision_parts import one_label_each, voc_labels
 from training.workloads.cnn.space import target_space
 
 # The first import of torch or torchvision, and new processes, take seconds on a busy machine.

@@ -8,7 +8,7 @@ from ConfigSpace import ConfigurationSpace
 
 import warmstart
 from bo import Optimizer
-from bo.designs import initial_designs
+from bo.transfer.designs import initial_designs
 from history_store.errors import WarmstartError
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})

@@ -6,10 +6,10 @@ import pytest
 
 import warmstart
 from warmstart.html import table
-from warmstart.studies.metric import Metric
-from warmstart.studies.objective import TrialStatus
-from warmstart.studies.summary import JointResult, TuneResult
-from warmstart.studies.trial import Trial
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.objectives.metric import Metric
+from warmstart.studies.results.summary import JointResult, TuneResult
+from warmstart.studies.results.trial import Trial
 
 
 class Cells(HTMLParser):

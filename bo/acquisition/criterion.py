@@ -1,0 +1,161 @@
+"""What the next suggestion maximises: logarithms of improvement, of validity and of inverse cost, which add up.
+
+A criterion is asked at model columns `m x d`, NaN = inactive, and answers `m` values and their gradients `m x d`. The posteriors
+of errors, constraints and durations are independent, so that the average of their product over samples is the product of
+their averages, and its logarithm the sum of theirs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.acquisition.pending import Fantasies
+from bo.acquisition.scores import (
+    SCORES,
+    SLOPES,
+    integrate_log,
+    log_confidence_gain,
+    log_confidence_gain_slopes,
+    log_integration_weights,
+)
+
+Floats = NDArray[np.float64]
+
+CHUNK = 512
+"""Points of one call of a model: what it needs for them stays small."""
+SOME = slice(None, None, 4)
+"""The samples by which points are ordered roughly."""
+SMALLEST_PROBABILITY = 1e-300
+"""Probabilities are at least this, so that their logarithms are finite."""
+
+
+class Criterion(Protocol):
+    """Something to maximise over points."""
+
+    def value(self, X: Floats) -> Floats:
+        """Value `m x d` points: `m`, finite."""
+        ...
+
+    def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
+        """Value points, with the gradients `m x d`; 0 in inactive columns."""
+        ...
+
+    @property
+    def rough(self) -> "Criterion":
+        """Give one that orders points nearly alike for less; itself where there is none."""
+        ...
+
+
+class Classifier(Protocol):
+    """A model of whether a constraint is met, as far as a criterion asks it."""
+
+    def probability(self, X: Floats) -> Floats:
+        """Give P(valid) at `m x d` points under every sample: `S x m`."""
+        ...
+
+    def probability_gradient(self, X: Floats) -> tuple[Floats, Floats]:
+        """Give P(valid), with its gradients `S x m x d`."""
+        ...
+
+
+class Improvement:
+    """An acquisition function of a fitted surrogate, averaged over samples and fantasies [Snoek2012practical] Eqs. (6), (8)."""
+
+    def __init__(self, fantasies: Fantasies, *, acquisition: str, weighed: bool = False) -> None:
+        """Set up a criterion.
+
+        Args:
+            fantasies: the surrogate, told of pending points, and the best error of each fantasy.
+            acquisition: a name in `bo.acquisition.scores.SCORES`.
+            weighed: other criteria are added, so that a bound, which is no logarithm, becomes one that orders points alike.
+        """
+        (self._score, self._average), (self._slopes, self._weigh) = SCORES[acquisition], SLOPES[acquisition]
+        if weighed and acquisition == "lcb":
+            self._score, self._average = log_confidence_gain, integrate_log
+            self._slopes, self._weigh = log_confidence_gain_slopes, log_integration_weights
+        self._fantasies, self._acquisition, self._weighed = fantasies, acquisition, weighed
+        self._model, self._best = fantasies.model, fantasies.best
+
+    @property
+    def rough(self) -> Criterion:
+        """Give the same by some of the samples."""
+        some = self._fantasies.thin(SOME)
+        return self if some is None else Improvement(some, acquisition=self._acquisition, weighed=self._weighed)
+
+    def value(self, X: Floats) -> Floats:
+        """Value points."""
+        mean, var = self._model.predict(X)
+        return self._average(_flat(self._score(mean, var, self._best)))
+
+    def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
+        """Value points, with gradients."""
+        mean, var, dmean, dvar = self._model.predict_gradient(X)
+        scores = self._score(mean, var, self._best)
+        weights = self._weigh(_flat(scores)).reshape(scores.shape)
+        by_mean, by_var = self._slopes(mean, var, self._best)
+        by_var = weights * by_var
+        if dvar.shape[1] == 1:  # the same for all fantasies
+            by_var = by_var.sum(axis=1, keepdims=True)
+        gradient = np.einsum("sfm,sfmd->md", weights * by_mean, dmean) + np.einsum("sfm,sfmd->md", by_var, dvar)
+        return self._average(_flat(scores)), gradient
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """log P(valid) under a classifier, averaged over its samples [Snoek2015scalable] §3.2."""
+
+    classifier: Classifier
+
+    @property
+    def rough(self) -> Criterion:
+        """Give itself."""
+        return self
+
+    def value(self, X: Floats) -> Floats:
+        """Value points."""
+        return _log(self.classifier.probability(X).mean(axis=0))
+
+    def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
+        """Value points, with gradients."""
+        probability, gradient = self.classifier.probability_gradient(X)
+        mean = probability.mean(axis=0)
+        return _log(mean), gradient.mean(axis=0) / np.maximum(mean, SMALLEST_PROBABILITY)[:, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """The sum of criteria that are logarithms, asked a chunk of points at a time."""
+
+    factors: Sequence[Criterion]
+
+    @property
+    def rough(self) -> Criterion:
+        """Give the product of rough factors."""
+        factors = [factor.rough for factor in self.factors]
+        same = all(rough is factor for rough, factor in zip(factors, self.factors, strict=True))
+        return self if same else Product(factors)
+
+    def value(self, X: Floats) -> Floats:
+        """Value points."""
+        chunks = [X[start : start + CHUNK] for start in range(0, len(X), CHUNK)]
+        values = [np.sum([factor.value(chunk) for factor in self.factors], axis=0) for chunk in chunks]
+        return np.concatenate([np.empty(0), *values])
+
+    def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
+        """Value points, with gradients."""
+        values, gradients = zip(*(factor.value_gradient(X) for factor in self.factors), strict=True)
+        return np.sum(values, axis=0), np.sum(gradients, axis=0)
+
+
+def _flat(scores: Floats) -> Floats:
+    """Make samples of samples `S x F x m` samples: `SF x m`."""
+    return scores.reshape(-1, scores.shape[-1])
+
+
+def _log(probability: Floats) -> Floats:
+    """Take the logarithm of probabilities that may be 0."""
+    value: Floats = np.log(np.maximum(probability, SMALLEST_PROBABILITY))
+    return value

@@ -1,0 +1,233 @@
+"""Search for the point that a criterion values most: a Sobol cloud, a spray around the incumbents, then a climb.
+
+Reals climb along the gradient, all starts in one batch; what comes in steps moves to its best neighbour [Snoek2012practical].
+Spaces of few configurations are looked through whole. Where samples of hyperparameters cost a solve each, most of the way is gone by some.
+"""
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.acquisition.criterion import Criterion
+from bo.space.axes import BELOW_ONE
+from bo.space.encoding import Encoding
+from bo.space.sampling import unit_points
+
+Floats = NDArray[np.float64]
+
+CLOUD = 4096
+"""Sobol points; spaces with no more configurations are enumerated."""
+SPRAY, SPRAY_SDS = 64, (0.05, 0.005)
+"""Points around each incumbent at each standard deviation."""
+STARTS = 10
+"""Best points of the cloud, and as many of the spray, from which a climb starts."""
+RANKED = 256
+"""Points of each that are ranked by a rough criterion; by one yet rougher, all are."""
+FINALS = 3
+"""Ends of climbs by a rough criterion that go on by the exact one."""
+STEPS = 50
+"""Steps of a climb along the gradient, refused ones included."""
+ROUGH_STEPS = 12
+"""Those by a rough criterion: only the best ends go on, and what lags behind by then is none of them."""
+ROUNDS = 8
+"""Times that a climb changes what comes in steps."""
+SUFFICIENT = 1e-4
+"""Share of the rise that the slope promises which a step must bring."""
+LONGEST, FIRST = 0.3, 0.1
+"""Coordinates move so far in one step, and in the first one."""
+SHORTER = 0.25
+"""What a refused step is shortened by."""
+FLATTEST = 1e-100
+"""Slopes that change less say nothing of the curvature: their squares vanish."""
+GRID = 2.0**26
+"""Reals are proposed at multiples of 1/GRID: finer than any model tells apart, coarser than rounding differs between processes."""
+SMALLEST_RISE, ROUGH_RISE, SMALLEST_MOVE = 1e-4, 1e-2, 1e-9
+"""A climb ends where it rises, or by a rough criterion rises, or moves less."""
+
+
+def optimize_acquisition(
+    criterion: Criterion, encoding: Encoding, *, around: Floats, taken: Collection[str], rng: np.random.Generator
+) -> Floats | None:
+    """Find the allowed point of a configuration not taken that a criterion values most.
+
+    Args:
+        criterion: of model columns.
+        encoding: of the space.
+        around: `k x p` incumbents.
+        taken: keys of configurations that were proposed already.
+        rng: the only source of randomness.
+
+    Returns: `p`, or None where nothing that was looked at is free.
+    """
+    if encoding.size <= CLOUD:
+        points = encoding.sample(CLOUD, design="uniform", rng=rng, exclude=taken)
+        return best_free(criterion.value(encoding.columns(points)), points, encoding, taken)
+    rough = criterion.rough
+    clouds = [next(unit_points("sobol", encoding.p, n=CLOUD, rng=rng)), _spray(around, rng)]
+    clouds = [cloud[encoding.valid(cloud)] for cloud in clouds]
+    if rough is not criterion:
+        clouds = [_best(rough.rough, encoding, cloud, n=RANKED)[0] for cloud in clouds]
+    tops, values = zip(*(_best(rough, encoding, cloud, n=len(cloud)) for cloud in clouds), strict=True)
+    starts = np.concatenate([top[:STARTS] for top in tops])
+    if rough is not criterion:
+        found, heights = climb(rough, encoding, starts, rng=rng, rise=ROUGH_RISE, steps=ROUGH_STEPS)
+        starts = found[np.argsort(-heights, kind="stable")[:FINALS]]
+    found, heights = climb(criterion, encoding, starts, rng=rng)
+    if rough is criterion:
+        found, heights = np.concatenate([found, *tops]), np.concatenate([heights, *values])
+    found = _coarse(found, encoding)
+    best = best_free(heights, found, encoding, taken)
+    return best_free(np.concatenate(values), np.concatenate(tops), encoding, taken) if best is None else best
+
+
+def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collection[str]) -> Floats | None:
+    """Give the point `p` of highest value whose key is not taken; None where there is none."""
+    order, size = np.argsort(-values, kind="stable"), 1
+    while len(order):
+        head, order = order[:size], order[size:]
+        free = [row for row, key in zip(head, encoding.keys(points[head]), strict=True) if key not in taken]
+        if free:
+            best: Floats = points[free[0]]
+            return best
+        size = 512
+    return None
+
+
+def climb(
+    criterion: Criterion,
+    encoding: Encoding,
+    points: Floats,
+    *,
+    rng: np.random.Generator,
+    rise: float = SMALLEST_RISE,
+    steps: int = STEPS,
+) -> tuple[Floats, Floats]:
+    """Climb from `b x p` allowed points until a step brings less than a rise, or so many steps are made along the gradient.
+
+    Returns: every point that was stopped at or looked at on the way, `m x p`, and its value `m`.
+    """
+    points, values = ascend(criterion, encoding, points, rise=rise, steps=steps)
+    seen = [(points, values)]
+    for _ in range(ROUNDS):
+        if encoding.real.all() or not len(points):
+            break
+        beside = [encoding.neighbours(point, rng=rng) for point in points]
+        owner = np.repeat(np.arange(len(points)), [len(some) for some in beside])
+        near = np.concatenate(beside)
+        heights = criterion.value(encoding.columns(near))
+        seen.append((near, heights))
+        best = np.full(len(points), -np.inf)
+        np.maximum.at(best, owner, heights)
+        better = best > values + rise
+        rows = [np.flatnonzero((owner == i) & (heights == best[i]))[0] for i in np.flatnonzero(better)]
+        if not rows:
+            break
+        points, values = ascend(criterion, encoding, near[rows], rise=rise, steps=steps)
+        seen.append((points, values))
+    return np.concatenate([p for p, _ in seen]), np.concatenate([v for _, v in seen])
+
+
+def ascend(
+    criterion: Criterion, encoding: Encoding, points: Floats, *, rise: float = SMALLEST_RISE, steps: int = STEPS
+) -> tuple[Floats, Floats]:
+    """Climb along the gradient of the real coordinates by projected BFGS, all starts in one batch.
+
+    Each start keeps its own inverse Hessian and step length; every step asks the criterion once, at all starts that still
+    move. A step that rises too little, or leads where a clause forbids, is shortened.
+
+    Args:
+        criterion: of model columns.
+        encoding: of the space.
+        points: `b x p` allowed points.
+        rise: a start stops when a step brings less.
+        steps: at most.
+
+    Returns: `b x p` points, none lower than its start, and their values `b`.
+    """
+    real = np.flatnonzero(encoding.real)
+    if not len(real) or not len(points):
+        return points, criterion.value(encoding.columns(points))
+    points = points.copy()
+    values, slopes = _slopes(criterion, encoding, points, real)
+    hessians = np.zeros((len(points), len(real), len(real)))
+    lengths = np.ones(len(points))
+    moving = np.arange(len(points))
+    for _ in range(steps):
+        here = points[moving][:, real]
+        there = np.clip(
+            here + lengths[moving, None] * _directions(here, slopes[moving], hessians[moving]), 0, BELOW_ONE
+        )
+        moves = there - here
+        alive = np.abs(moves).max(axis=1) > SMALLEST_MOVE
+        moving, there, moves = moving[alive], there[alive], moves[alive]
+        if not len(moving):
+            break
+        trial = points[moving]
+        trial[:, real] = there
+        heights, gradients = _slopes(criterion, encoding, trial, real)
+        rises = heights - values[moving]
+        good = rises >= SUFFICIENT * np.maximum((slopes[moving] * moves).sum(axis=1), 0.0)
+        lengths[moving[~good]] *= SHORTER
+        rows = moving[good]
+        hessians[rows] = _updated(hessians[rows], moves[good], slopes[rows] - gradients[good])
+        points[rows], values[rows], slopes[rows], lengths[rows] = trial[good], heights[good], gradients[good], 1.0
+        moving = moving[~good | (rises > rise)]
+    return points, values
+
+
+def _best(criterion: Criterion, encoding: Encoding, points: Floats, *, n: int) -> tuple[Floats, Floats]:
+    """Keep the n best of points, best first, and their values."""
+    values = criterion.value(encoding.columns(points))
+    order = np.argsort(-values, kind="stable")[:n]
+    return points[order], values[order]
+
+
+def _coarse(points: Floats, encoding: Encoding) -> Floats:
+    """Round the reals of allowed points, where that leads to no forbidden one."""
+    rounded = np.where(encoding.real, np.minimum(np.rint(points * GRID) / GRID, BELOW_ONE), points)
+    return np.where(encoding.valid(rounded)[:, None], rounded, points)
+
+
+def _spray(around: Floats, rng: np.random.Generator) -> Floats:
+    """Scatter points around incumbents: `m x p` in the cube."""
+    scattered = [around + sd * rng.standard_normal((SPRAY, *around.shape)) for sd in SPRAY_SDS]
+    return np.clip(np.concatenate(scattered).reshape(-1, around.shape[1]), 0.0, BELOW_ONE)
+
+
+def _slopes(criterion: Criterion, encoding: Encoding, points: Floats, real: NDArray[np.intp]) -> tuple[Floats, Floats]:
+    """Value points, -inf where a clause forbids them, and give the gradients of their real coordinates."""
+    values, gradients = np.full(len(points), -np.inf), np.zeros((len(points), len(real)))
+    allowed = encoding.valid(points)
+    if allowed.any():
+        values[allowed], slopes = criterion.value_gradient(encoding.columns(points[allowed]))
+        gradients[allowed] = slopes[:, encoding.column[real]]
+    return values, gradients
+
+
+def _directions(here: Floats, slopes: Floats, hessians: Floats) -> Floats:
+    """Point uphill, `b x q`: along the Newton direction of the coordinates that no bound stops, else along the slope."""
+    free = ~(((here <= 0.0) & (slopes < 0.0)) | ((here >= BELOW_ONE) & (slopes > 0.0)))
+    slopes = np.where(free, slopes, 0.0)
+    newton = np.where(free, np.einsum("bij,bj->bi", hessians, slopes), 0.0)
+    uphill = (newton * slopes).sum(axis=1) > 0.0
+    longest = np.where(uphill, LONGEST, FIRST)[:, None]
+    directions = np.where(uphill[:, None], newton, slopes)
+    size = np.abs(directions).max(axis=1, keepdims=True)
+    scale: Floats = longest / np.maximum(size, 1e-300)
+    return directions * np.where(uphill[:, None], np.minimum(scale, 1.0), scale)
+
+
+def _updated(hessians: Floats, moves: Floats, drops: Floats) -> Floats:
+    """Update inverse Hessians of the negative criterion `b x q x q` by BFGS, where it curves upwards along the move."""
+    curvature = (moves * drops).sum(axis=1)
+    bend = np.linalg.norm(drops, axis=1)
+    curved = (curvature > 1e-12 * np.linalg.norm(moves, axis=1) * bend) & (bend > FLATTEST)
+    s, y, rho = moves[curved], drops[curved], 1.0 / curvature[curved]
+    H = hessians[curved]
+    eye = np.eye(s.shape[1])
+    fresh = ~H.any(axis=(1, 2))
+    H[fresh] = (curvature[curved] / np.square(y).sum(axis=1))[fresh, None, None] * eye
+    left = eye - rho[:, None, None] * s[:, :, None] * y[:, None, :]
+    hessians[curved] = left @ H @ left.swapaxes(1, 2) + rho[:, None, None] * s[:, :, None] * s[:, None, :]
+    return hessians

@@ -1,0 +1,1 @@
+"""Unknown constraints: the probability that a configuration is valid."""

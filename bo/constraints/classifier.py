@@ -1,0 +1,47 @@
+"""P(valid | x) for constraints that are unknown until an evaluation meets or breaks them [Snoek2015scalable] §3.2."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.constraints.gp_classifier import ProcessClassifier
+from bo.constraints.network_classifier import NetworkClassifier
+
+Floats = NDArray[np.float64]
+Labels = Literal["noisy", "noiseless"]
+
+
+class Classifier(Protocol):
+    """A model of labels; its constructor takes keywords alone, `conditional` and `labels` among them.
+
+    Where all labels are one, it says so: P = 1 if nothing was invalid yet, a constant 1 / (n + 2) if nothing was valid.
+    """
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
+        """Fit `n x d` points, NaN = inactive, and `n` labels, 1 or True = valid."""
+        ...
+
+    def probability(self, X: ArrayLike) -> Floats:
+        """Give P(valid) at `m x d` points under every sample: `S x m`."""
+        ...
+
+    def probability_gradient(self, X: ArrayLike) -> tuple[Floats, Floats]:
+        """Give P(valid), with its gradients `S x m x d`, 0 in inactive columns."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Give what the next fit starts from, as JSON has it."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take what the next fit starts from."""
+        ...
+
+
+CLASSIFIERS: Mapping[str, Callable[..., Classifier]] = MappingProxyType(
+    {"network": NetworkClassifier, "gp": ProcessClassifier}
+)
+"""Every classifier by name: networks beside networks, a process beside processes."""

@@ -1,0 +1,147 @@
+"""A constraint's own networks, with a Bayesian logistic last layer [Snoek2015scalable] §3.2."""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.constraints.labels import Labelled
+from bo.constraints.link import LINKS, logistic
+from bo.constraints.logistic_head import Laplace, sample_posteriors
+from bo.surrogates.base import checked_points
+from bo.surrogates.dngo.feature_network import Plan, train
+from bo.surrogates.dngo.model import Features
+from bo.surrogates.inputs import Inputs
+from bo.surrogates.network import Array, Network
+from history_store.errors import UsageError
+
+Floats = NDArray[np.float64]
+
+STEP_GAIN = 10.0
+"""Of the logistic function that stands for a step while fitting: a step has no curvature."""
+SMALLEST_VAR = 1e-12
+
+
+class NetworkClassifier:
+    """Networks trained on labels; P(valid) by Laplace's method on their features, α slice-sampled."""
+
+    def __init__(
+        self,
+        *,
+        conditional: Sequence[int] = (),
+        labels: Literal["noisy", "noiseless"] = "noisy",
+        hidden: Sequence[int] = (50, 50, 50),
+        networks: int = 5,
+        samples: int = 2,
+        burn_in: int = 10,
+        steps: int = 300,
+        epochs: int = 100,
+        decay: float = 0.03,
+        held_out: float = 0.2,
+    ) -> None:
+        """Set up the networks.
+
+        Args:
+            conditional: columns of the points that may be NaN, inactive.
+            labels: `noisy`, a point may be valid once and invalid once; `noiseless`, it is one or the other.
+            hidden: widths of the hidden layers.
+            networks: how many.
+            samples: of α, a network.
+            burn_in: sweeps of its chain that are thrown away.
+            steps: of training, at least.
+            epochs: passes of training through the data, at least.
+            decay: weight of the prior N(0, 1/fan-in) of the weights.
+            held_out: share of the points that a network is not trained on.
+
+        Raises:
+            UsageError: when a name or a number does not fit.
+        """
+        if labels not in {"noisy", "noiseless"} or min(networks, samples, steps) < 1 or not 0.0 <= held_out < 1.0:
+            msg = f"NetworkClassifier: expected labels noisy or noiseless, positive networks, samples and steps and held_out in [0, 1), got {labels!r}, {networks}, {samples}, {steps} and {held_out}. Leave them out for the defaults."
+            raise UsageError(msg)
+        self._conditional, self._hidden = tuple(conditional), tuple(hidden)
+        self._gain, self._link = (1.0, LINKS["logistic"]) if labels == "noisy" else (STEP_GAIN, LINKS["step"])
+        self._plan = Plan(networks, steps, epochs, decay, held_out)
+        self._samples, self._burn_in = samples, burn_in
+        self._data: Labelled | None = None
+        self._heads: list[list[Laplace]] = []
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
+        """Fit `n x d` points and `n` labels.
+
+        Raises:
+            UsageError: when shapes do not fit.
+            DataError: when a point is not finite, or a label neither 0 nor 1.
+        """
+        self._data = data = Labelled.of(X, y, conditional=self._conditional)
+        if data.constant is not None:
+            return self
+        inputs = Inputs(data.X.shape[1], self._conditional)
+        sizes = (inputs.width, *self._hidden)
+        whole = Network((*sizes, 1))
+        body = Network(sizes, whole.activations[:-1])
+        theta = train(
+            whole, inputs(data.X), 0.5 * (1.0 + data.signs), plan=self._plan, rng=rng, loss_slope=_cross_entropy_slope
+        )
+        theta = theta[:, : body.n_weights].astype(np.float64)
+        self._features = Features(inputs, np.zeros((self._plan.stack, 1, 0)), body, theta, bias=True)
+        self._heads = [
+            sample_posteriors(basis, data.signs, gain=self._gain, samples=self._samples, burn_in=self._burn_in, rng=rng)
+            for basis in self._features.values(data.X)
+        ]
+        return self
+
+    def probability(self, X: ArrayLike) -> Floats:
+        """Give P(valid) at `m x d` points under every sample: `S x m`.
+
+        Raises:
+            UsageError: when nothing was fitted, or the points have other dimensions.
+        """
+        points, data = self._checked(X)
+        if data.constant is not None:
+            return data.flat(points)[0]
+        latent = [
+            head.predict(basis)
+            for heads, basis in zip(self._heads, self._features.values(points), strict=True)
+            for head in heads
+        ]
+        mean, var = np.array([m for m, _ in latent]), np.array([v for _, v in latent])
+        return self._link.probability(mean, np.maximum(var, SMALLEST_VAR))
+
+    def probability_gradient(self, X: ArrayLike) -> tuple[Floats, Floats]:
+        """Give P(valid), with its gradients `S x m x d`; refusals as in `probability`."""
+        points, data = self._checked(X)
+        if data.constant is not None:
+            return data.flat(points)
+        values, slopes = [], []
+        for heads, basis, jacobian in zip(self._heads, *self._features.values_and_jacobian(points), strict=True):
+            for head in heads:
+                mean, var = head.predict(basis)
+                var = np.maximum(var, SMALLEST_VAR)
+                dmean, dvar = head.gradient(basis, jacobian)
+                values.append(self._link.probability(mean, var))
+                slopes.append(self._link.gradient(mean, var, dmean=dmean, dvar=dvar))
+        return np.array(values), np.array(slopes)
+
+    def state(self) -> dict[str, Any]:
+        """Give what the next fit starts from: nothing."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take a state; there is nothing in it."""
+
+    def _checked(self, X: ArrayLike) -> tuple[Floats, Labelled]:
+        """Read points, which must have the columns of the fit."""
+        points = checked_points(X, conditional=self._conditional)
+        if self._data is None or self._data.X.shape[1] != points.shape[1]:
+            fitted = "none" if self._data is None else self._data.X.shape[1]
+            msg = f"NetworkClassifier: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
+            raise UsageError(msg)
+        return points, self._data
+
+
+def _cross_entropy_slope(outputs: Array, targets: Array) -> Array:
+    """σ(f) - c."""
+    result: Array = logistic(outputs) - targets
+    return result

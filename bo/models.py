@@ -1,0 +1,343 @@
+"""What evaluations say of the ones to come: models of errors, of constraints and of durations, and the criterion they make."""
+
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.acquisition.cost import InverseCost, log_durations
+from bo.acquisition.criterion import Criterion, Improvement, Product, Validity
+from bo.acquisition.pending import Fantasies, Observed, fantasise
+from bo.acquisition.scores import SCORES
+from bo.checkpointed_model import CheckpointedModel
+from bo.constraints.classifier import CLASSIFIERS, Classifier
+from bo.forecasts import Forecast, Forecasts, moments
+from bo.observation import Observation
+from bo.surrogates import Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
+from bo.surrogates.base import SMALLEST_SD, Standardised
+
+Floats = NDArray[np.float64]
+Incumbent = Literal["posterior-mean", "observed"]
+Variance = Literal["latent", "predictive"]
+
+ACQUISITIONS = (*SCORES, "ei-per-second")
+"""What a suggestion may maximise."""
+DURATIONS_NEED = 2
+"""Valid durations before their first fit."""
+PI_MARGIN = 0.03
+"""Improvement, in standard deviations of the errors, whose probability `pi` is: any at all is the likeliest beside the best point."""
+BEYOND_MEASURE = 1e100
+"""Errors in units of the related tasks are at most this: squares of 1e200 overflow."""
+ALONE_NEEDS = 2
+"""Valid evaluations from which a model of the task at hand alone forecasts the next one..."""
+ALONE_CHOOSES = 3
+"""...and from which it suggests."""
+FORECASTS = "forecasts"
+"""The record that is no model's."""
+SUCCESS = "evaluation succeeds"
+"""The constraint that failures teach."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialData:
+    """What is known when a suggestion is asked for.
+
+    Attributes:
+        told: `n` evaluations; `X`, their model columns `n x d`.
+        pending: `J x d` model columns of evaluations that still run.
+        revision: grows with every change of what was told.
+        of_errors: rows that models of errors may know; None = all. Constraints and durations are learned from all.
+    """
+
+    told: Sequence[Observation]
+    X: Floats
+    pending: Floats
+    revision: int
+    of_errors: Collection[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """A model of errors, fitted.
+
+    Attributes:
+        model: predicts in units of its own.
+        z: errors of the valid evaluations in these units.
+        zero: error = zero + one z.
+        one: likewise.
+        kind: `together` with related tasks, or `alone`.
+    """
+
+    model: Surrogate
+    z: Floats
+    zero: float
+    one: float
+    kind: Literal["together", "alone"]
+
+
+class SurrogateModels:
+    """The models of one run, each kept from one suggestion to the next.
+
+    Related tasks are believed as long as they help: where errors were forecast better by a model of the task at hand alone, in units of its
+    own, that model counts (`bo.forecasts`).
+    """
+
+    def __init__(
+        self,
+        *,
+        surrogate: str | SurrogateInfo,
+        acquisition: str,
+        incumbent: Incumbent,
+        conditional: tuple[int, ...],
+        related: Sequence[Task],
+        meta: Floats | None,
+        seed: int,
+        ei_variance: Variance = "latent",
+    ) -> None:
+        self._ei_variance = ei_variance
+        self._surrogate, self._incumbent = find_surrogate(surrogate), incumbent
+        self._conditional, self._seed = conditional, seed
+        self._per_second = acquisition == "ei-per-second"
+        self._acquisition = "ei" if self._per_second else acquisition
+        self._units = _units(related) if related else None
+        keywords: dict[str, Any] = {"conditional": conditional}
+        if self._surrogate.multitask:
+            tasks = [Task(task.X, self._scaled(task.y), task.meta) for task in related]
+            keywords |= {"related": tasks, "meta": meta}
+        self._keywords = keywords
+        self._kept: dict[str, CheckpointedModel[Any]] = {}
+        self._makers: Mapping[str, Callable[[], Any]] = {
+            "errors": self._errors,
+            "alone": self._alone,
+            "durations": self._durations,
+            "constraint": self._constraint,
+            "noisy": self._noisy_constraint,
+        }
+        self._means: tuple[tuple[int, str], Floats] | None = None
+        self._forecasts = Forecasts()
+
+    @property
+    def least(self) -> int:
+        """Count the valid evaluations that the surrogate needs."""
+        if self._units is not None:
+            return 0
+        return self._surrogate.min_points
+
+    @property
+    def _compares(self) -> bool:
+        """Tell whether related tasks are believed as far as they help only."""
+        return self._units is not None and self._surrogate.alone is not None
+
+    def criterion(
+        self, evidence: TrialData, *, rng: np.random.Generator, acquisition: str | None = None
+    ) -> tuple[Criterion, int | None] | None:
+        """Make what the next suggestion maximises, and name the best evaluation so far, where there is one.
+
+        Improvement under fantasies of what is pending, times P(valid) of every constraint that was both met and missed, times
+        the expected inverse duration. While nothing valid is known, validity alone is sought. An acquisition may be named
+        instead of the run's own.
+
+        Returns: None where there is too little to go by.
+        """
+        valid = _valid(evidence)
+        validity = [Validity(classifier) for classifier in self._classifiers(evidence)]
+        if not len(valid) and validity and self.least:
+            return Product(validity), None
+        if len(valid) < self.least or (self._units is not None and len(evidence.told) + len(evidence.pending) == 1):
+            return (
+                None  # the second evaluation tells whether related tasks are to be believed: it is not theirs to choose
+            )
+        X = evidence.X[valid]
+        errors = self._errors_of(evidence, valid)
+        if errors is None:
+            return None
+        model, z = errors.model, errors.z
+        acquisition = acquisition or self._acquisition
+        best, row = np.zeros((1, 1)), None
+        if not len(valid):
+            acquisition = "lcb"  # nothing to improve on yet
+        else:
+            if self._means is None or self._means[0] != (evidence.revision, errors.kind):
+                self._means = (evidence.revision, errors.kind), model.predict(X).mean
+            means = self._means[1]
+            best = means.min(axis=1, keepdims=True)
+            if self._incumbent == "observed":
+                best = np.full_like(best, z.min())
+            row = int(valid[means.mean(axis=0).argmin()])
+            if acquisition == "pi":
+                best = best - PI_MARGIN
+        probability = None
+        if validity and len(evidence.pending):
+            probability = np.exp(Product(validity).value(evidence.pending))
+        fantasies = fantasise(model, evidence.pending, best, rng=rng, probability=probability)
+        if acquisition == "ei" and self._ei_variance == "predictive":
+            noise = model.predict(X[:1]).noise
+            fantasies = Fantasies(Observed(fantasies.model, noise[:, None, None]), fantasies.best)
+        others: list[Criterion] = [*validity, *self._costs(evidence)]
+        return Product([Improvement(fantasies, acquisition=acquisition, weighed=bool(others)), *others]), row
+
+    def log_gain(self, evidence: TrialData, X: Floats) -> float | None:
+        """Give the log of the improvement expected at a `1 x d` point, in the errors' unit, weighed as in `criterion`.
+
+        With `ei-per-second` it is that of a second, of the typical duration where durations do not differ.
+
+        Returns: None where there is too little to go by, or nothing to improve on.
+        """
+        made = self.criterion(evidence, rng=np.random.default_rng([self._seed, evidence.revision]), acquisition="ei")
+        if made is None or made[1] is None:
+            return None
+        errors = self._errors_of(evidence, _valid(evidence))
+        assert errors is not None  # noqa: S101  a criterion was made of it
+        value = float(made[0].value(X)[0]) + float(np.log(errors.one))
+        if self._per_second and not self._costs(evidence):
+            seconds = np.array([observation.duration for observation in evidence.told])
+            logs = log_durations(seconds[np.isfinite(seconds)])
+            value -= float(logs.mean()) if len(logs) else 0.0
+        return value
+
+    def predict(self, evidence: TrialData, X: Floats) -> tuple[Prediction, float, float] | None:
+        """Predict errors at `m x d` points in the model's units, and give these: the errors' zero and one, errors = zero + one x.
+
+        Returns: None where there is too little to go by.
+        """
+        valid = _valid(evidence)
+        if len(valid) < self.least:
+            return None
+        errors = self._errors_of(evidence, valid)
+        return None if errors is None else (errors.model.predict(X), errors.zero, errors.one)
+
+    def forecast(self, evidence: TrialData, X: Floats) -> None:
+        """Note what is expected at a `1 x d` point that is going to be evaluated, with related tasks and without; nothing where there are none."""
+        valid = _valid(evidence)
+        if not self._compares or not len(valid):
+            return
+        together = self._errors_together(evidence, valid)
+        mean, sd = moments(together.model.predict(X), together.zero, together.one)
+        last = evidence.told[int(valid[-1])].error
+        forecast = Forecast(mean, sd, last, None)
+        if len(valid) >= ALONE_NEEDS:
+            alone = self._errors_alone(evidence, valid)
+            forecast = Forecast(mean, sd, *moments(alone.model.predict(X), alone.zero, alone.one))
+        self._forecasts.add(X[0], forecast)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the states of all models, as JSON has them, and what they forecast."""
+        models = {name: kept.to_dict() for name, kept in self._kept.items()}
+        return models if self._units is None else {**models, FORECASTS: self._forecasts.to_dict()}
+
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Take a record of `to_dict`."""
+        self._forecasts = Forecasts.from_dict(record.get(FORECASTS, {}))
+        for name, state in record.items():
+            if name == FORECASTS:
+                continue
+            self._keep(name, self._makers[name.split(":")[0]]).restore(state)
+
+    def _errors_of(self, evidence: TrialData, valid: NDArray[np.intp]) -> _Errors | None:
+        """Fit the errors of valid evaluations, with related tasks as far as these helped; None where alone there are too few."""
+        X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
+        if not self._compares or self._forecasts.log_odds(X, y.tolist()) >= 0.0:
+            return self._errors_together(evidence, valid)
+        return self._errors_alone(evidence, valid) if len(y) >= ALONE_CHOOSES else None
+
+    def _errors_together(self, evidence: TrialData, valid: NDArray[np.intp]) -> _Errors:
+        """Fit the errors of valid evaluations, with related tasks where there are any."""
+        y = np.array([evidence.told[i].error for i in valid.tolist()])
+        z, (zero, one) = self._scaled(y), self._scale(y) if len(y) or self._units else (0.0, 1.0)
+        return _Errors(self._fitted("errors", evidence.X[valid], z, evidence.revision), z, zero, one, "together")
+
+    def _errors_alone(self, evidence: TrialData, valid: NDArray[np.intp]) -> _Errors:
+        """Fit the errors of valid evaluations without related tasks, in units of their own."""
+        own = Standardised.of(np.array([evidence.told[i].error for i in valid.tolist()]))
+        model = self._fitted("alone", evidence.X[valid], own.z, evidence.revision)
+        return _Errors(model, own.z, own.mean, own.sd, "alone")
+
+    def _errors(self) -> Surrogate:
+        """Make the model of errors."""
+        return self._surrogate(**self._keywords)
+
+    def _alone(self) -> Surrogate:
+        """Make the model of errors that knows no related task."""
+        assert self._surrogate.alone is not None  # noqa: S101  it is made for one that has it alone
+        return find_surrogate(self._surrogate.alone)(conditional=self._conditional)
+
+    def _durations(self) -> Surrogate:
+        """Make the model of the logarithms of durations: a network beside networks, a process beside processes."""
+        kind = "gp" if self._surrogate.growth == "cubic" else "dngo"
+        return find_surrogate(kind)(conditional=self._conditional)
+
+    def _constraint(self, labels: str = "noiseless") -> Classifier:
+        """Make the model of one constraint: networks beside networks, a process beside processes."""
+        kind = "gp" if self._surrogate.growth == "cubic" else "network"
+        return CLASSIFIERS[kind](conditional=self._conditional, labels=labels)
+
+    def _noisy_constraint(self) -> Classifier:
+        """Make the model of a constraint that one configuration was told both to meet and to miss."""
+        return self._constraint("noisy")
+
+    def _classifiers(self, evidence: TrialData) -> list[Classifier]:
+        """Fit the constraints that were both met and missed, in order of their names."""
+        labels = [{SUCCESS: observation.status == "ok", **observation.constraints} for observation in evidence.told]
+        found: list[Classifier] = []
+        for name in sorted({name for known in labels for name in known}):
+            rows = [i for i, known in enumerate(labels) if name in known]
+            met = np.array([labels[i][name] for i in rows], dtype=np.float64)
+            if 0 < met.sum() < len(met):
+                kind = "noisy" if _disagree(evidence.X[rows], met) else "constraint"
+                found.append(self._fitted(f"{kind}:{name}", evidence.X[rows], met, evidence.revision))
+        return found
+
+    def _costs(self, evidence: TrialData) -> list[Criterion]:
+        """Fit the durations where they are wanted, and tell evaluations apart."""
+        seconds = np.array([observation.duration for observation in evidence.told])
+        known = np.isfinite(seconds)
+        logs = log_durations(seconds[known])
+        if not self._per_second or len(logs) < DURATIONS_NEED or np.ptp(logs) < SMALLEST_SD:
+            return []
+        return [InverseCost(self._fitted("durations", evidence.X[known], logs, evidence.revision))]
+
+    def _keep(self, name: str, make: Callable[[], Any]) -> CheckpointedModel[Any]:
+        """Give a model by name, made at first use with a seed of its own."""
+        if name not in self._kept:
+            self._kept[name] = CheckpointedModel(make(), seed=(self._seed, zlib.crc32(name.encode())))
+        return self._kept[name]
+
+    def _fitted(self, name: str, X: Floats, y: Floats, revision: int) -> Any:
+        """Give a model by name, fitted; what stands before a colon says which kind it is."""
+        return self._keep(name, self._makers[name.split(":")[0]]).fitted(X, y, revision=revision)
+
+    def _scaled(self, y: Floats) -> Floats:
+        """Bring errors into units in which scores cannot overflow."""
+        if self._units is None:
+            return Standardised.of(y).z if len(y) else y
+        zero, one = self._scale(y)
+        return (y - zero) / one
+
+    def _scale(self, y: Floats) -> tuple[float, float]:
+        """Give the zero and the one of these units: the related tasks', where there are any and errors are not beyond measure in them, else their own."""
+        if self._units is None:
+            own = Standardised.of(y)
+            return own.mean, own.sd
+        zero, one = self._units
+        return zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one)
+
+
+def _valid(evidence: TrialData) -> NDArray[np.intp]:
+    """Give the rows of evaluations that have an error, which may be known, and meet their constraints."""
+    known = range(len(evidence.told)) if evidence.of_errors is None else evidence.of_errors
+    return np.array([i for i in sorted(known) if evidence.told[i].valid], dtype=np.intp)
+
+
+def _disagree(X: Floats, labels: Floats) -> bool:
+    """Tell whether some point, NaN = NaN, has both labels."""
+    points = np.nan_to_num(X, nan=-1.0)
+    return len(np.unique(points, axis=0)) < len(np.unique(np.column_stack([points, labels]), axis=0))
+
+
+def _units(related: Sequence[Task]) -> tuple[float, float]:
+    """Average the means and standard deviations of tasks."""
+    scaled = [Standardised.of(task.y) for task in related]
+    return float(np.mean([s.mean for s in scaled])), float(np.mean([s.sd for s in scaled]))

@@ -1,0 +1,139 @@
+"""Conditions and forbidden clauses of a space, evaluated on many configurations at once.
+
+A configuration is a row of numbers (`bo.space.axes`), NaN = inactive. What ConfigSpace makes of an inactive hyperparameter is
+what comparing with NaN makes of it: it differs from every value, and is equal to, less or greater than none.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.space.axes import Axis, Choice
+from history_store.errors import UsageError
+
+if TYPE_CHECKING:
+    from ConfigSpace.conditions import ConditionLike
+    from ConfigSpace.forbidden import ForbiddenLike
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Test = Callable[[Floats], Bools]
+"""`n x h` numbers, one column a hyperparameter -> which of the `n` rows meet the clause."""
+
+
+def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:
+    """Compile a condition: is its child active?
+
+    Args:
+        condition: of ConfigSpace; a child of an inactive parent is active only by `NotEqualsCondition`.
+        axes: each hyperparameter's column and axis, by name.
+
+    Raises:
+        UsageError: when the condition is of a kind that ConfigSpace itself does not have.
+    """
+    from ConfigSpace import conditions as cs
+
+    compares = {
+        cs.EqualsCondition: np.equal,
+        cs.NotEqualsCondition: np.not_equal,
+        cs.LessThanCondition: np.less,
+        cs.GreaterThanCondition: np.greater,
+    }
+    kind: Any = type(condition)
+    if kind in (cs.AndConjunction, cs.OrConjunction):
+        join = np.logical_and if kind is cs.AndConjunction else np.logical_or
+        return _joined(join, [condition_test(part, axes) for part in condition.components])
+    if kind is cs.InCondition:
+        return _among(*axes[condition.parent.name], condition.values)
+    if kind in compares:
+        return _compared(compares[kind], *axes[condition.parent.name], condition.value)
+    msg = f"space: expected conditions of ConfigSpace's own kinds, got {condition!r} ({kind.__name__}). Write it with EqualsCondition, InCondition, AndConjunction and the like."
+    raise UsageError(msg)
+
+
+def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:
+    """Compile a forbidden clause: is the row forbidden? A clause about an inactive hyperparameter forbids nothing.
+
+    Args:
+        clause: of ConfigSpace.
+        axes: each hyperparameter's column and axis, by name.
+
+    Raises:
+        UsageError: when the clause is of a kind that ConfigSpace itself does not have.
+    """
+    from ConfigSpace import forbidden as cs
+
+    values = {
+        cs.ForbiddenEqualsClause: np.equal,
+        cs.ForbiddenLessThanClause: np.less,
+        cs.ForbiddenLessThanEqualsClause: np.less_equal,
+        cs.ForbiddenGreaterThanClause: np.greater,
+        cs.ForbiddenGreaterThanEqualsClause: np.greater_equal,
+    }
+    relations = {
+        cs.ForbiddenEqualsRelation: np.equal,
+        cs.ForbiddenLessThanRelation: np.less,
+        cs.ForbiddenLessThanEqualsRelation: np.less_equal,
+        cs.ForbiddenGreaterThanRelation: np.greater,
+        cs.ForbiddenGreaterThanEqualsRelation: np.greater_equal,
+    }
+    kind: Any = type(clause)
+    if kind in (cs.ForbiddenAndConjunction, cs.ForbiddenOrConjunction):
+        join = np.logical_and if kind is cs.ForbiddenAndConjunction else np.logical_or
+        return _joined(join, [forbidden_test(part, axes) for part in clause.components])
+    if kind is cs.ForbiddenInClause:
+        return _among(*axes[clause.hyperparameter.name], clause.values)
+    if kind in values:
+        return _compared(values[kind], *axes[clause.hyperparameter.name], clause.value)
+    if kind in relations:
+        return _related(relations[kind], axes[clause.left.name], axes[clause.right.name])
+    msg = f"space: expected forbidden clauses of ConfigSpace's own kinds, got {clause!r} ({kind.__name__}). Write it with ForbiddenEqualsClause, ForbiddenAndConjunction and the like."
+    raise UsageError(msg)
+
+
+def mentioned(clause: ConditionLike | ForbiddenLike) -> set[str]:
+    """Name the hyperparameters whose values a condition or a forbidden clause looks at."""
+    roles = ("parent", "hyperparameter", "left", "right")
+    return {
+        getattr(part, role).name for part in getattr(clause, "dlcs", (clause,)) for role in roles if hasattr(part, role)
+    }
+
+
+def _joined(join: Any, tests: Sequence[Test]) -> Test:
+    return lambda rows: functools.reduce(join, [test(rows) for test in tests])
+
+
+def _among(column: int, axis: Axis, values: Sequence[Any]) -> Test:
+    known = axis.parse(list(values))
+    return lambda rows: np.isin(rows[:, column], known)
+
+
+def _compared(compare: Any, column: int, axis: Axis, value: Any) -> Test:
+    number = axis.parse([value])[0]
+    return lambda rows: compare(rows[:, column], number)
+
+
+def _related(compare: Any, left: tuple[int, Axis], right: tuple[int, Axis]) -> Test:
+    """Compare two hyperparameters by their values, not by their positions."""
+
+    def test(rows: Floats) -> Bools:
+        (i, first), (j, second) = left, right
+        found = np.isfinite(rows[:, i]) & np.isfinite(rows[:, j])
+        found[found] = compare(_values(first, rows[found, i]), _values(second, rows[found, j])).astype(np.bool_)
+        return found
+
+    return test
+
+
+def _values(axis: Axis, numbers: Floats) -> NDArray[Any]:
+    """Give the values behind numbers: for choices an object array."""
+    if not isinstance(axis, Choice):
+        return numbers
+    values = np.empty(len(numbers), dtype=object)
+    values[:] = [axis.choices[int(number)] for number in numbers]
+    return values

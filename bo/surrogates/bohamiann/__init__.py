@@ -1,0 +1,1 @@
+"""BOHAMIANN: networks drawn from their posterior, for one task and for several."""

@@ -1,0 +1,289 @@
+"""A network with priors on its weights: the energy of its posterior, and draws from that [Springenberg2016bayesian]."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc
+from bo.surrogates.network import Array, Network
+
+Floats = NDArray[np.float64]
+
+LOG_NOISE = -4.0
+LOG_NOISE_SD = 2.0
+"""Prior of the log variance of the noise, of standardised targets: broad, since a tight one ruins noisy data or exact ones."""
+LATENT_SD = 0.3
+"""Of ψ: small against the inputs, so that tasks are alike until their targets say otherwise."""
+OWN_NOISE = 0.25
+"""Share of that variance which is a task's own: tasks are about as noisy as one another."""
+LEAST_NOISE = 1e-6
+"""Variance of the noise beneath the one that is learned, which bounds the gradients."""
+MOST_LOG_NOISE = 50.0
+"""Log variance of the noise, at most, of a prediction: beyond it, chains have diverged."""
+GAMMA = (1.0, 1.0)
+"""Shape and rate of the Gamma hyperprior of a layer's precision."""
+AHEAD = 100
+"""Batches drawn at a time: a call of the generator costs as much as their numbers."""
+ROWS = 1000
+"""Points predicted at a time: what their networks make of them stays in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What is known, in the type of the weights.
+
+    Attributes:
+        X: `n x in` inputs.
+        z: `n` standardised targets.
+        task: `n` tasks, or None where there is one alone.
+    """
+
+    X: Array
+    z: Array
+    task: NDArray[np.intp] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BayesianNetwork:
+    """Weights N(0, 1/λ), biases N(0, 1); for every task a log variance s of the noise N(-4, 2²), and ψ ~ N(0, 0.3²), L numbers that are inputs too.
+
+    Its parameters lie in one row of `n_parameters`: weights of the network, ψ `T x L`, s `T`. The first output is the mean; a second one,
+    in a heteroscedastic network, is added to s. The variance of the noise is exp(s) + 1e-6.
+
+    Attributes:
+        network: with `in` + L inputs and one or two outputs.
+        n_tasks: T.
+        n_latent: L.
+        n_parameters: in all.
+    """
+
+    network: Network
+    n_tasks: int = 1
+    n_latent: int = 0
+    n_parameters: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Count."""
+        object.__setattr__(self, "n_parameters", self.network.n_weights + self.n_tasks * (self.n_latent + 1))
+
+    @property
+    def heteroscedastic(self) -> bool:
+        """Tell whether the noise depends on the point."""
+        return self.network.sizes[-1] == 2
+
+    def initial(self, k: int, *, rng: np.random.Generator) -> Array:
+        """Draw k starts: `K x n_parameters` float32; the noise is what its prior expects, at every point."""
+        p = self.network.n_weights
+        theta = np.empty((k, self.n_parameters), dtype=np.float32)
+        theta[:, :p] = self.network.initial(k, rng=rng)
+        theta[:, p : -self.n_tasks] = LATENT_SD * rng.standard_normal((k, self.n_tasks * self.n_latent))
+        theta[:, -self.n_tasks :] = LOG_NOISE
+        self.network.layers(theta)[-1][0][:, :, 1:] *= 0.1
+        return theta
+
+    def precisions(self, theta: Array, *, rng: np.random.Generator | None = None) -> Array:
+        """Give λ of every parameter, `K x n_parameters`: 1, between hidden layers √fan-in, or given a generator a draw a layer.
+
+        With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~ Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
+        """
+        result = np.ones_like(theta)
+        result[:, self.network.n_weights :] = LATENT_SD**-2
+        result[:, -self.n_tasks :] = 0.0
+        if rng is None:
+            for weights, _ in self.network.layers(result)[1:-1]:
+                weights[...] = weights.shape[1] ** 0.5
+        else:
+            shape, rate = GAMMA
+            for (weights, _), (into, _) in zip(self.network.layers(theta), self.network.layers(result), strict=True):
+                squares = np.square(weights, dtype=np.float64).sum(axis=(1, 2))
+                drawn = rng.gamma(shape + 0.5 * weights[0].size, 1.0 / (rate + 0.5 * squares))
+                into[...] = drawn[:, None, None]
+        return result
+
+    def energy(self, theta: Array, data: Data, *, precisions: Array) -> Array:
+        """Compute U = Σ [½ r²/σ² + ½ log σ²] + ½ Σ λθ² + ½ ((s + 4)/2)²: `K`, a loss up to a constant."""
+        mean, variance = self.outputs(theta, data.X, data.task)
+        fit = 0.5 * (np.square(mean - data.z) / variance + np.log(variance)).sum(axis=1)
+        prior = 0.5 * (precisions * np.square(theta)).sum(axis=1)
+        result: Array = (
+            fit + prior + 0.5 * ((theta[:, -self.n_tasks :] - LOG_NOISE) * self._pull_of_noise(theta)).sum(axis=1)
+        )
+        return result
+
+    def gradient(
+        self, theta: Array, data: Data, *, precisions: Array, out: Array, rows: NDArray[np.intp] | None = None
+    ) -> Array:
+        """Compute dU/dθ, or an unbiased estimate of it from a batch.
+
+        Args:
+            theta: `K x n_parameters`.
+            data: all of it.
+            precisions: λ, of the shape of θ.
+            out: where to write the result.
+            rows: `K x B` points of each network's batch; left out, all points.
+        """
+        X, z, task = data.X, data.z, data.task
+        if rows is not None:
+            X, z, task = X[rows], z[rows], None if task is None else task[rows]
+        scale = len(data.z) / z.shape[-1]
+        p, s = self.network.n_weights, self._log_noise(theta, task)
+        inputs = self._inputs(theta, X, task)
+        values = self.network.forward(theta[:, :p], inputs)
+        outputs = values[-1]
+        residual = outputs[:, :, 0] - z
+        learned = np.exp(s + outputs[:, :, 1] if self.heteroscedastic else s)
+        variance = learned + LEAST_NOISE
+        slope = np.empty_like(outputs)
+        np.multiply(scale, residual, out=slope[:, :, 0])
+        slope[:, :, 0] /= variance
+        by_noise = learned / variance
+        by_noise = by_noise * (1.0 - np.square(residual) / variance)
+        by_noise *= 0.5 * scale
+        if self.heteroscedastic:
+            slope[:, :, 1] = by_noise
+        if self.n_latent:
+            by_input = np.empty(inputs.shape, dtype=theta.dtype)
+            self.network.backward(theta[:, :p], values, slope, out=out[:, :p], inputs=by_input)
+            into = out[:, p : -self.n_tasks].reshape(len(theta), self.n_tasks, self.n_latent)
+            np.matmul(self._member(task), by_input[:, :, -self.n_latent :], out=into)
+        else:
+            self.network.backward(theta[:, :p], values, slope, out=out[:, :p])
+        noises = out[:, -self.n_tasks :]
+        noises[...] = (
+            (self._member(task) @ by_noise[:, :, None])[:, :, 0]
+            if self.n_tasks > 1
+            else by_noise.sum(axis=1, keepdims=True)
+        )
+        noises += self._pull_of_noise(theta)
+        out += precisions * theta
+        return out
+
+    def outputs(self, theta: Array, X: Array, task: Any = None) -> tuple[Array, Array]:
+        """Compute mean and noise variance of every network at `n x in` inputs: `K x n` each; `task` is one or `n`."""
+        mean, variance = np.empty((2, len(theta), len(X)), dtype=theta.dtype)
+        shared = task is None or np.ndim(task) == 0
+        for at in range(0, len(X), ROWS):
+            rows = slice(at, at + ROWS)
+            of = task if shared else task[rows]
+            for k in range(len(theta)):
+                one = theta[k : k + 1]
+                values = self.network.forward(one[:, : self.network.n_weights], self._inputs(one, X[rows], of))[-1]
+                mean[k, rows] = values[0, :, 0]
+                variance[k, rows] = self._log_noise(one, of)[0] + (values[0, :, 1] if self.heteroscedastic else 0.0)
+        np.exp(np.minimum(variance, MOST_LOG_NOISE, out=variance), out=variance)
+        variance += LEAST_NOISE
+        return mean, variance
+
+    def means_and_slopes(self, theta: Array, X: Array, task: Any = None) -> tuple[Array, Array]:
+        """Compute the means, `K x n`, and their gradients with respect to the inputs but ψ, `K x n x in`."""
+        weights = theta[:, : self.network.n_weights]
+        values = self.network.forward(weights, self._inputs(theta, X, task))
+        slope = np.zeros_like(values[-1])
+        slope[:, :, 0] = 1.0
+        return values[-1][:, :, 0], self.network.input_gradient(weights, values, slope)[:, :, : X.shape[-1]]
+
+    def _member(self, task: Any) -> Array:
+        """Tell which points are of which task: `... x T x n`."""
+        member: Array = np.equal(np.arange(self.n_tasks)[:, None], np.asarray(task)[..., None, :]).astype(np.float32)
+        return member
+
+    def _pull_of_noise(self, theta: Array) -> Array:
+        """Compute the gradient of the prior's energy with respect to s: `K x T`."""
+        off = theta[:, -self.n_tasks :] - LOG_NOISE
+        own, common = OWN_NOISE * LOG_NOISE_SD**2, (1.0 - OWN_NOISE) * LOG_NOISE_SD**2
+        result: Array = (off - common / (own + self.n_tasks * common) * off.sum(axis=1, keepdims=True)) / own
+        return result
+
+    def _log_noise(self, theta: Array, task: Any) -> Array:
+        """Look up s of the task of every point: `K x n`, or `K x 1` where there is one."""
+        log_noise = theta[:, -self.n_tasks :]
+        if self.n_tasks == 1:
+            return log_noise
+        rows = np.atleast_1d(task)
+        return log_noise[:, rows] if rows.ndim == 1 else np.take_along_axis(log_noise, rows, axis=1)
+
+    def _inputs(self, theta: Array, X: Array, task: Any) -> Array:
+        """Append ψ of the task: `B x in` (or `K x B x in`) to `K x B x (in + L)`; X itself where there is no ψ."""
+        if not self.n_latent:
+            return X
+        k, latent = (
+            len(theta),
+            theta[:, self.network.n_weights : -self.n_tasks].reshape(len(theta), self.n_tasks, self.n_latent),
+        )
+        points = np.broadcast_to(X, (k, *X.shape[-2:]))
+        rows = np.broadcast_to(np.asarray(task), points.shape[:2])
+        chosen = latent[np.arange(k)[:, None], rows]
+        return np.concatenate([points, chosen], axis=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long to run how many chains of which sampler.
+
+    Attributes:
+        sampler: a name in `bo.surrogates.bohamiann.sghmc.SAMPLERS`.
+        chains: K, which run side by side.
+        samples: S, of all chains together.
+        burn_in: steps of every chain that are thrown away.
+        thin: steps between two samples of a chain.
+        batch: points a step; all of them where there are no more.
+        step: ε.
+        hyperprior: whether every layer's precision is drawn anew before each sample; otherwise it is fixed.
+    """
+
+    sampler: str = "adaptive"
+    chains: int = 8
+    samples: int = 50
+    burn_in: int = 2500
+    thin: int = 100
+    batch: int = 32
+    step: float = 1e-2
+    hyperprior: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """Samples of the parameters.
+
+    Attributes:
+        theta: `S x n_parameters`, float32; the last samples of every chain, chain after chain round robin.
+        chains: K.
+    """
+
+    theta: Array
+    chains: int
+
+    @classmethod
+    def of(cls, model: BayesianNetwork, data: Data, schedule: Schedule, *, rng: np.random.Generator) -> Self:
+        """Run the chains.
+
+        A chain that overflowed goes back to where it last stood, at rest: only samplers whose steps do not adapt do so.
+        """
+        n, k = len(data.z), min(schedule.chains, schedule.samples)
+        full = n <= schedule.batch
+        theta, rounds = model.initial(k, rng=rng), -(-schedule.samples // k)
+        chains = Sghmc(theta, **{"step": schedule.step, "full_batch": full, **SAMPLERS[schedule.sampler]})
+        precisions, gradient, kept = model.precisions(theta), np.empty_like(theta), theta.copy()
+        drawn: list[Array] = []
+        rows, ahead = None, np.empty((0, k, schedule.batch), dtype=np.intp)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for t in range(1, schedule.burn_in + rounds * schedule.thin + 1):
+                if t == schedule.burn_in + 1:
+                    chains.settle()
+                if not full:
+                    if (t - 1) % AHEAD == 0:
+                        ahead = rng.integers(n, size=(AHEAD, k, schedule.batch))
+                    rows = ahead[(t - 1) % AHEAD]
+                model.gradient(theta, data, precisions=precisions, out=gradient, rows=rows)
+                chains.step(theta, gradient, rng=rng)
+                if (t - schedule.burn_in) % schedule.thin == 0:
+                    lost = ~np.isfinite(theta).all(axis=1)
+                    theta[lost], chains.momentum[lost] = kept[lost], 0.0
+                    kept = theta.copy()
+                    if schedule.hyperprior:
+                        precisions = model.precisions(theta, rng=rng)
+                    if t > schedule.burn_in:
+                        drawn.append(kept)
+        return cls(np.concatenate(drawn)[: schedule.samples], k)

@@ -1,0 +1,253 @@
+"""Training of networks whose last hidden layer is to be a basis."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.surrogates.dngo.bayesian_linear import evidence_and_gradient
+from bo.surrogates.dngo.linear_head import LOCATION, SCALE
+from bo.surrogates.network import Array, Network
+
+Floats = NDArray[np.float64]
+
+BATCH = 256
+RATE = 1e-2
+EVIDENCE_RATE = 1e-3
+"""First step sizes of the two ways to train; they fall to 0 along a cosine."""
+SCALE_STEPS, SCALE_RATE = 60, 0.1
+SCALE_CENTRE, SCALE_SD = math.log(2.0), 1.0
+"""Scales of inputs go up the evidence in so many steps; their logarithms are normal."""
+LEVEL = 0.5
+"""About the root mean square of a feature of networks as they are drawn."""
+RELATED = 0.3
+"""Weight of a related task's points, at most: features are to be those of the task at hand."""
+
+
+class Adam:
+    """Steps of [Kingma2015adam] on one array, with a rate that falls to 0 along a cosine."""
+
+    def __init__(self, like: Array, *, rate: float, steps: int) -> None:
+        self._rate, self._steps, self._t = rate, steps, 0
+        self._first, self._second, self._change = np.zeros_like(like), np.zeros_like(like), np.empty_like(like)
+
+    def step(self, theta: Array, gradient: Array) -> None:
+        """Move θ down the gradient, in place; the gradient is overwritten."""
+        rate = 0.5 * self._rate * (1.0 + math.cos(math.pi * self._t / self._steps))
+        self._t += 1
+        correction = math.sqrt(1.0 - 0.999**self._t)
+        first, second, change = self._first, self._second, self._change
+        first *= 0.9
+        np.multiply(gradient, 0.1, out=change)
+        first += change
+        second *= 0.999
+        np.square(gradient, out=gradient)
+        gradient *= 0.001
+        second += gradient
+        np.sqrt(second, out=change)
+        change += 1e-8 * correction
+        np.divide(first, change, out=change)
+        change *= rate * correction / (1.0 - 0.9**self._t)
+        theta -= change
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How networks are trained.
+
+    Attributes:
+        stack: K networks, from different starts and on different points.
+        steps: of Adam on batches of 256 points (all, where there are fewer), at least.
+        epochs: passes through the points, at least.
+        decay: variance of the noise in units of the targets', for weights N(0, 1/fan-in): what a large weight costs.
+        held_out: share of the points that a network does not see. Its last layer sees them, and learns from them how far
+            features are to be trusted that fit what they were trained on.
+    """
+
+    stack: int
+    steps: int
+    epochs: int
+    decay: float
+    held_out: float
+
+
+def train(
+    network: Network,
+    X: Floats,
+    z: Floats,
+    *,
+    plan: Plan,
+    rng: np.random.Generator,
+    loss_slope: Callable[[Array, Array], Array] = np.subtract,
+    task: NDArray[np.intp] | None = None,
+    seen: Array | None = None,
+) -> Array:
+    """Fit a stack of networks with weight decay.
+
+    With several tasks, half-way each is given the weight 0.3 max(0, 1 - v), v the mean square of the residuals at held-out points in units
+    of its targets' variance: a network that is fitted to what nobody can predict has features of no use to the others. The
+    task at hand, the last, keeps its weight.
+
+    Args:
+        network: with one output a task.
+        X: `n x in` inputs.
+        z: `n` standardised targets.
+        plan: how.
+        rng: draws starts, batches and the points that are held out.
+        loss_slope: d loss / d output, of outputs and targets; least squares, if left out.
+        task: `n` tasks in 0..T-1; left out, there is one.
+        seen: what `seen_points` gave; left out, it is drawn here.
+
+    Returns: weights `K x P`, float32.
+    """
+    n = len(X)
+    inputs, targets = X.astype(np.float32), z.astype(np.float32)
+    theta = network.initial(plan.stack, rng=rng)
+    gradient, pull = np.empty_like(theta), np.ones_like(theta)
+    for (weights, _), width in zip(network.layers(pull), network.sizes, strict=False):
+        weights[...] = width
+    pull *= plan.decay / n
+    seen = seen_points(plan, n, rng) if seen is None else seen.copy()
+    output = np.zeros(n, dtype=np.intp) if task is None else task
+    batch_size = min(n, BATCH)
+    steps = max(plan.steps, -(-plan.epochs * n // BATCH))
+    adam = Adam(theta, rate=RATE, steps=steps)
+    order, at = np.arange(n), 0
+    slope = np.zeros((plan.stack, batch_size, network.sizes[-1]), dtype=np.float32)
+    for step in range(steps):
+        if task is not None and step == steps // 2:
+            fitted = network.forward(theta, inputs)[-1][:, np.arange(n), output]
+            seen *= _taught(fitted - targets, seen == 0.0, output, network.sizes[-1])[output]
+        if at + batch_size > n:
+            order, at = (rng.permutation(n) if n > BATCH else order), 0
+        rows = order[at : at + batch_size]
+        at += batch_size
+        values = network.forward(theta, inputs[rows])
+        one = np.arange(batch_size), output[rows]
+        slope[...] = 0.0
+        slope[:, *one] = loss_slope(values[-1][:, *one], targets[rows]) * seen[:, rows] / batch_size
+        network.backward(theta, values, slope, out=gradient)
+        gradient += pull * theta
+        adam.step(theta, gradient)
+    return theta
+
+
+def _taught(residual: Array, held_out: NDArray[np.bool_], task: NDArray[np.intp], n_tasks: int) -> Array:
+    """Weigh tasks by the share of their variance that is predicted where it was held out: `T`."""
+    weights = np.ones(n_tasks, dtype=np.float32)
+    for t in range(n_tasks - 1):
+        squares = np.square(residual[held_out & (task == t)])
+        weights[t] = RELATED * (max(0.0, 1.0 - float(squares.mean())) if len(squares) else 1.0)
+    return weights
+
+
+def seen_points(plan: Plan, n: int, rng: np.random.Generator) -> Array:
+    """Choose the points that each network is trained on: weights `K x n`, 1 on average, 0 = held out."""
+    seen = np.ones((plan.stack, n), dtype=np.float32)
+    left_out = int(plan.held_out * n)
+    for row in seen:
+        row[rng.permutation(n)[:left_out]] = 0.0
+    return seen * np.float32(n / (n - left_out))
+
+
+def maximise_evidence(
+    network: Network, theta: Floats, *, X: Floats, z: Floats, steps: int, seen: NDArray[np.bool_]
+) -> Floats:
+    """Move networks whose outputs are the features up the evidence of a linear model on them [Snoek2015scalable] §3.1.
+
+    Dear: every step costs the whole data, and D² a point. Points that its last layer alone sees keep a network honest: moved on all,
+    it is surer of itself by far than it should be.
+
+    Args:
+        network: whose outputs are the features.
+        theta: `K x P`, where to start.
+        X: `n x in` inputs.
+        z: `n`.
+        steps: of Adam.
+        seen: `K x n`, the points that each network moves on.
+
+    Returns: weights `K x P`.
+    """
+    result = theta.copy()
+    for k, rows in enumerate(seen):
+        moved, inputs, targets, precisions = result[k : k + 1], X[rows], z[rows], np.array([0.0, 4.0])
+        adam = Adam(moved, rate=EVIDENCE_RATE, steps=steps)
+        of_precisions = Adam(precisions, rate=0.1, steps=steps)
+        for _ in range(steps):
+            values = network.forward(moved, inputs)
+            widened = np.hstack([values[-1][0], np.ones((len(inputs), 1))])
+            _, slope, slopes = evidence_and_gradient(widened, targets, *precisions.tolist())
+            adam.step(moved, network.backward(moved, values, -slope[None, :, :-1]))
+            of_precisions.step(precisions, -slopes)
+    return result
+
+
+def side_by_side(values: Floats) -> Floats:
+    """Make one map of the features of K networks, such that functions of α = 1 have a variance of about 1.
+
+    Args:
+        values: `K x ... x D`.
+
+    Returns: `... x KD`.
+    """
+    k, *points, d = values.shape
+    result: Floats = np.moveaxis(values, 0, -2).reshape(*points, k * d) * _unit(values)
+    return result
+
+
+def _unit(values: Floats) -> float:
+    """What features of K networks are multiplied by, side by side."""
+    return 1.0 / (LEVEL * math.sqrt(values.shape[0] * values.shape[-1]))
+
+
+def scale_inputs(
+    network: Network,
+    theta: Floats,
+    *,
+    X: Floats,
+    z: Floats,
+    column: NDArray[np.intp],
+    counts: Sequence[int] | None = None,
+) -> Floats:
+    """Scale the columns that networks see as one regression on all their features finds them most probable.
+
+    What the lengthscales of a Gaussian process are: few numbers, that any number of points may set. α and β move along. Tasks
+    have regressions of their own, and all but the last, the one at hand, the weight 0.3.
+
+    Args:
+        network: whose outputs are the features.
+        theta: `K x P`, as drawn.
+        X: `n x in` inputs, the scaled ones first.
+        z: `n`.
+        column: the column that each scaled input comes from.
+        counts: `T` numbers of points of the tasks, which come one after another; left out, there is one.
+
+    Returns: weights `K x P`, those of the first layer scaled.
+    """
+    n, d = len(X), int(column.max()) + 1
+    ends = np.cumsum([n] if counts is None else counts).tolist()
+    parts = [slice(start, end) for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+    centre, sd = (
+        np.array([*[each] * d, *both * len(parts)]) for each, both in ((SCALE_CENTRE, LOCATION), (SCALE_SD, SCALE))
+    )
+    at, scaled = centre.copy(), theta.copy()
+    first, into = (network.layers(weights)[0][0][:, : len(column)] for weights in (theta, scaled))
+    adam = Adam(at, rate=SCALE_RATE, steps=SCALE_STEPS)
+    slope = np.empty((n, len(theta) * network.sizes[-1] + 1))
+    for _ in range(SCALE_STEPS):
+        into[...] = np.exp(at[column])[:, None] * first
+        values = network.forward(scaled, X)
+        features, slopes = np.hstack([side_by_side(values[-1]), np.ones((n, 1))]), np.zeros((len(parts), 2))
+        for t, part in enumerate(parts):
+            if part.start < part.stop:
+                precisions = at[d + 2 * t : d + 2 * t + 2].tolist()
+                _, slope[part], slopes[t] = evidence_and_gradient(features[part], z[part], *precisions)
+                slope[part] *= 1.0 if t == len(parts) - 1 else RELATED
+        back = np.moveaxis(slope[:, :-1].reshape(n, len(theta), -1), 1, 0) * _unit(values[-1])
+        pull = (network.layers(network.backward(scaled, values, back))[0][0][:, : len(column)] * into).sum(axis=(0, 2))
+        pulls = np.bincount(column, weights=pull, minlength=d)
+        adam.step(at, (at - centre) / sd**2 - np.concatenate([pulls, slopes.ravel()]))
+    into[...] = np.exp(at[column])[:, None] * first
+    return scaled

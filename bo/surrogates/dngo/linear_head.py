@@ -1,0 +1,144 @@
+"""The last layer of DNGO with all it does not know: weights in closed form, precisions and prior mean by slice sampling."""
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.surrogates.dngo import prior_mean
+from bo.surrogates.dngo.bayesian_linear import LOG_2PI, Posterior, Regression
+from bo.surrogates.dngo.layer_prior import LayerPrior
+from bo.surrogates.slice_sampling import slice_step
+
+Floats = NDArray[np.float64]
+PriorMean = Literal["none", "quadratic", "fixed"]
+
+LOCATION, SCALE = (0.0, 6.0), (2.0, 3.0)
+"""log α ~ N(0, 2²), log β ~ N(6, 3²), for standardised targets."""
+SCALE_GIVEN = (1.0, 2.0)
+"""Standard deviations of both where other tasks say what to expect."""
+LOWER, UPPER = (-12.0, -6.0), (12.0, 18.0)
+WIDTHS = (2.0, 2.0, 1.0, 0.5, 2.0)
+"""First brackets of the slice sampler: log α, log β, λ, c, log Λ."""
+THIN = 3
+SMALLEST_SHARE = 1e-9
+"""Of a target that others have to explain."""
+
+
+class LinearHead:
+    """S samples of (α, β, η) and the weights' posterior under each.
+
+    Attributes:
+        alpha: `S`, precisions of the weights.
+        beta: `S`, precisions of the noise.
+        eta: `S x (1 + 2d)`, prior means.
+    """
+
+    def __init__(
+        self,
+        features: Floats,
+        X: Floats,
+        z: Floats,
+        *,
+        mean: PriorMean,
+        samples: int,
+        burn_in: int,
+        rng: np.random.Generator,
+        prior: LayerPrior | None = None,
+    ) -> None:
+        """Infer everything from `N x D` features of `N x d` points and `N` targets.
+
+        Args:
+            features: `N x D`; given a prior, in its units: multiplied by its root.
+            X: `N x d`.
+            z: `N`.
+            mean: η.
+            samples: S.
+            burn_in: sweeps that are thrown away.
+            rng: what draws them.
+            prior: of the weights and the noise, from other tasks.
+        """
+        self._location, self._scale, self._weights = LOCATION, SCALE, np.zeros(features.shape[1])
+        if prior is not None:
+            self._location, self._scale, self._weights = (0.0, prior.log_beta), SCALE_GIVEN, prior.centre
+        self._regression = Regression.of(
+            features, np.column_stack([z - features @ self._weights, prior_mean.design(X)])
+        )
+        self._mean: PriorMean = mean
+        d = X.shape[1]
+        state = np.concatenate([self._location, prior_mean.start(d)])
+        if mean == "none":
+            state[3 + d :] = -np.inf  # no curvature: λ is the weight of the constant feature
+        widths = np.repeat(WIDTHS, [1, 1, 1, d, d])[: len(state) if mean == "quadratic" else 2]
+        kept = []
+        for step in range(1, burn_in + THIN * samples + 1):
+            self._sweep(state, widths, rng)
+            if step > burn_in and (step - burn_in) % THIN == 0:
+                kept.append(state.copy())
+        states = np.array(kept)
+        self.alpha, self.beta, self.eta = np.exp(states[:, 0]), np.exp(states[:, 1]), states[:, 2:]
+        posterior = self._regression.posterior(self._combination(self.eta), self.alpha, self.beta)
+        self.posterior = posterior.moved(self._weights)
+
+    def offset(self, X: Floats) -> Floats:
+        """Compute the prior means at `m x d` points: `S x m`, or `S x 1` where there are none."""
+        if self._mean == "none":
+            return np.zeros((len(self.eta), 1))
+        result: Floats = prior_mean.coefficients(self.eta) @ prior_mean.design(X).T
+        return result
+
+    def slopes(self, X: Floats) -> Floats:
+        """Compute the gradients of the prior means at `m x d` points: `S x m x d`."""
+        return prior_mean.slopes(X, self.eta)
+
+    def condition(self, features: Floats, targets: Floats) -> Posterior:
+        """Infer the weights as if `J x D` features had had targets `S x F x J`, prior mean taken off."""
+        combination = self._combination(self.eta)
+        rest = targets - features @ self._weights
+        posterior = self._regression.posterior_with(combination, self.alpha, self.beta, features=features, targets=rest)
+        return posterior.moved(self._weights)
+
+    def left_out(self, features: Floats, X: Floats, z: Floats) -> Floats:
+        """Compute the log density of each of the `N` targets given all others, at their features and points: `S x N`."""
+        mean, var = self.posterior.predict(features)
+        kept = np.maximum(
+            1.0 - var * self.beta[:, None], SMALLEST_SHARE
+        )  # of a residual, where its own target has its share
+        residual = (z - mean[:, 0] - self.offset(X)) / kept
+        precision = self.beta[:, None] * kept
+        density: Floats = 0.5 * (np.log(precision) - LOG_2PI - precision * np.square(residual))
+        return density
+
+    def _combination(self, eta: Floats) -> Floats:
+        """Give the target z - η as a combination of columns."""
+        return np.concatenate([np.ones((*eta.shape[:-1], 1)), -prior_mean.coefficients(eta)], axis=-1)
+
+    def _sweep(self, state: Floats, widths: Floats, rng: np.random.Generator) -> None:
+        """Update every coordinate once, in place and in random order; leaves the posterior invariant."""
+        regression = self._regression
+        explained = regression.explained(self._combination(state[2:]))
+
+        def log_density(k: int) -> float:
+            if k < 2:
+                if not LOWER[k] <= state[k] <= UPPER[k]:
+                    return -math.inf
+                prior = -0.5 * ((float(state[k]) - self._location[k]) / self._scale[k]) ** 2
+                return prior + regression.evidence(explained, math.exp(state[0]), math.exp(state[1]))
+            prior = prior_mean.log_density(state[2:])
+            if prior == -math.inf:
+                return prior
+            split = regression.explained(self._combination(state[2:]))
+            return prior + regression.evidence(split, math.exp(state[0]), math.exp(state[1]))
+
+        for k in rng.permutation(len(widths)).tolist():
+            start = float(state[k])
+
+            def along(offset: float, k: int = k, start: float = start) -> float:
+                state[k] = start + offset
+                return log_density(k)
+
+            offset, _ = slice_step(along, log_density(k), rng=rng, width=float(widths[k]))
+            state[k] = start + offset
+            if k >= 2:
+                explained = regression.explained(self._combination(state[2:]))

@@ -1,0 +1,392 @@
+"""DNGO: a network's last hidden layer as the basis of a Bayesian linear regression [Snoek2015scalable].
+
+The surrogate for many evaluations: its cost grows linearly with their number, a Gaussian process's with the third power.
+
+Up to twice as many points as there are features, trained networks learn their points by heart: features that are not needed for
+those vanish, a sharp minimum that is not learned passes for noise, and nothing is expected elsewhere. There, weights stay as
+they were drawn, but for the scale of every input, which goes up the evidence as the lengthscales of a process do, and all
+networks share one last layer. Beyond, networks are trained, and then go up the evidence of a last layer: features by least squares alone
+leave errors that pass for noise, and the search does not go down a valley that it has found.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.surrogates.base import Prediction, Standardised, Task, checked_data, checked_fantasies, checked_points
+from bo.surrogates.dngo.bayesian_linear import Posterior
+from bo.surrogates.dngo.feature_network import Plan, maximise_evidence, scale_inputs, seen_points, side_by_side, train
+from bo.surrogates.dngo.layer_prior import LayerPrior
+from bo.surrogates.dngo.linear_head import LinearHead, PriorMean
+from bo.surrogates.inputs import Inputs
+from bo.surrogates.network import Activation, Network
+from bo.surrogates.tasks import Pool
+from history_store.errors import UsageError
+
+Floats = NDArray[np.float64]
+Training = Literal["auto", "map", "evidence"]
+Shape = Literal["arc", "line"]
+
+ACTIVATIONS: Mapping[str, tuple[Activation, Activation]] = MappingProxyType(
+    {"tanh": ("tanh", "tanh"), "relu": ("relu", "relu"), "relu-tanh": ("relu", "tanh")}
+)
+"""What follows the hidden layers and the last of them; ReLU alone makes variances explode away from the data (Fig. 2)."""
+SMALLEST_VAR = 1e-12
+"""Predicted variances of standardised targets are at least this."""
+TRAINED_BEYOND = 2
+"""Points a feature up to which weights stay as drawn."""
+BLOCK = 512
+"""Points predicted at a time: what is computed on them stays in the cache."""
+EVIDENCE_SHARE = 0.3
+"""Steps up the evidence, as a share of those of the training before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Trained networks as K maps from points to features.
+
+    Attributes:
+        inputs: from points to what the networks see of them.
+        context: `K x 1 x c` or, one a point, `K x M x c`: what they see besides, of the task.
+        network: whose outputs are the features.
+        theta: `K x P`, float64.
+        bias: whether a constant feature is appended.
+        joined: whether the features of all networks stand side by side, as one map: K = 1 below.
+        root: `K x D x D` that features are multiplied by at last; None = the unit matrix.
+    """
+
+    inputs: Inputs
+    context: Floats
+    network: Network
+    theta: Floats
+    bias: bool
+    joined: bool = False
+    root: Floats | None = None
+
+    def values(self, X: Floats) -> Floats:
+        """Compute `K x M x D` features of `M x d` points."""
+        return self.of_inputs(self._shown(X))
+
+    def of_inputs(self, shown: Floats) -> Floats:
+        """Compute `K x M x D` features of `M x in` inputs of the networks."""
+        return self._widened(self.network.forward(self.theta, shown)[-1], 1.0)
+
+    def values_and_jacobian(self, X: Floats) -> tuple[Floats, Floats]:
+        """Compute features and their derivatives `K x M x d x D`."""
+        layers = self.network.forward(self.theta, self._shown(X))
+        jacobian = np.moveaxis(self.network.jacobian(self.theta, layers)[:, :, : self.inputs.width], 3, 0)
+        slopes = np.moveaxis(self.inputs.pull_back(X, jacobian), 0, 3)
+        return self._widened(layers[-1], 1.0), self._widened(slopes, 0.0)
+
+    def _shown(self, X: Floats) -> Floats:
+        """Compute what the networks see: `M x in`, or `K x M x in`."""
+        shown = self.inputs(X)
+        k, _, c = self.context.shape
+        if not c:
+            return shown
+        m = len(shown)
+        return np.concatenate(
+            [np.broadcast_to(shown, (k, *shown.shape)), np.broadcast_to(self.context, (k, m, c))], axis=2
+        )
+
+    def _widened(self, values: Floats, constant: float) -> Floats:
+        """Put features side by side where they are joined, append the constant one, where there is one, and multiply by the root."""
+        if self.joined:
+            values = side_by_side(values)[None]
+        if self.bias:
+            values = np.concatenate([values, np.full((*values.shape[:-1], 1), constant)], axis=-1)
+        if self.root is None:
+            return values
+        rotated: Floats = values @ (self.root if values.ndim == 3 else self.root[:, None])
+        return rotated
+
+
+class DNGO:
+    """Networks with a Bayesian last layer, whose precisions and prior mean are slice-sampled.
+
+    Every fit starts from its generator alone. The S samples are those of all networks together. A trained network that fits
+    its points perfectly has features that do, and a last layer that believes them; so each has a last layer of its own and
+    is trained on other points than that, which sees all: without that, predictions away from the data are thousands of
+    times too sure.
+    """
+
+    _name = "DNGO"
+
+    def __init__(
+        self,
+        *,
+        conditional: Sequence[int] = (),
+        hidden: Sequence[int] = (50, 50, 50),
+        activation: str = "tanh",
+        inputs: Shape = "arc",
+        prior_mean: PriorMean = "none",
+        training: Training = "auto",
+        networks: int = 5,
+        samples: int = 2,
+        burn_in: int = 50,
+        steps: int = 500,
+        epochs: int = 500,
+        decay: float = 0.01,
+        held_out: float = 0.2,
+    ) -> None:
+        """Set up the networks.
+
+        Args:
+            conditional: columns of the points that may be NaN, inactive.
+            hidden: widths of the hidden layers; the last is the number of features.
+            activation: a name in `ACTIVATIONS`.
+            inputs: `arc`, every column is a quarter of a circle, so that corners are as far from the origin as all else and no
+                surer to be extreme; `line`, unconditional ones are in [-1, 1], as published, and where networks are trained on related tasks.
+            prior_mean: `quadratic`, a bowl whose place and curvature are inferred; `fixed`, (x - 0.5)² in every dimension;
+                `none`, a constant.
+            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: twice as dear; `auto`, the
+                scales of the inputs alone, up the evidence, and with more than two points a feature, those of related tasks among
+                them, `evidence`; `map` there with related tasks, and on lines (where networks without biases, as they are drawn,
+                are odd functions).
+            networks: how many.
+            samples: of hyperparameters, a network.
+            burn_in: sweeps of their chain that are thrown away.
+            steps: of training, at least.
+            epochs: passes of training through the data, at least.
+            decay: variance of the noise, in units of the targets', for weights N(0, 1/fan-in).
+            held_out: share of the points that a network is not trained on.
+
+        Raises:
+            UsageError: when a name or a number does not fit.
+        """
+        for what, name, known in (
+            ("activation", activation, ACTIVATIONS),
+            ("inputs", inputs, get_args(Shape)),
+            ("prior_mean", prior_mean, get_args(PriorMean)),
+            ("training", training, get_args(Training)),
+        ):
+            if name not in known:
+                msg = f"{self._name}: expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
+                raise UsageError(msg)
+        if min([networks, samples, steps, len(hidden), *hidden]) < 1 or min(burn_in, epochs, decay) < 0:
+            msg = f"{self._name}: expected positive hidden sizes, networks, samples and steps and no negative burn_in, epochs or decay, got {list(hidden)}, {networks}, {samples}, {steps}, {burn_in}, {epochs} and {decay}. Leave them out for the defaults."
+            raise UsageError(msg)
+        if not 0.0 <= held_out < 1.0:
+            msg = f"{self._name}: expected held_out in [0, 1), got {held_out}. Leave it out for the default."
+            raise UsageError(msg)
+        self._conditional, self._hidden = tuple(conditional), tuple(hidden)
+        inner, last = ACTIVATIONS[activation]
+        self._activations: tuple[Activation, ...] = (*[inner] * (len(hidden) - 1), last)
+        self._shape, self._mean = inputs, prior_mean
+        self._plan = Plan(networks, steps, epochs, decay, held_out)
+        self._training, self._samples, self._burn_in = training, samples, burn_in
+        self._related: Sequence[Task] = ()
+        self._metas, self._least = np.zeros((1, 0)), 1
+        self._features: Features | None = None
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
+        """Train on `n x d` points and `n` ≥ 1 targets; refusals as in `checked_data`."""
+        points, targets = checked_data(X, y, conditional=self._conditional, least=self._least)
+        pool = Pool.of(self._related, points, targets)
+        d = points.shape[1]
+        few = len(pool.z) <= TRAINED_BEYOND * self._plan.stack * self._hidden[-1]
+        auto = self._training == "auto" and self._shape == "arc"
+        drawn = auto and few
+        arcs = drawn or (self._shape == "arc" and not self._related)
+        inputs = Inputs(d, range(d) if arcs else self._conditional)
+        shown = np.hstack([inputs(pool.X), self._metas[pool.task]])
+        sizes = (shown.shape[1], *self._hidden)
+        body = Network(sizes, self._activations)
+        own = slice(len(pool.z) - len(targets), None)
+        unseen = np.ones((1, len(pool.z)), dtype=np.bool_)
+        if drawn:
+            counts = np.bincount(pool.task, minlength=pool.n_tasks).tolist()
+            theta = body.initial(self._plan.stack, rng=rng, dtype=np.float64)
+            theta = scale_inputs(body, theta, X=shown, z=pool.z, column=inputs.column, counts=counts)
+        else:
+            whole = Network((*sizes, pool.n_tasks), (*self._activations, "linear"))
+            task = pool.task if self._related else None
+            seen = seen_points(self._plan, len(pool.z), rng)
+            unseen = seen == 0.0
+            theta = train(whole, shown, pool.z, plan=self._plan, rng=rng, task=task, seen=seen)
+            theta = theta[:, : body.n_weights].astype(np.float64)
+            if self._training == "evidence" or (auto and not self._related):
+                steps = max(1, int(EVIDENCE_SHARE * self._plan.steps))
+                theta = maximise_evidence(body, theta, X=shown, z=pool.z, steps=steps, seen=~unseen)
+        self._unseen = unseen[:, own]
+        context = np.broadcast_to(self._metas[-1], (self._plan.stack, 1, self._metas.shape[1]))
+        features = Features(
+            inputs, context, body, theta, self._mean != "quadratic" or bool(self._related), joined=drawn
+        )
+        priors: Sequence[LayerPrior | None] = [None] * (1 if drawn else self._plan.stack)
+        if self._related:  # about what they expect, weights are a standard normal
+            bases = features.of_inputs(shown)
+            priors = learned = [_of_others(basis, pool) for basis in bases]
+            features = replace(features, root=np.array([prior.root for prior in learned]))
+        self._features, maps = features, features.values(points)
+        self._heads = [
+            LinearHead(
+                basis,
+                points,
+                pool.z[own],
+                mean=self._mean,
+                samples=self._samples * self._plan.stack // len(maps),
+                burn_in=self._burn_in,
+                rng=rng,
+                prior=prior,
+            )
+            for basis, prior in zip(maps, priors, strict=True)
+        ]
+        self._targets = Standardised(np.zeros(0), pool.mean, pool.sd)
+        return self
+
+    def predict(self, X: ArrayLike) -> Prediction:
+        """Predict the latent function at `m x d` points under every sample.
+
+        Raises:
+            UsageError: when nothing was fitted, or the points have other dimensions.
+            DataError: when a point is not finite.
+        """
+        points, features = self._checked(X)
+        mean, var = predict(self._heads, [head.posterior for head in self._heads], points, features)
+        return self._prediction(mean[:, 0], var)
+
+    def predict_gradient(self, X: ArrayLike) -> tuple[Prediction, Floats, Floats]:
+        """Predict, with the gradients `S x m x d` of mean and variance; refusals as in `predict`."""
+        points, features = self._checked(X)
+        mean, var, dmean, dvar = predict_gradient(
+            self._heads, [head.posterior for head in self._heads], points, features
+        )
+        sd = self._targets.sd
+        return self._prediction(mean[:, 0], var), sd * dmean[:, 0], sd**2 * dvar
+
+    def joint_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict J points jointly, with gradients `S x J x d` and `S x J x J x d`; refusals as in `predict`."""
+        points, features = self._checked(X)
+        prediction, dmean, _ = self.predict_gradient(points)
+        parts = [
+            head.posterior.joint_gradient(basis, slopes)
+            for head, basis, slopes in zip(self._heads, *features.values_and_jacobian(points), strict=True)
+        ]
+        covariance, dcovariance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        sd = self._targets.sd
+        return prediction.mean, sd**2 * covariance, dmean, sd**2 * dcovariance
+
+    def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
+        """Draw the latent function n times a sample at J points: `S x n x J`; refusals as in `predict`."""
+        points, features = self._checked(X)
+        drawn = [
+            head.posterior.draw(basis, n, rng=rng) + head.offset(points)[:, None]
+            for head, basis in zip(self._heads, features.values(points), strict=True)
+        ]
+        return self._targets.mean + self._targets.sd * np.concatenate(drawn)
+
+    def condition(self, X: ArrayLike, Y: ArrayLike) -> "ConditionedDNGO":
+        """Predict as if targets `S x F x J` had been observed at J pending points; the features stay as they are."""
+        points, features = self._checked(X)
+        samples = sum(len(head.alpha) for head in self._heads)
+        _, targets = checked_fantasies(X, Y, samples=samples, conditional=self._conditional)
+        z = np.split((targets - self._targets.mean) / self._targets.sd, len(self._heads))
+        posteriors = [
+            head.condition(basis, told - head.offset(points)[:, None])
+            for head, basis, told in zip(self._heads, features.values(points), z, strict=True)
+        ]
+        return ConditionedDNGO(self._heads, posteriors, features, self._targets, self._conditional)
+
+    def left_out(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Compute the mean log density of the targets of the fit, each predicted from all others.
+
+        Of trained networks, those count that did not see it.
+
+        Args:
+            X: `n x d`, the points of the fit.
+            y: `n`, their targets.
+        """
+        points, features = self._checked(X)
+        z = (np.asarray(y, dtype=np.float64) - self._targets.mean) / self._targets.sd
+        found = [
+            head.left_out(basis, points, z)[:, unseen].ravel()
+            for head, basis, unseen in zip(self._heads, features.values(points), self._unseen, strict=True)
+        ]
+        return float(np.concatenate(found).mean()) - math.log(self._targets.sd)
+
+    def state(self) -> dict[str, Any]:
+        """Give what the next fit starts from: nothing."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take a state; there is nothing in it."""
+
+    def _checked(self, X: ArrayLike) -> tuple[Floats, Features]:
+        """Read points, which must have the columns of the fit."""
+        points = checked_points(X, conditional=self._conditional)
+        if self._features is None or self._features.inputs.d != points.shape[1]:
+            fitted = "none" if self._features is None else self._features.inputs.d
+            msg = f"{self._name}: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
+            raise UsageError(msg)
+        return points, self._features
+
+    def _prediction(self, mean: Floats, var: Floats) -> Prediction:
+        """Put what was predicted into the units of the targets."""
+        sd = self._targets.sd
+        noise = np.concatenate([1.0 / head.beta for head in self._heads])
+        return Prediction(self._targets.mean + sd * mean, sd**2 * var, sd**2 * noise)
+
+
+def _of_others(features: Floats, pool: Pool) -> LayerPrior:
+    """Learn from the related tasks of a pool, given features of all its points, what to expect of a last layer."""
+    others = pool.task < pool.n_tasks - 1
+    return LayerPrior.of(features[others], pool.z[others], pool.task[others], pool.n_tasks - 1, units=pool.units)
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionedDNGO:
+    """DNGO that was also told fantasies; every field is one a network, but for the last three."""
+
+    heads: Sequence[LinearHead]
+    posteriors: Sequence[Posterior]
+    features: Features
+    targets: Standardised
+    conditional: Sequence[int]
+
+    def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
+        """Predict `m x d` points: mean `S x F x m`, latent variance `S x 1 x m`."""
+        points = checked_points(X, conditional=self.conditional)
+        mean, var = predict(self.heads, self.posteriors, points, self.features)
+        return self.targets.mean + self.targets.sd * mean, self.targets.sd**2 * var[:, None]
+
+    def predict_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict, with the gradients of mean, `S x F x m x d`, and of variance, `S x 1 x m x d`."""
+        points = checked_points(X, conditional=self.conditional)
+        mean, var, dmean, dvar = predict_gradient(self.heads, self.posteriors, points, self.features)
+        sd = self.targets.sd
+        return self.targets.mean + sd * mean, sd**2 * var[:, None], sd * dmean, sd**2 * dvar[:, None]
+
+
+def predict(
+    heads: Sequence[LinearHead], posteriors: Sequence[Posterior], points: Floats, features: Features
+) -> tuple[Floats, Floats]:
+    """Predict standardised targets by all networks: mean `S x F x m`, variance `S x m`."""
+    samples, fantasies, _ = posteriors[0].mean.shape
+    mean = np.empty((samples * len(heads), fantasies, len(points)))
+    var = np.empty((samples * len(heads), len(points)))
+    for start in range(0, len(points), BLOCK):
+        block = slice(start, start + BLOCK)
+        for k, basis in enumerate(features.values(points[block])):
+            rows = slice(k * samples, (k + 1) * samples)
+            mean[rows, :, block], var[rows, block] = posteriors[k].predict(basis)
+            mean[rows, :, block] += heads[k].offset(points[block])[:, None]
+    return mean, np.maximum(var, SMALLEST_VAR, out=var)
+
+
+def predict_gradient(
+    heads: Sequence[LinearHead], posteriors: Sequence[Posterior], points: Floats, features: Features
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Predict standardised targets, with gradients `S x F x m x d` and `S x m x d`."""
+    mean, var = predict(heads, posteriors, points, features)
+    means, variances = [], []
+    for head, posterior, basis, slopes in zip(heads, posteriors, *features.values_and_jacobian(points), strict=True):
+        dmean, dvar = posterior.gradient(basis, slopes)
+        means.append(dmean + head.slopes(points)[:, None])
+        variances.append(dvar)
+    return mean, var, np.concatenate(means), np.concatenate(variances)

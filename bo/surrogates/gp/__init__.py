@@ -1,0 +1,1 @@
+"""Gaussian processes: for one task, and for several."""

@@ -1,0 +1,144 @@
+"""Correlation of points, and how it changes with shape parameters and with the points themselves."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.surrogates.gp.kernels import Kernel, correlations, cross_correlations, square_distances
+from bo.surrogates.gp.metric import Metric
+
+Floats = NDArray[np.float64]
+
+
+class Covariance(Protocol):
+    """A correlation function with `size` shape parameters; the amplitude is the caller's."""
+
+    @property
+    def size(self) -> int:
+        """Count the shape parameters."""
+        ...
+
+    def matrix(self, X: Floats, shape: Floats) -> Floats:
+        """Correlate `n` points with one another: `n x n`, of which the upper triangle counts."""
+        ...
+
+    def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+        """Correlate, both triangles, and carry a symmetric gradient `n x n` of the matrix back to the shape: `size`."""
+        ...
+
+    def noise(self, X: Floats, shape: Floats, level: float) -> float | Floats:
+        """Give the variance of the noise, of all points or `n`; `level` is that of the points to predict."""
+        ...
+
+    def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:
+        """Carry a gradient `n` of the noise back to the shape, `size`, and to the level."""
+        ...
+
+    def cross(self, X: Floats, Z: Floats, shape: Floats) -> Floats:
+        """Correlate `m` with `n` points: `m x n`."""
+        ...
+
+    def cross_and_slopes(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, "Slopes"]:
+        """Correlate, and give how the matrix changes with the m points."""
+        ...
+
+
+class Slopes(Protocol):
+    """How correlations `m x n` change with the m points."""
+
+    def weighted(self, weights: Floats) -> Floats:
+        """Give the gradients of F sums over the n points, weighted by `n x F`: `F x m x d`."""
+        ...
+
+    def pull(self, gradient: Floats) -> Floats:
+        """Carry a gradient `m x n` of the matrix back to the m points: `m x d`."""
+        ...
+
+
+class Stationary:
+    """A kernel of the distance of embedded points."""
+
+    def __init__(self, kernel: Kernel, metric: Metric) -> None:
+        self.kernel, self.metric = kernel, metric
+
+    @property
+    def size(self) -> int:
+        """Count the shape parameters of the metric."""
+        return self.metric.size
+
+    def noise(self, X: Floats, shape: Floats, level: float) -> float:  # noqa: ARG002  the same for all points and shapes
+        """Give the level."""
+        return level
+
+    def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:  # noqa: ARG002  likewise
+        """Carry a gradient back to the level alone."""
+        return np.zeros(self.size), float(gradient.sum())
+
+    def matrix(self, X: Floats, shape: Floats) -> Floats:
+        """Correlate, the upper triangle alone."""
+        return correlations(self.metric.embed(X, shape), self.kernel)
+
+    def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
+        """Correlate, and carry a gradient back through distances and embedding."""
+        E = self.metric.embed(X, shape)
+        r2 = square_distances(E, E)
+        slope = self.kernel.slope(r2)
+
+        def pull(gradient: Floats) -> Floats:
+            by_distance = gradient * slope
+            by_embedding = 4.0 * (by_distance.sum(axis=1, keepdims=True) * E - by_distance @ E)
+            return self.metric.pull_shape(X, shape, by_embedding)
+
+        return self.kernel.value(r2), pull
+
+    def cross(self, X: Floats, Z: Floats, shape: Floats) -> Floats:
+        """Correlate two sets of points."""
+        return cross_correlations(self.metric.embed(X, shape), self.metric.embed(Z, shape), self.kernel)
+
+    def cross_and_slopes(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, "StationarySlopes"]:
+        """Correlate, with slopes by distances and embedding."""
+        E, F = self.metric.embed(X, shape), self.metric.embed(Z, shape)
+        r2 = square_distances(E, F)
+        slope = self.kernel.slope(r2)
+        return self.kernel.value(r2), StationarySlopes(self.metric, X, shape, E, F, slope)
+
+
+@dataclass(frozen=True, slots=True)
+class StationarySlopes:
+    """Slopes of a kernel of the distance of embedded points.
+
+    Attributes:
+        metric: embeds.
+        X: `m x d` points.
+        shape: of the metric.
+        E: `m x e`, the points embedded.
+        F: `n x e`, the others.
+        slope: `m x n`, of the correlation with respect to the squared distance.
+    """
+
+    metric: Metric
+    X: Floats
+    shape: Floats
+    E: Floats
+    F: Floats
+    slope: Floats
+
+    def weighted(self, weights: Floats) -> Floats:
+        """Give gradients of weighted sums, all by one product of matrices, or by one a point where these are few."""
+        f, e = weights.shape[1], self.F.shape[1]
+        if len(self.slope) <= e:
+            moments = (self.slope[:, None] * weights.T) @ self.F
+        else:
+            moments = (self.slope @ (weights[:, :, None] * self.F[:, None, :]).reshape(-1, f * e)).reshape(-1, f, e)
+        by_embedding = 2.0 * ((self.slope @ weights)[:, :, None] * self.E[:, None, :] - moments)
+        pulled = self.metric.pull_inputs(np.repeat(self.X, f, axis=0), self.shape, by_embedding.reshape(-1, e))
+        return pulled.reshape(-1, f, self.X.shape[1]).swapaxes(0, 1)
+
+    def pull(self, gradient: Floats) -> Floats:
+        """Carry a gradient back."""
+        by_distance = gradient * self.slope
+        by_embedding = 2.0 * (by_distance.sum(axis=1, keepdims=True) * self.E - by_distance @ self.F)
+        return self.metric.pull_inputs(self.X, self.shape, by_embedding)

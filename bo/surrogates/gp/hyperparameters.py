@@ -1,0 +1,168 @@
+"""Hyperparameters of a Gaussian process: their prior, and two ways to infer them."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.surrogates.gp.marginal_likelihood import Evidence
+from bo.surrogates.gp.priors import Density, fixed, log_horseshoe, log_uniform_below, normal
+from bo.surrogates.slice_sampling import random_direction, slice_step
+
+Floats = NDArray[np.float64]
+Priors = Literal["modern", "paper"]
+
+SMALLEST_LENGTHSCALE = 0.025
+LARGEST_LENGTHSCALE = 10.0
+"""Of the paper's uniform prior."""
+SMALLEST_NOISE = 1e-6
+"""As a variance of standardised targets; the noise of a noiseless process."""
+HORSESHOE = 0.1
+"""Scale of the paper's prior of the noise."""
+WIDTH = 3.0
+"""First bracket of the slice sampler, in logarithms: of 1 to 6, the one with fewest evaluations at 3 to 100 points."""
+
+
+def lengthscale_prior(d: int, priors: Priors) -> Density:
+    """Make the prior of log ℓ in d dimensions.
+
+    Modern: ℓ ~ LogNormal(½ log(d/6), ¾): points of the unit cube, whose squared distance is d/6 on average, are about one
+    lengthscale apart in any dimension, as in [Hvarfner2024vanilla], whose own prior, LogNormal(√2 + ½ log d, √3), is meant
+    for its mode: sampled, half its lengthscales exceed 4√d and many columns count as irrelevant while data are few.
+    Paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
+    """
+    least = math.log(SMALLEST_LENGTHSCALE)
+    if priors == "paper":
+        return log_uniform_below(LARGEST_LENGTHSCALE, lower=least, start=0.0)
+    return normal(0.5 * math.log(d / 6.0), 0.75, lower=least, start=0.0)
+
+
+def level_priors(priors: Priors, *, noiseless: bool) -> list[Density]:
+    """Make the priors of log θ0, log ν and m.
+
+    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-7, 2), wide enough for errors without noise, whose minimum is
+    only found where a process may trust them, and for noisy ones; paper: ν has a horseshoe of scale 0.1. ν is at least 1e-6,
+    or fixed there (noiseless).
+    """
+    least = math.log(SMALLEST_NOISE)
+    if noiseless:
+        noise = fixed(least)
+    elif priors == "paper":
+        noise = log_horseshoe(HORSESHOE, lower=least, upper=math.log(1e4), start=math.log(1e-3))
+    else:
+        noise = normal(-7.0, 2.0, lower=least)
+    return [normal(0.0, 2.0), noise, normal(0.0, 1.0)]
+
+
+@dataclass(frozen=True, slots=True)
+class HyperPrior:
+    """Independent densities of θ: the shape of the covariance, log θ0, log ν, m."""
+
+    densities: tuple[Density, ...]
+
+    @property
+    def size(self) -> int:
+        """Count the hyperparameters."""
+        return len(self.densities)
+
+    def start(self) -> Floats:
+        """Make the θ that a search or a chain starts from."""
+        return np.array([density.start for density in self.densities])
+
+    def draw(self, rng: np.random.Generator) -> Floats:
+        """Draw θ."""
+        return np.array([density.sample(rng) for density in self.densities])
+
+    def value_and_gradient(self, theta: Floats) -> tuple[float, Floats]:
+        """Compute the log density within the bounds, up to a constant, and its gradient, as long as θ."""
+        pairs = list(zip(self.densities, theta.tolist(), strict=True))
+        return sum(density.value(u) for density, u in pairs), np.array([density.slope(u) for density, u in pairs])
+
+    def contains(self, theta: Floats) -> bool:
+        """Tell whether θ has the right length and lies within the bounds."""
+        pairs = zip(self.densities, theta.tolist(), strict=False)
+        return len(theta) == self.size and all(density.lower <= u <= density.upper for density, u in pairs)
+
+
+def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.random.Generator) -> Floats:
+    """Update every hyperparameter once by slice sampling; leaves their posterior invariant.
+
+    Returns: the new θ.
+    """
+    *_, last = updates(evidence, prior, theta, rng=rng)
+    return last
+
+
+def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.random.Generator) -> Iterator[Floats]:
+    """Make the steps of a sweep, each of which leaves the posterior invariant.
+
+    Hyperparameters of the shape go one by one in random order; amplitude, noise and mean jointly along one random direction, for which
+    no distance is computed again [Snoek2012practical].
+
+    Returns: θ after each step.
+    """
+    theta, size = theta.copy(), evidence.size
+    shape, densities = theta[:size], prior.densities
+    amplitude, level, mean = math.exp(theta[-3]), math.exp(theta[-2]), float(theta[-1])
+    likelihood = evidence.value(theta)
+
+    for k in rng.permutation(size).tolist():
+        density = densities[k]
+
+        def along(offset: float, k: int = k, density: Density = density, start: float = float(shape[k])) -> float:
+            value = start + offset
+            if not density.lower <= value <= density.upper:
+                return -math.inf
+            shape[k] = value
+            noise = evidence.noise(shape, level)
+            fit = evidence.given_correlation(evidence.correlation(shape), amplitude, noise, mean)
+            return fit + density.value(value)
+
+        start = float(shape[k])
+        offset, height = slice_step(along, likelihood + density.value(start), rng=rng, width=WIDTH)
+        shape[k] = start + offset
+        likelihood = height - density.value(start + offset)
+        yield theta.copy()
+
+    correlation, rest = evidence.correlation(shape), theta[size:].copy()
+    free = np.array([not density.fixed for density in densities[size:]])
+    direction = np.zeros(3)
+    direction[free] = random_direction(int(free.sum()), rng)
+
+    def jointly(offset: float) -> float:
+        values = (rest + offset * direction).tolist()
+        share = 0.0
+        for density, value in zip(densities[size:], values, strict=True):
+            if not density.lower <= value <= density.upper:
+                return -math.inf
+            share += density.value(value)
+        noise = evidence.noise(shape, math.exp(values[1]))
+        return evidence.given_correlation(correlation, math.exp(values[0]), noise, values[2]) + share
+
+    offset, _ = slice_step(jointly, jointly(0.0), rng=rng, width=WIDTH)
+    theta[size:] = rest + offset * direction
+    yield theta
+
+
+def most_probable(evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats], *, steps: int = 100) -> Floats:
+    """Maximise evidence times prior by so many steps of L-BFGS-B from every start.
+
+    Returns: the best θ found.
+    """
+    from scipy.optimize import minimize
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        fit, slope = evidence.value_and_gradient(theta)
+        share, pull = prior.value_and_gradient(theta)
+        return -fit - share, -slope - pull
+
+    bounds = [(density.lower, density.upper) for density in prior.densities]
+    found = [
+        minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
+        for start in starts
+    ]
+    best: Floats = min(found, key=lambda result: float(result.fun)).x
+    return best

@@ -1,0 +1,198 @@
+"""Exact Gaussian process: the surrogate of choice up to some hundred evaluations [Snoek2012practical].
+
+`gp` averages over slice-sampled hyperparameters, `gp-map` takes the most probable ones: faster, and over-confident where
+there are few points. Inside, targets are standardised; inputs lie in [0, 1].
+"""
+
+from collections.abc import Sequence
+from copy import copy
+from typing import Any, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.surrogates.base import Prediction, Standardised, checked_data, checked_points
+from bo.surrogates.gp.chain import Chain, Inference
+from bo.surrogates.gp.covariance import Covariance, Stationary
+from bo.surrogates.gp.gp_ensemble import ConditionedProcesses, Processes
+from bo.surrogates.gp.hyperparameters import HyperPrior, Priors, lengthscale_prior, level_priors
+from bo.surrogates.gp.kernels import KERNELS
+from bo.surrogates.gp.marginal_likelihood import Evidence
+from bo.surrogates.gp.metric import Metric
+from bo.surrogates.gp.posterior import Posterior
+from bo.surrogates.gp.priors import Density
+from history_store.errors import UsageError
+
+Floats = NDArray[np.float64]
+
+
+class GaussianProcess:
+    """Gaussian process with one lengthscale a dimension, sampled or most probable hyperparameters.
+
+    What a fit learned starts the next one: the chain goes on where it stood, so that burn-in is paid once, and the window of
+    the last samples moves on; the most probable hyperparameters are sought from the last ones. Other dimensions start anew.
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: str = "matern52",
+        inference: Inference = "slice",
+        samples: int = 10,
+        burn_in: int = 15,
+        sweeps: int | None = None,
+        restarts: int = 5,
+        priors: Priors = "modern",
+        noiseless: bool = False,
+        isotropic: bool = False,
+        warping: bool = False,
+        conditional: Sequence[int] = (),
+        climbs: bool = True,
+    ) -> None:
+        """Set up a process.
+
+        Args:
+            kernel: a name in `bo.surrogates.gp.kernels.KERNELS`.
+            inference: `slice`, samples from the posterior of the hyperparameters; `evidence`, its one maximum.
+            samples: of hyperparameters, for `slice`.
+            burn_in: sweeps of a new chain that are thrown away.
+            sweeps: of the chain a fit. With fewer than `samples`, the window keeps some of the last fit's samples; with
+                more, it is thinned. None: 10 up to 300 points, then fewer, down to 1.
+            restarts: starts of a first search for the maximum, for `evidence`; later ones go on from the last maximum.
+            priors: of the hyperparameters: `modern`, which suit many dimensions, or the `paper`'s.
+            noiseless: fix the noise at 1e-6 of the targets' variance.
+            isotropic: one lengthscale for all columns.
+            warping: infer a monotone warping of every column. It takes three times as long, and predicts better where a function
+                has its detail at one end of a scale; worse, with few points, where it has not.
+            conditional: columns that may be NaN, which says inactive.
+            climbs: a new chain starts from the most probable hyperparameters, not from their prior.
+
+        Raises:
+            UsageError: when a name or a number does not fit.
+        """
+        if kernel not in KERNELS or priors not in get_args(Priors):
+            msg = f"GaussianProcess: expected a kernel among {', '.join(KERNELS)} and priors modern or paper, got {kernel!r} and {priors!r}. Leave them out for the defaults."
+            raise UsageError(msg)
+        self._kernel, self._priors, self._noiseless = KERNELS[kernel], priors, noiseless
+        self._isotropic, self._warping, self._conditional = isotropic, warping, tuple(conditional)
+        self._chain = Chain(
+            inference=inference, samples=samples, burn_in=burn_in, sweeps=sweeps, restarts=restarts, climbs=climbs
+        )
+        self._processes: Processes | None = None
+
+    @property
+    def thetas(self) -> Floats:
+        """Hyperparameters of standardised targets: `S x p`, the shape of `Metric`, log θ0, log ν, m; oldest first."""
+        return self._chain.thetas
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
+        """Fit hyperparameters to `n x d` points and `n` ≥ 1 targets.
+
+        Raises:
+            UsageError: when shapes do not fit.
+            DataError: when a point or a target is not finite.
+        """
+        points, targets = checked_data(X, y, conditional=self._conditional)
+        covariance, scaled = Stationary(self._kernel, self._metric(points.shape[1])), Standardised.of(targets)
+        shape = self._shape_prior(covariance.metric)
+        self._learn(covariance, shape, points, scaled.z, scale=(scaled.mean, scaled.sd), task=None, rng=rng)
+        return self
+
+    def predict(self, X: ArrayLike) -> Prediction:
+        """Predict the latent function at `m x d` points under every sample of hyperparameters.
+
+        Raises:
+            UsageError: when the process was not fitted, or the points have other dimensions.
+            DataError: when a point is not finite.
+        """
+        processes, points = self._fitted(X)
+        return processes.predict(points)
+
+    def predict_gradient(self, X: ArrayLike) -> tuple[Prediction, Floats, Floats]:
+        """Predict, with the gradients `S x m x d` of mean and variance; refusals as in `predict`."""
+        processes, points = self._fitted(X)
+        return processes.predict_gradient(points)
+
+    def joint_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
+        """Predict J points jointly, with gradients `S x J x d` and `S x J x J x d`; refusals as in `predict`."""
+        processes, points = self._fitted(X)
+        return processes.joint_gradient(points)
+
+    def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> Floats:
+        """Draw the latent function n times a sample, jointly at J points: `S x n x J`; refusals as in `predict`."""
+        processes, points = self._fitted(X)
+        return processes.sample_joint(points, n, rng=rng)
+
+    def condition(self, X: ArrayLike, Y: ArrayLike) -> ConditionedProcesses:
+        """Predict as if targets `S x F x J` had been observed at J points; refusals as in `predict`."""
+        processes, points = self._fitted(X)
+        return processes.condition(points, Y)
+
+    def thin(self, samples: slice) -> Self:
+        """Predict by some of the samples, to rank many points: a copy that shares the rest.
+
+        Raises:
+            UsageError: when the process was not fitted.
+        """
+        if self._processes is None:
+            msg = "GaussianProcess: expected a fitted process to thin, got none. Fit first."
+            raise UsageError(msg)
+        some = copy(self)
+        some._processes = self._processes.thin(samples)  # noqa: SLF001  of its own class
+        return some
+
+    def state(self) -> dict[str, Any]:
+        """Give the chain, as JSON has it."""
+        return self._chain.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Take a chain: the next fit goes on from it.
+
+        Raises:
+            DataError: when it is none.
+        """
+        self._chain.restore(state)
+
+    def _metric(self, d: int) -> Metric:
+        """Make the metric of points in d dimensions."""
+        return Metric(d, conditional=self._conditional, isotropic=self._isotropic, warping=self._warping)
+
+    def _shape_prior(self, metric: Metric) -> list[Density]:
+        """Make the prior of a metric's shape."""
+        return metric.prior(lengthscale_prior(metric.d, self._priors))
+
+    def _learn(
+        self,
+        covariance: Covariance,
+        shape: list[Density],
+        points: Floats,
+        z: Floats,
+        *,
+        scale: tuple[float, float],
+        task: int | None,
+        rng: np.random.Generator,
+    ) -> None:
+        """Infer hyperparameters, and condition on the data.
+
+        Args:
+            covariance: of the points.
+            shape: prior of its shape.
+            points: `n x d`, and the task where there are several.
+            z: `n` standardised targets.
+            scale: mean and standard deviation of the targets.
+            task: of the points to predict, or None.
+            rng: the only source of randomness.
+        """
+        prior = HyperPrior((*shape, *level_priors(self._priors, noiseless=self._noiseless)))
+        self._chain.advance(Evidence(points, z, covariance), prior, rng=rng)
+        posteriors = [Posterior.of(covariance, theta, points, z) for theta in self._chain.thetas]
+        self._processes = Processes(posteriors, *scale, self._conditional, task)
+
+    def _fitted(self, X: ArrayLike) -> tuple[Processes, Floats]:
+        """Check that there was a fit, and that the points fit it."""
+        points = checked_points(X, conditional=self._conditional)
+        if self._processes is None or self._processes.d != points.shape[1]:
+            fitted = "none" if self._processes is None else self._processes.d
+            msg = f"GaussianProcess: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
+            raise UsageError(msg)
+        return self._processes, points

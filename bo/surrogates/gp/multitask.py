@@ -1,0 +1,101 @@
+"""Gaussian process over several tasks: what related tasks saw is evidence about the target, as far as they correlate."""
+
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.surrogates.base import Task, checked_data
+from bo.surrogates.gp.chain import Inference
+from bo.surrogates.gp.coregionalised import Coregionalised
+from bo.surrogates.gp.covariance import Stationary
+from bo.surrogates.gp.hyperparameters import Priors
+from bo.surrogates.gp.model import GaussianProcess
+from bo.surrogates.tasks import Pool, checked_related, reduced_meta
+
+Floats = NDArray[np.float64]
+
+
+class MultiTaskGaussianProcess(GaussianProcess):
+    """Gaussian process whose tasks correlate, and are noisy, as they are found to be [Swersky2013multi].
+
+    Cost grows with the cube of all points of all tasks together: for up to some hundred. Without related tasks it is
+    `GaussianProcess`.
+    """
+
+    def __init__(
+        self,
+        *,
+        related: Sequence[Task] = (),
+        meta: ArrayLike | None = None,
+        kernel: str = "matern52",
+        inference: Inference = "slice",
+        samples: int = 10,
+        burn_in: int | None = None,
+        sweeps: int | None = None,
+        priors: Priors = "modern",
+        conditional: Sequence[int] = (),
+    ) -> None:
+        """Set up a process.
+
+        Args:
+            related: tasks seen before.
+            meta: `p` meta-feature of the target; given where and only where the related tasks have theirs.
+            kernel: as in `GaussianProcess`, like the rest.
+            inference: of hyperparameters, correlations and the noise of every task.
+            samples: of them.
+            burn_in: sweeps of a new chain; None = 100 with related tasks, else 15.
+            sweeps: of the chain a fit.
+            priors: of the hyperparameters.
+            conditional: columns that may be NaN, which says inactive.
+
+        Raises:
+            UsageError: when a name, a number or a shape does not fit.
+            DataError: when a point, a target or a meta-feature is not finite.
+        """
+        super().__init__(
+            kernel=kernel,
+            inference=inference,
+            samples=samples,
+            burn_in=(100 if related else 15) if burn_in is None else burn_in,
+            climbs=not related,  # where tasks lie has many modes
+            sweeps=sweeps,
+            priors=priors,
+            conditional=conditional,
+        )
+        self._related = checked_related(related, conditional=conditional)
+        self._meta = reduced_meta(self._related, None if meta is None else np.asarray(meta, dtype=np.float64))
+
+    def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
+        """Fit to `n x d` points and `n` targets; n = 0 where there are related tasks.
+
+        Raises:
+            UsageError: when shapes do not fit.
+            DataError: when a point or a target is not finite.
+        """
+        points, targets = checked_data(X, y, conditional=self._conditional, least=0 if self._related else 1)
+        pool = Pool.of(self._related, points, targets)
+        points_alone = Stationary(self._kernel, self._metric(points.shape[1]))
+        covariance = Coregionalised(points_alone, self._meta)
+        self._learn(
+            covariance,
+            covariance.prior(self._shape_prior(points_alone.metric)),
+            np.column_stack([pool.X, pool.task]),
+            pool.z,
+            scale=(pool.mean, pool.sd),
+            task=pool.n_tasks - 1,
+            rng=rng,
+        )
+        self._covariance = covariance
+        return self
+
+    @property
+    def task_correlations(self) -> Floats:
+        """Correlation of the target with every related task under every sample: `S x (T - 1)`."""
+        return np.array([self._covariance.tasks(theta[:-3])[-1, :-1] for theta in self.thetas])
+
+    @property
+    def task_noise(self) -> Floats:
+        """Share of noise in the standardised targets of every related task under every sample: `S x (T - 1)`."""
+        return np.array([self._covariance.shares_of_noise(theta[:-3]) for theta in self.thetas])

@@ -1,0 +1,173 @@
+"""Initial designs: the first configurations to evaluate on a new dataset, taken from a history of errors."""
+
+import operator
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.transfer.calibration import Calibration
+from bo.transfer.strategies import STRATEGIES, Choice, Dedupe, Query
+from bo.transfer.strategies.portfolio import portfolio_rows
+from bo.transfer.strategies.sources import equal_weights, number_groups
+from history_store.errors import DataError, UsageError
+
+WITH_DISTANCES = "joint"
+"""The strategy where none is named and distances are given: the one that wins the evaluation."""
+WITHOUT_DISTANCES = "portfolio"
+"""The strategy where there are no distances to use."""
+
+
+def initial_designs(
+    errors: ArrayLike,
+    distances: ArrayLike | None = None,
+    k: int = 3,
+    *,
+    strategy: str | None = None,
+    dedupe: Dedupe = "next_best",
+    calibration: Calibration | None = None,
+    groups: Sequence[Hashable] | None = None,
+) -> list[int]:
+    """Choose k configurations to evaluate first; arguments and refusals as in `designs`.
+
+    Returns: k rows in 0..c-1, best first; distinct, except under `dedupe="keep"`.
+    """
+    found = designs(errors, distances, k, strategy=strategy, dedupe=dedupe, calibration=calibration, groups=groups)
+    return [choice.row for choice in found]
+
+
+def designs(
+    errors: ArrayLike,
+    distances: ArrayLike | None = None,
+    k: int = 3,
+    *,
+    strategy: str | None = None,
+    dedupe: Dedupe = "next_best",
+    calibration: Calibration | None = None,
+    groups: Sequence[Hashable] | None = None,
+) -> list[Choice]:
+    """Choose k configurations to evaluate first, each with the dataset it comes from.
+
+    What the strategy leaves short of k is filled by the greedy portfolio, continued from what is chosen already,
+    then by configurations that were never measured, in order of rows.
+
+    Args:
+        errors: `m x c` of the history: datasets x configurations, lower is better, NaN = missing.
+        distances: `m` ≥ 0 from the new dataset to the history's, or None.
+        k: how many, in 1..c.
+        strategy: a name in `bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without, which is
+            also what `nearest` and `joint` are without.
+        dedupe: for `nearest`: what a neighbour gives whose best is taken already: `next_best`, its next-best
+            configuration; `next_neighbour`, nothing, the next dataset is asked; `keep`, the same one again.
+        calibration: for `joint`: how far distances of this kind are to be trusted; see `bo.transfer.calibration.calibrate`.
+        groups: `m` names of the datasets' sources: siblings and parts weigh together as one. None = each is its own.
+
+    A dataset without any error says nothing and is left out.
+
+    Returns: k choices, best first.
+
+    Raises:
+        UsageError: when shapes, k or a name do not fit.
+        DataError: when nothing was measured, or an error or a distance is not a usable number.
+    """
+    query, measured = _checked(errors, distances, k, dedupe, groups)
+    trusted: object = calibration
+    if trusted is not None and not isinstance(trusted, Calibration):
+        msg = f"initial_designs: expected a bo.transfer.calibration.Calibration, got {trusted!r}. Leave it out where there is none."
+        raise UsageError(msg)
+    if calibration is not None:
+        query = replace(query, reach=calibration.reach)
+    default = WITHOUT_DISTANCES if query.distances is None else WITH_DISTANCES
+    name = default if strategy is None else strategy
+    if not isinstance(name, str) or name not in STRATEGIES:
+        msg = f"initial_designs: expected a strategy among {', '.join(STRATEGIES)}, got {name!r}. Leave it out for the default."
+        raise UsageError(msg)
+    if name == "nearest" and query.distances is None:
+        name = WITHOUT_DISTANCES
+    choices = STRATEGIES[name](query)
+    if len(choices) < query.k:
+        taken = list(dict.fromkeys(choice.row for choice in choices))
+        weights = equal_weights(len(query.errors), query.groups)
+        rows = portfolio_rows(query.errors, query.k - len(choices), start=taken, weights=weights)
+        rows += sorted({*range(query.errors.shape[1])} - {*taken, *rows})
+        choices = [*choices, *(Choice(row) for row in rows)][: query.k]
+    return [
+        choice if choice.neighbour is None else replace(choice, neighbour=int(measured[choice.neighbour]))
+        for choice in choices
+    ]
+
+
+def _checked(
+    errors: ArrayLike,
+    distances: ArrayLike | None,
+    k: int,
+    dedupe: Dedupe,
+    groups: Sequence[Hashable] | None,
+) -> tuple[Query, NDArray[np.int64]]:
+    """Check what a caller gave and make it a query of the datasets that have errors, whose rows come with it."""
+    table = _floats(errors, "errors")
+    if table.ndim != 2 or 0 in table.shape:
+        msg = f"initial_designs: expected `m x c` errors (datasets x configurations), got shape {table.shape}. Give one row a dataset."
+        raise UsageError(msg)
+    if np.isinf(table).any():
+        msg = "initial_designs: expected errors that are numbers or NaN, got an infinite one. Give NaN for a run without an error."
+        raise DataError(msg)
+    if np.isnan(table).all():
+        msg = f"initial_designs: expected at least one measured error, got {table.size} NaN. Add evaluations to the history."
+        raise DataError(msg)
+    try:
+        count = operator.index(k)
+    except TypeError as error:
+        msg = f"initial_designs: expected a whole number of designs, got k={k!r}. Use k=3."
+        raise UsageError(msg) from error
+    if not 1 <= count <= table.shape[1]:
+        msg = f"initial_designs: expected k in 1..{table.shape[1]}, the number of configurations, got k={count}. Ask for as many as there are."
+        raise UsageError(msg)
+    if dedupe not in get_args(Dedupe):
+        msg = f"initial_designs: expected dedupe among {', '.join(get_args(Dedupe))}, got {dedupe!r}. Use 'next_best'."
+        raise UsageError(msg)
+    known = None if distances is None else _checked_distances(distances, len(table))
+    named: object = groups
+    if named is not None and (isinstance(named, str) or not isinstance(named, Sequence | np.ndarray)):
+        msg = (
+            f"initial_designs: expected a sequence of groups, got {named!r}. Give the source of each dataset, or None."
+        )
+        raise UsageError(msg)
+    if groups is not None and len(groups) != len(table):
+        msg = f"initial_designs: expected one group a dataset ({len(table)}), got {len(groups)}. Give the source of each, or None."
+        raise UsageError(msg)
+    rows = np.flatnonzero(~np.isnan(table).all(axis=1))
+    return (
+        Query(
+            table[rows],
+            None if known is None else known[rows],
+            count,
+            dedupe,
+            groups=None if groups is None else number_groups(groups)[rows],
+        ),
+        rows,
+    )
+
+
+def _checked_distances(distances: ArrayLike, m: int) -> NDArray[np.float64]:
+    """Check one distance a dataset, finite and not negative."""
+    values = _floats(distances, "distances")
+    if values.shape != (m,):
+        msg = f"initial_designs: expected one distance a dataset ({m}), got shape {values.shape}. Give {m} numbers, or None."
+        raise UsageError(msg)
+    bad = np.flatnonzero(~(np.isfinite(values) & (values >= 0)))
+    if len(bad):
+        msg = f"initial_designs: expected distances of 0 or more, got distances[{bad[0]}]={values[bad[0]]}. Leave such a dataset out of both arrays."
+        raise DataError(msg)
+    return values
+
+
+def _floats(values: ArrayLike, name: str) -> NDArray[np.float64]:
+    """Read an argument as float64."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"initial_designs: expected {name} to be an array of numbers, got {type(values).__name__} ({error}). Give NaN where one is missing."
+        raise UsageError(msg) from error

@@ -1,0 +1,51 @@
+"""Configurations in the order of their average rank over all datasets."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.transfer.strategies.query import Choice, Query
+from bo.transfer.strategies.scenarios import make_scenarios
+from bo.transfer.strategies.sources import equal_weights
+
+
+def average_rank(query: Query) -> list[Choice]:
+    """Choose the configurations with the lowest average rank over the sources; distances are not looked at."""
+    weights = equal_weights(len(query.errors), query.groups)
+    return [Choice(row) for row in average_rank_rows(query.errors, weights=weights)[: query.k]]
+
+
+def average_rank_rows(errors: NDArray[np.float64], *, weights: ArrayLike | None = None) -> list[int]:
+    """Order configurations by their average rank, best first, ties by row.
+
+    A dataset's ranks are those among all configurations that were measured anywhere: gaps are completed by
+    `bo.transfer.strategies.scenarios.make_scenarios`, and ranks averaged over the scenarios.
+
+    Args:
+        errors: `m x c`, NaN = missing.
+        weights: `m` ≥ 0, the worth of each dataset; None = all alike.
+
+    Returns: rows of the configurations with at least one error.
+    """
+    scenarios = make_scenarios(errors)
+    worth = np.ones(len(errors)) if weights is None else np.asarray(weights, dtype=np.float64)
+    ranks = np.array([scaled_ranks(row) for row in scenarios.errors])
+    share = worth[scenarios.dataset] * scenarios.share
+    mean = np.round(share @ ranks / share.sum(), 12)
+    order = np.argsort(mean, kind="stable")
+    rows: list[int] = order[~np.isnan(mean[order])].tolist()
+    return rows
+
+
+def scaled_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the share of known values below each, ties and itself counted half; NaN stays.
+
+    Args:
+        values: `c`, NaN = missing.
+
+    Returns: `c` in (0, 1); the mean of the known ones is 0.5.
+    """
+    ranks = np.full(values.shape, np.nan)
+    known = ~np.isnan(values)
+    _, place, counts = np.unique(values[known], return_inverse=True, return_counts=True)
+    ranks[known] = ((np.cumsum(counts) - counts / 2) / max(int(known.sum()), 1))[place]
+    return ranks

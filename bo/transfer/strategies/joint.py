@@ -1,0 +1,101 @@
+"""Configurations that together leave least to gain on datasets like the new one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.transfer.strategies.portfolio import portfolio_rows
+from bo.transfer.strategies.query import Choice, Query, Reach
+from bo.transfer.strategies.scenarios import Scenarios, make_scenarios
+from bo.transfer.strategies.sources import equal_weights
+
+NEARLY = 0.5
+"""A share of the greatest gain that counts as nearly as great."""
+
+
+def joint(query: Query) -> list[Choice]:
+    """Choose k configurations together: the least expected best regret, near datasets counting more.
+
+    The greedy portfolio, with each dataset weighted by `nearness_weights`. A choice names the nearest of the datasets
+    whose weighted regret it lowers most, or nearly so. Without distances all weigh alike, and it is the portfolio.
+    """
+    weights, worlds = query_weights(query), make_scenarios(query.errors)
+    rows = portfolio_rows(query.errors, query.k, weights=weights, scenarios=worlds)
+    if query.distances is None:
+        return [Choice(row) for row in rows]
+    regrets, share = worlds.regrets, weights[worlds.dataset] * worlds.share
+    best, choices = np.ones(len(regrets)), []
+    for row in rows:
+        gains = np.bincount(
+            worlds.dataset, weights=share * np.maximum(best - regrets[:, row], 0.0), minlength=len(weights)
+        )
+        gains[np.isnan(query.errors[:, row])] = -1.0
+        # Where nothing is gained any more, the nearest dataset that measured it vouches for it.
+        most = max(float(gains.max()), 0.0)
+        dataset = int(np.lexsort((query.distances, gains < NEARLY * most))[0])
+        choices.append(Choice(row, dataset, float(query.distances[dataset]), float(query.errors[dataset, row])))
+        best = np.minimum(best, regrets[:, row])
+    return choices
+
+
+def expected_regrets(query: Query, rows: Sequence[int], *, scenarios: Scenarios | None = None) -> NDArray[np.float64]:
+    """Compute the weighted mean over the datasets of the best normalised regret after each of the rows.
+
+    It is what `joint` makes small, so it promises too much; `bo.transfer.calibration` measures how much.
+
+    Returns: `len(rows)` in [0, 1], never increasing.
+    """
+    worlds = make_scenarios(query.errors) if scenarios is None else scenarios
+    share = query_weights(query)[worlds.dataset] * worlds.share
+    regrets = worlds.regrets[:, list(rows)]
+    expected: NDArray[np.float64] = share @ np.minimum.accumulate(regrets, axis=1)
+    return expected
+
+
+def query_weights(query: Query) -> NDArray[np.float64]:
+    """Weigh the datasets of a query by nearness, or all sources alike where there are no distances; `m` with sum 1."""
+    if query.distances is None:
+        return equal_weights(len(query.errors), query.groups)
+    return nearness_weights(query.distances, query.reach, groups=query.groups)
+
+
+def nearness_weights(
+    distances: NDArray[np.float64], reach: Reach, *, groups: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
+    """Weigh datasets by 1 / (rank + reach), the nearest having rank 0; several reaches are averaged by their shares.
+
+    Only the order of the distances counts, so their scale and their crowding far from the origin, as in many
+    dimensions, do not. The tail is heavy on purpose: the portfolio of all datasets is hard to beat, and a few near
+    datasets can be the wrong ones. Reach 0.3 trusts the nearest, infinity weighs all alike. Equal distances share
+    their mean rank. A source of several datasets has the rank of its nearest, and splits its weight among them by the same rule.
+
+    Args:
+        distances: `m` ≥ 0.
+        reach: pairs of reach > 0 and share ≥ 0.
+        groups: `m` numbers of the datasets' sources; None = each is a source of its own.
+
+    Returns: `m` > 0 with sum 1.
+    """
+    if groups is None:
+        return _by_rank(distances, reach)
+    sources, place = np.unique(groups, return_inverse=True)
+    nearest = np.full(len(sources), np.inf)
+    np.minimum.at(nearest, place, distances)
+    weights = _by_rank(nearest, reach)[place]
+    for source in np.flatnonzero(np.bincount(place) > 1):
+        own = place == source
+        weights[own] *= _by_rank(distances[own], reach)
+    return weights
+
+
+def _by_rank(distances: NDArray[np.float64], reach: Reach) -> NDArray[np.float64]:
+    """Weigh by the rank of distances, see `nearness_weights`."""
+    _, place, counts = np.unique(distances, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts + 1) / 2)[place]
+    total = np.zeros(len(distances))
+    for each, share in reach:
+        weights = np.ones(len(ranks)) if np.isinf(each) else 1.0 / (ranks + each)
+        total += share * weights / weights.sum()
+    scaled: NDArray[np.float64] = total / total.sum()
+    return scaled

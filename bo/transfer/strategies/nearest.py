@@ -1,0 +1,53 @@
+"""What won on the datasets most like the new one."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.transfer.strategies.query import Choice, Query
+from bo.transfer.strategies.scenarios import make_scenarios
+from bo.transfer.strategies.sources import turns
+from history_store.errors import UsageError
+
+
+def nearest(query: Query) -> list[Choice]:
+    """Choose the best configuration of each of the k nearest datasets [Kim2017warmstart] Algorithm 3.
+
+    Ties of distance go by dataset row, ties of error by configuration row. Datasets of one source take turns with those of
+    others: its second-nearest is asked when every source was. What a neighbour has not measured counts as the error to be expected
+    there; such a choice names the nearest dataset that has measured it. Where a neighbour's best is taken already, `next_best` takes its next-best one, `next_neighbour` goes on
+    to the next dataset, and `keep` repeats it, as the paper does.
+
+    Returns: at most k choices; fewer when there are fewer datasets with something left to give.
+
+    Raises:
+        UsageError: when there are no distances.
+    """
+    if query.distances is None:
+        msg = (
+            "strategy 'nearest': expected distances to the history's datasets, got none. Give them, or use 'portfolio'."
+        )
+        raise UsageError(msg)
+    expected = make_scenarios(query.errors).expected_errors(len(query.errors))
+    order = np.argsort(query.distances, kind="stable")
+    choices: list[Choice] = []
+    taken: set[int] = set()
+    for dataset in turns(order, query.groups).tolist():
+        if len(choices) == query.k:
+            break
+        ranked = _best_first(expected[dataset])
+        if query.dedupe == "next_best":
+            ranked = [row for row in ranked if row not in taken]
+        if not ranked or (query.dedupe == "next_neighbour" and ranked[0] in taken):
+            continue
+        row = ranked[0]
+        taken.add(row)
+        who = next(each for each in (dataset, *order.tolist()) if not np.isnan(query.errors[each, row]))
+        choices.append(Choice(row, who, float(query.distances[who]), float(query.errors[who, row])))
+    return choices
+
+
+def _best_first(errors: NDArray[np.float64]) -> list[int]:
+    """List the configurations that have an error, lowest first, ties by row."""
+    # Rounding noise must not decide a tie.
+    order: list[int] = np.argsort(np.round(errors, 12), kind="stable").tolist()  # NaN sorts last
+    return order[: int(np.count_nonzero(~np.isnan(errors)))]

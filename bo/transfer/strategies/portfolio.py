@@ -1,0 +1,74 @@
+"""Configurations that together do well on all datasets, whatever the new one is like."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bo.transfer.strategies.query import Choice, Query
+from bo.transfer.strategies.scenarios import Scenarios, make_scenarios
+from bo.transfer.strategies.sources import equal_weights
+from history_store.errors import DataError, UsageError
+
+
+def portfolio(query: Query) -> list[Choice]:
+    """Choose the greedy portfolio of all sources; distances are not looked at."""
+    weights = equal_weights(len(query.errors), query.groups)
+    return [Choice(row) for row in portfolio_rows(query.errors, query.k, weights=weights)]
+
+
+def portfolio_rows(
+    errors: NDArray[np.float64],
+    k: int,
+    *,
+    weights: ArrayLike | None = None,
+    start: Sequence[int] = (),
+    scenarios: Scenarios | None = None,
+) -> list[int]:
+    """Add, one by one, the configuration that most lowers the mean best normalised regret over the datasets.
+
+    The mean is taken over what missing cells may be, see `bo.transfer.strategies.scenarios`. Equal gains go to the lower mean regret, then to the lower row, so
+    the order stays useful after every dataset's best is in.
+
+    Args:
+        errors: `m x c`, NaN = missing.
+        k: how many to add.
+        weights: `m` ≥ 0, the worth of each dataset; None = all alike.
+        start: rows that are chosen already; they count towards the best and are not chosen again.
+        scenarios: of the errors, where they are made already.
+
+    Returns: at most k rows, best first; a configuration without any error is never among them.
+
+    Raises:
+        UsageError: when there is not one weight a dataset.
+        DataError: when weights are negative, not finite or all 0.
+    """
+    worlds = make_scenarios(errors) if scenarios is None else scenarios
+    share, regrets = _shares(weights, len(errors))[worlds.dataset] * worlds.share, worlds.regrets
+    overall = share @ regrets
+    best = regrets[:, list(start)].min(axis=1, initial=1.0)
+    is_open = ~np.all(np.isnan(errors), axis=0)
+    is_open[list(start)] = False
+    rows: list[int] = []
+    for _ in range(min(k, int(is_open.sum()))):
+        after = np.round(share @ np.minimum(best[:, None], regrets), 12)  # rounding noise must not decide a tie
+        row = int(np.lexsort((overall, after, ~is_open))[0])
+        rows.append(row)
+        is_open[row] = False
+        best = np.minimum(best, regrets[:, row])
+    return rows
+
+
+def _shares(weights: ArrayLike | None, m: int) -> NDArray[np.float64]:
+    """Check the weights and scale them to sum 1."""
+    if weights is None:
+        return np.full(m, 1.0 / m)
+    given = np.asarray(weights, dtype=np.float64)
+    if given.shape != (m,):
+        msg = f"portfolio: expected one weight a dataset ({m}), got shape {given.shape}. Give {m} numbers ≥ 0."
+        raise UsageError(msg)
+    if not (np.all(np.isfinite(given)) and np.all(given >= 0) and given.sum() > 0):
+        msg = f"portfolio: expected weights ≥ 0, not all 0, got {given.tolist()}. Leave them out for equal ones."
+        raise DataError(msg)
+    scaled: NDArray[np.float64] = given / given.sum()
+    return scaled

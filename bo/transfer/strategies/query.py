@@ -1,0 +1,58 @@
+"""What a strategy is asked and what it answers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Dedupe = Literal["next_best", "next_neighbour", "keep"]
+
+Reach = tuple[tuple[float, float], ...]
+"""How far a weighting of datasets by nearness reaches: pairs of reach > 0 and share ≥ 0; see `nearness_weights`."""
+
+UNCALIBRATED: Reach = ((3.0, 1.0),)
+"""The reach where a history was not calibrated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A checked request for designs (see `bo.transfer.designs.designs` for the checks).
+
+    Attributes:
+        errors: `m x c` float64, NaN = missing, at least one known in each row.
+        distances: `m` float64 ≥ 0 from the new dataset, or None.
+        k: designs wanted, in 1..c.
+        dedupe: what a neighbour gives whose best configuration is taken already.
+        reach: how far `joint` looks.
+        groups: `m` numbers of the datasets' sources, or None: each is a source of its own.
+    """
+
+    errors: NDArray[np.float64]
+    distances: NDArray[np.float64] | None
+    k: int
+    dedupe: Dedupe = "next_best"
+    reach: Reach = UNCALIBRATED
+    groups: NDArray[np.int64] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One chosen configuration.
+
+    Attributes:
+        row: of the configuration, in 0..c-1.
+        neighbour: row of the dataset on which it did well, or None where it comes from all datasets together.
+        distance: of that dataset, or None.
+        source_error: its error on that dataset, or None.
+    """
+
+    row: int
+    neighbour: int | None = None
+    distance: float | None = None
+    source_error: float | None = None
+
+
+Strategy = Callable[[Query], list[Choice]]
+"""Answers a query with at most k choices, best first; what is short of k is filled by `bo.transfer.designs.designs`."""

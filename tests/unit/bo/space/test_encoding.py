@@ -1,0 +1,451 @@
+"""Spaces as arrays: exact inverses, activity and clauses as ConfigSpace has them, designs, neighbours, bad input."""
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from ConfigSpace import (
+    AndConjunction,
+    Categorical,
+    Configuration,
+    ConfigurationSpace,
+    Constant,
+    EqualsCondition,
+    Float,
+    ForbiddenAndConjunction,
+    ForbiddenEqualsClause,
+    ForbiddenEqualsRelation,
+    ForbiddenGreaterThanClause,
+    ForbiddenGreaterThanEqualsClause,
+    ForbiddenGreaterThanEqualsRelation,
+    ForbiddenGreaterThanRelation,
+    ForbiddenInClause,
+    ForbiddenLessThanClause,
+    ForbiddenLessThanEqualsClause,
+    ForbiddenLessThanEqualsRelation,
+    ForbiddenLessThanRelation,
+    ForbiddenOrConjunction,
+    GreaterThanCondition,
+    InCondition,
+    Integer,
+    LessThanCondition,
+    Normal,
+    NotEqualsCondition,
+    OrConjunction,
+    OrdinalHyperparameter,
+)
+from ConfigSpace.exceptions import ForbiddenValueError
+
+from bo.space.encoding import CELLS, Encoding
+from bo.space.papers import layered_space
+from history_store.errors import DataError, UsageError
+from history_store.space import dump_space, load_space, sobol_configs
+from training.workloads.cnn.space import target_space
+
+
+def every_kind():
+    """Every kind of hyperparameter, conditions on conditions, every kind of clause."""
+    space = ConfigurationSpace(name="every")
+    kernel = Categorical("kernel", ["linear", "poly", "rbf"])
+    size = OrdinalHyperparameter("size", ["s", "m", "l", "xl"])
+    low, high, x = Integer("low", (0, 9)), Integer("high", (0, 9)), Float("x", (0.0, 1.0))
+    degree, gamma = Integer("degree", (2, 10)), Float("gamma", (1e-4, 10.0), log=True)
+    z_first, b_second, a_third = (
+        Integer("z_first", (0, 3)),
+        Float("b_second", (0.0, 1.0)),
+        Categorical("a_third", [1, 2, 3]),
+    )
+    space.add(kernel, size, low, high, x, degree, gamma, z_first, b_second, a_third)
+    space.add(
+        Float("C", (1e-5, 1e3), log=True),
+        Integer("units", (4, 512), log=True),
+        Categorical("shrink", [True, False]),
+        Float("bell", (-3.0, 3.0), distribution=Normal(0, 1)),
+        Constant("version", 3),
+    )
+    space.add(
+        EqualsCondition(degree, kernel, "poly"),
+        InCondition(gamma, kernel, ["poly", "rbf"]),
+        OrConjunction(LessThanCondition(z_first, size, "m"), GreaterThanCondition(z_first, x, 0.5)),
+        AndConjunction(NotEqualsCondition(b_second, z_first, 2), GreaterThanCondition(b_second, low, 2)),
+        GreaterThanCondition(a_third, b_second, 0.25),
+    )
+    space.add(
+        ForbiddenAndConjunction(ForbiddenEqualsClause(kernel, "linear"), ForbiddenGreaterThanEqualsClause(size, "l")),
+        ForbiddenAndConjunction(ForbiddenInClause(degree, [2, 3, 4]), ForbiddenLessThanClause(x, 0.5)),
+        ForbiddenAndConjunction(
+            ForbiddenOrConjunction(ForbiddenLessThanEqualsClause(low, 3), ForbiddenGreaterThanClause(size, "m")),
+            ForbiddenGreaterThanRelation(low, high),
+        ),
+        ForbiddenAndConjunction(ForbiddenEqualsRelation(low, high), ForbiddenGreaterThanEqualsRelation(x, b_second)),
+        ForbiddenAndConjunction(ForbiddenLessThanRelation(x, b_second), ForbiddenLessThanEqualsRelation(high, z_first)),
+    )
+    return space
+
+
+def discrete():
+    """A finite space of 3 x 2 x 2 combinations in which three are forbidden and a condition makes others one."""
+    space = ConfigurationSpace(name="discrete")
+    a, b, c = Integer("a", (1, 3), default=1), Categorical("b", ["x", "y"]), OrdinalHyperparameter("c", [10, 20])
+    space.add(a, b, c)
+    space.add(EqualsCondition(c, b, "y"), ForbiddenEqualsClause(a, 2))
+    return space
+
+
+SPACES = {"every": every_kind, "discrete": discrete, "compact": target_space}
+
+
+@pytest.fixture(params=SPACES)
+def space(request):
+    return SPACES[request.param]()
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+def draws(encoding, n, rng):
+    """Random points, whether a clause forbids them or not."""
+    return rng.random((n, encoding.p))
+
+
+class TestRoundTrips:
+    def test_points_configurations_points(self, space, rng):
+        encoding = Encoding(space)
+        U = draws(encoding, 500, rng)
+        U = U[encoding.valid(U)]
+        configs = encoding.decode(U)
+        V = encoding.encode(configs)
+        assert encoding.decode(V) == configs
+        assert encoding.keys(V) == encoding.keys(U)
+        assert np.array_equal(encoding.encode(encoding.decode(V)), V)
+        np.testing.assert_allclose(encoding.columns(V), encoding.columns(U), atol=1e-12)
+
+    def test_what_others_draw_comes_back_exactly(self, space, rng):
+        encoding = Encoding(space)
+        space.seed(1)
+        drawn = [dict(config) for config in space.sample_configuration(200)]
+        clauses = space.forbidden_clauses  # ConfigSpace 1.2.0 draws what ForbiddenLessThanEqualsClause forbids
+        configs = [config for config in drawn if not any(clause.is_forbidden_value(config) for clause in clauses)]
+        assert encoding.decode(encoding.encode(configs)) == configs
+        assert encoding.decode(encoding.encode(configs)) == configs
+
+    def test_floats_of_17_digits_come_back_exactly(self):
+        encoding, configs = Encoding(target_space()), sobol_configs(target_space(), 64)
+        configs = [config | {"dropout_rate": config["dropout_rate"] * (1 + 3e-16)} for config in configs]
+        assert encoding.decode(encoding.encode(configs)) == configs
+        rounded = Encoding(target_space()).decode(encoding.encode(configs))
+        assert rounded != configs
+        assert [encoding.key(config) for config in rounded] == encoding.keys(encoding.encode(configs))
+
+    def test_neighbouring_floats_stay_apart_yet_have_one_key(self):
+        space = ConfigurationSpace()
+        space.add(Float("x", (-5.0, 5.0)))
+        encoding = Encoding(space)
+        configs = [{"x": x} for x in (1.0, np.nextafter(1.0, 2.0), np.nextafter(1.0, 0.0), 5e-324, 0.0, -0.0, 1 / 3)]
+        assert encoding.decode(encoding.encode(configs)) == configs
+        assert [encoding.decode(encoding.encode([config])) for config in configs] == [[config] for config in configs]
+        keys = [encoding.key(config) for config in configs]
+        assert len(set(keys[:3])) == len(set(keys[3:6])) == 1
+        assert len(set(keys)) == 3
+
+    def test_values_are_native(self, rng):
+        encoding = Encoding(every_kind())
+        for config in encoding.decode(encoding.sample(30, rng=rng)):
+            assert {type(value) for value in config.values()} <= {int, float, str, bool}
+            assert json.loads(json.dumps(config)) == config
+
+    def test_numpy_values_are_read(self):
+        encoding = Encoding(target_space())
+        config = sobol_configs(target_space(), 1)[0]
+        given = {name: np.float64(value) for name, value in config.items()}
+        assert encoding.decode(encoding.encode([given])) == [config]
+
+    def test_configurations_of_configspace_are_read(self):
+        encoding, config = Encoding(discrete()), {"a": 1, "b": "x"}
+        assert encoding.decode(encoding.encode([Configuration(discrete(), values=config)])) == [config]
+
+    def test_a_space_read_from_json_gives_the_same(self, space, rng):
+        U = Encoding(space).sample(6, rng=rng)
+        again = Encoding(load_space(dump_space(space)))
+        assert again.decode(U) == Encoding(space).decode(U)
+        assert again.keys(U) == Encoding(space).keys(U)
+
+    def test_no_configurations(self, space):
+        encoding = Encoding(space)
+        assert encoding.encode([]).shape == (0, encoding.p)
+        assert encoding.decode(np.empty((0, encoding.p))) == []
+        assert encoding.columns(np.empty((0, encoding.p))).shape == (0, encoding.d)
+
+
+class TestAgainstConfigSpace:
+    def test_activity_and_clauses_are_its_own(self, space, rng):
+        encoding = Encoding(space)
+        loose = Encoding(without_clauses(space))
+        U = draws(encoding, 120, rng)
+        for u, valid in zip(U, encoding.valid(U), strict=True):
+            if valid:
+                config = encoding.decode(u[None])[0]
+                assert set(Configuration(space, values=config)) == set(config)
+                continue
+            with pytest.raises(ForbiddenValueError):
+                Configuration(space, values=loose.decode(u[None])[0])
+
+    def test_some_points_are_forbidden_and_every_condition_goes_both_ways(self, rng):
+        encoding = Encoding(every_kind())
+        U = draws(encoding, 400, rng)
+        assert 0.2 < encoding.valid(U).mean() < 0.8
+        share = np.isnan(encoding.columns(U)).mean(axis=0)
+        assert {column for column in range(encoding.d) if 0 < share[column] < 1} == set(encoding.conditional)
+
+
+def without_clauses(space):
+    loose = ConfigurationSpace()
+    loose.add(*space.values())
+    loose.add(*space.conditions)
+    return loose
+
+
+class TestColumns:
+    def test_by_hand(self):
+        space = ConfigurationSpace()
+        kernel, gamma = Categorical("kernel", ["a", "b", "c"]), Float("gamma", (1e-2, 1.0), log=True)
+        space.add(kernel, gamma, Integer("n", (1, 5)), Constant("k", 1))
+        space.add(EqualsCondition(gamma, kernel, "c"))
+        encoding = Encoding(space)
+        assert encoding.names == ("kernel", "n", "gamma")
+        assert (encoding.p, encoding.d, encoding.conditional) == (3, 5, (4,))
+        assert encoding.real.tolist() == [False, False, True]
+        assert encoding.column.tolist() == [0, 3, 4]
+        configs = [{"kernel": "c", "gamma": 0.1, "n": 4, "k": 1}, {"kernel": "a", "n": 1, "k": 1}]
+        U = encoding.encode(configs)
+        np.testing.assert_allclose(U, [[5 / 6, 0.7, 0.5], [1 / 6, 0.1, 0.5]])
+        np.testing.assert_allclose(encoding.columns(U), [[0, 0, 1, 0.75, 0.5], [1, 0, 0, 0, np.nan]])
+
+    def test_the_rounded_point_is_seen(self):
+        encoding = Encoding(target_space())
+        U = np.full((2, 6), 0.5)
+        U[1, encoding.names.index("num_layers_fc")] = 0.6  # both are 2
+        X = encoding.columns(U)
+        assert np.array_equal(X[0], X[1])
+        assert encoding.keys(U[:1]) == encoding.keys(U[1:])
+
+    def test_reals_are_their_own_columns(self, rng):
+        encoding = Encoding(every_kind())
+        U = draws(encoding, 50, rng)
+        X = encoding.columns(U)[:, encoding.column[encoding.real]]
+        known = np.isfinite(X)
+        np.testing.assert_allclose(X[known], U[:, encoding.real][known], atol=1e-12)
+
+    def test_what_is_inactive_changes_nothing(self):
+        encoding = Encoding(discrete())
+        U = encoding.encode([{"a": 1, "b": "x"}])
+        V = U.copy()
+        V[0, encoding.names.index("c")] = 0.9
+        assert np.array_equal(encoding.columns(U), encoding.columns(V), equal_nan=True)
+        assert encoding.keys(U) == encoding.keys(V)
+        assert encoding.decode(V) == [{"a": 1, "b": "x"}]
+
+
+class TestSample:
+    @pytest.mark.parametrize("design", ["uniform", "latin", "halton", "sobol"])
+    def test_distinct_allowed_and_the_same_under_a_seed(self, space, design):
+        encoding = Encoding(space)
+        U = encoding.sample(6, design=design, rng=np.random.default_rng(3))
+        assert U.shape == (6, encoding.p)
+        assert encoding.valid(U).all()
+        assert len(set(encoding.keys(U))) == 6
+        assert np.array_equal(U, Encoding(space).sample(6, design=design, rng=np.random.default_rng(3)))
+
+    def test_a_latin_hypercube_stays_one(self, rng):
+        encoding = Encoding(target_space())
+        cells = np.sort((encoding.sample(20, design="latin", rng=rng) * 20).astype(int), axis=0)
+        assert np.array_equal(cells, np.repeat(np.arange(20)[:, None], 6, axis=1))
+
+    def test_a_finite_space_is_given_whole_and_no_more(self, rng):
+        encoding = Encoding(discrete())
+        assert encoding.size == 6  # a in {1, 3}; (x), (y, 10), (y, 20)
+        assert len(encoding.sample(100, rng=rng)) == 6
+        keys = encoding.keys(encoding.sample(4, rng=rng))
+        rest = encoding.sample(100, rng=rng, exclude=set(keys))
+        assert len(rest) == 2
+        assert {*keys, *encoding.keys(rest)} == set(encoding.keys(encoding.sample(6, rng=rng)))
+        assert len(encoding.sample(1, rng=rng, exclude={*keys, *encoding.keys(rest)})) == 0
+
+    def test_configurations_told_by_others_are_left_out(self, rng):
+        encoding = Encoding(discrete())
+        config = {"a": 3, "b": "y", "c": 20}
+        assert config not in encoding.decode(encoding.sample(6, rng=rng, exclude={encoding.key(config)}))
+
+    def test_a_large_finite_space_counts_its_combinations(self, rng):
+        space = ConfigurationSpace()
+        space.add(Integer("a", (1, CELLS)), Integer("b", (1, 4)))
+        encoding = Encoding(space)
+        assert encoding.size == 4 * CELLS
+        assert len(encoding.sample(1000, rng=rng)) == 1000
+
+    def test_constants_alone_are_one_configuration(self, rng):
+        space = ConfigurationSpace()
+        space.add(Constant("a", 1), Categorical("b", ["only"]))
+        encoding = Encoding(space)
+        assert (encoding.p, encoding.d, encoding.size) == (0, 0, 1)
+        for design in ("uniform", "latin", "sobol"):
+            assert encoding.decode(encoding.sample(3, design=design, rng=rng)) == [{"a": 1, "b": "only"}]
+        assert encoding.columns(encoding.encode([{"a": 1, "b": "only"}])).shape == (1, 0)
+
+    def test_none(self, rng):
+        assert Encoding(target_space()).sample(0, rng=rng).shape == (0, 6)
+
+    def test_refusals(self, rng):
+        with pytest.raises(UsageError, match="got n=-1"):
+            Encoding(target_space()).sample(-1, rng=rng)
+        with pytest.raises(UsageError, match="got 'grid'"):
+            Encoding(target_space()).sample(1, design="grid", rng=rng)
+
+
+class TestNeighbours:
+    def test_one_step_of_one_hyperparameter(self, rng):
+        encoding = Encoding(every_kind())
+        for u in encoding.sample(20, rng=rng):
+            found = encoding.neighbours(u, rng=rng)
+            assert np.all((found != u).sum(axis=1) == 1)
+            assert not (found != u)[:, encoding.real].any()
+            assert encoding.valid(found).all()
+            assert len({*encoding.keys(found), *encoding.keys(u[None])}) == len(found) + 1
+
+    def test_by_hand(self, rng):
+        encoding = Encoding(discrete())
+        u = encoding.encode([{"a": 1, "b": "x"}])[0]
+        found = encoding.decode(encoding.neighbours(u, rng=rng))
+        assert {"a": 1, "b": "y", "c": 20} in found  # c = 0.5 while inactive
+        assert all(config["a"] in (1, 3) for config in found)
+
+    def test_steps_of_one_and_wider_ones(self):
+        space = ConfigurationSpace()
+        space.add(Integer("a", (0, 100)), Categorical("b", [f"c{i}" for i in range(40)]))
+        encoding = Encoding(space)
+        u = encoding.encode([{"a": 50, "b": "c3"}])[0]
+        seen = set()
+        for seed in range(20):
+            found = encoding.decode(encoding.neighbours(u, rng=np.random.default_rng(seed)))
+            moved = {config["a"] for config in found if config["b"] == "c3"}
+            assert {49, 51} <= moved
+            assert all(25 <= a <= 75 for a in moved)
+            assert len([config for config in found if config["a"] == 50]) == 16
+            seen |= moved
+        assert len(seen) > 20
+
+    def test_of_an_integer_with_many_values(self, rng):
+        space = ConfigurationSpace()
+        space.add(Integer("seed", (0, 2**40)))
+        encoding = Encoding(space)
+        found = encoding.decode(encoding.neighbours(encoding.encode([{"seed": 7}])[0], rng=rng))
+        assert {config["seed"] for config in found} >= {6, 8}
+        assert encoding.size == 2**40 + 1
+
+    def test_at_an_end_and_in_a_space_of_reals(self, rng):
+        space = ConfigurationSpace()
+        space.add(OrdinalHyperparameter("a", [1, 2, 4]))
+        encoding = Encoding(space)
+        found = encoding.decode(encoding.neighbours(encoding.encode([{"a": 4}])[0], rng=rng))
+        assert found == [{"a": 2}]
+        space = ConfigurationSpace()
+        space.add(Float("x", (0.0, 1.0)))
+        assert Encoding(space).neighbours([0.3], rng=rng).shape == (0, 1)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("change", "got"),
+        [
+            ({"batch_size": 400}, r"batch_size=400, which is not a whole number in \[8, 32\]"),
+            ({"batch_size": 8.5}, "batch_size=8.5, which is not a whole number"),
+            ({"dropout_rate": "x"}, r"dropout_rate='x', which is not a number in \[0, 0.9\]"),
+            ({"dropout_rate": float("nan")}, "dropout_rate=nan"),
+            ({"dropout_rate": True}, "dropout_rate=True"),
+            ({"colour": "red"}, "the unknown name 'colour'; it has batch_size, dropout_rate"),
+        ],
+    )
+    def test_values_and_names(self, change, got):
+        good = sobol_configs(target_space(), 2)
+        with pytest.raises(
+            DataError, match=f"expected one that the space allows, got {got}.*Correct the name or the value"
+        ):
+            Encoding(target_space()).encode([good[0], {**good[1], **change}])
+
+    def test_missing_inactive_and_forbidden(self):
+        encoding = Encoding(discrete())
+        with pytest.raises(DataError, match=r"got none for c, one of 10, 20\."):
+            encoding.encode([{"a": 1, "b": "y"}])
+        with pytest.raises(DataError, match="got a value for c, which is inactive here"):
+            encoding.encode([{"a": 1, "b": "x", "c": 10}])
+        with pytest.raises(DataError, match="got c=30, which is not one of 10, 20"):
+            encoding.encode([{"a": 1, "b": "x", "c": 30}])
+        with pytest.raises(DataError, match="got one that is forbidden by Forbidden: a == 2"):
+            encoding.encode([{"a": 2, "b": "x"}])
+
+    @pytest.mark.parametrize("config", [None, 3, "a", ["a"]])
+    def test_what_is_no_configuration(self, config):
+        with pytest.raises(DataError, match=r"expected values by name, got .*Give a dict"):
+            Encoding(discrete()).encode([config])
+
+    def test_a_constant_of_another_value(self):
+        space = ConfigurationSpace()
+        space.add(Constant("a", 1), Float("x", (0.0, 1.0)))
+        with pytest.raises(DataError, match="a=2, which is not one of 1"):
+            Encoding(space).encode([{"a": 2, "x": 0.5}])
+
+    def test_a_forbidden_point_is_not_decoded(self):
+        with pytest.raises(DataError, match=r"^point 1: expected .*forbidden by Forbidden: a == 2\. Ask `valid` first"):
+            Encoding(discrete()).decode([[0.0, 0.0, 0.0], [0.5, 0.0, 0.0]])
+
+    @pytest.mark.parametrize("U", [[0.5] * 6, [[0.5] * 5], [[0.5] * 5 + [1.1]], [[0.5] * 5 + [float("nan")]]])
+    def test_points_of_another_cube(self, U):
+        with pytest.raises(UsageError, match=r"^points: expected `n x 6` in \[0, 1\], got (shape|values outside)"):
+            Encoding(target_space()).columns(U)
+
+    def test_an_empty_space(self):
+        with pytest.raises(UsageError, match="at least one hyperparameter, got none"):
+            Encoding(ConfigurationSpace())
+
+    def test_clauses_of_other_makers(self):
+        class Odd(EqualsCondition):
+            pass
+
+        class OddClause(ForbiddenEqualsClause):
+            pass
+
+        space = discrete()
+        space.add(Integer("e", (0, 1)))
+        space.add(Odd(space["e"], space["b"], "x"))
+        with pytest.raises(UsageError, match=r"ConfigSpace's own kinds, got e \| b == 'x' \(Odd\)"):
+            Encoding(space)
+        space = discrete()
+        space.add(OddClause(space["a"], 3))
+        with pytest.raises(UsageError, match=r"own kinds, got Forbidden: a == 3 \(OddClause\)"):
+            Encoding(space)
+
+
+def test_rows_are_encoded_together(rng):
+    space = layered_space()
+    encoding = Encoding(space)
+    U = encoding.sample(500, rng=rng)
+    configs = encoding.decode(U)
+
+    def cost(call):
+        start = time.process_time()
+        call()
+        return time.process_time() - start
+
+    ours = min(cost(lambda: encoding.columns(encoding.encode(configs))) for _ in range(3))
+    assert ours < cost(lambda: [Configuration(space, values=config) for config in configs]) / 4
+
+
+def test_import_needs_no_configspace():
+    code = "import sys, bo.space.encoding, bo.space.papers; print([m for m in ('ConfigSpace', 'scipy', 'pandas') if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

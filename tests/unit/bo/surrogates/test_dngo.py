@@ -1,0 +1,365 @@
+"""DNGO, for one task and several: against its own regression, other activations, held-out points, related tasks."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from bo.surrogates import DNGO, MultiTaskDNGO, Task
+from bo.surrogates.dngo.feature_network import Adam, Plan, scale_inputs, side_by_side, train
+from bo.surrogates.inputs import Inputs
+from bo.surrogates.network import Network
+from history_store.errors import UsageError
+
+POINTS = np.random.default_rng(9).random((40, 2))
+QUICK = {"networks": 2, "steps": 200, "burn_in": 10}
+
+
+def wave(X, shift=0.0):
+    return np.sin(5 * X[:, 0] + shift) + X[:, 1] ** 2
+
+
+def data(n=40, seed=0, d=2):
+    X = np.random.default_rng(seed).random((n, d))
+    return X, wave(X)
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+def mean(model, X):
+    return model.predict(X).mean.mean(axis=0)
+
+
+def test_adam_takes_a_first_step_of_its_rate():
+    theta = np.array([[1.0, -2.0]])
+    Adam(theta, rate=0.1, steps=10).step(theta, np.array([[5.0, -1e-3]]))
+    np.testing.assert_allclose(theta, [[0.9, -1.9]], rtol=1e-4)
+
+
+def test_training_fits_by_least_squares():
+    X, y = data()
+    network = Network((2, 30, 30, 1))
+    theta = train(network, X, y, plan=Plan(2, 800, 0, 0.0, 0.0), rng=rng())
+    assert theta.dtype == np.float32
+    assert np.square(network.forward(theta, X.astype(np.float32))[-1][..., 0] - y).mean() < 1e-3
+
+
+def test_decay_keeps_weights_small():
+    X, y = data()
+    sizes = [
+        np.square(train(Network((2, 20, 1)), X, y, plan=Plan(1, 200, 0, decay, 0.0), rng=rng())).sum()
+        for decay in (0.0, 1.0)
+    ]
+    assert sizes[1] < 0.5 * sizes[0]
+
+
+def test_held_out_points_do_not_train():
+    """Of five points each network misses one, and is trained as if it were not there."""
+    X, y = data(5)
+    moved = y + 100.0 * (np.arange(5) == 2)
+    plan = Plan(20, 30, 0, 0.0, 0.2)
+    first, second = (train(Network((2, 5, 1)), X, z, plan=plan, rng=rng(1)) for z in (y, moved))
+    same = np.all(first == second, axis=1)
+    assert 0 < same.sum() < 20
+
+
+def test_side_by_side_features_are_one_map_of_variance_one():
+    values = np.array([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0], [7.0, 8.0]]])  # 2 networks x 2 points x 2 features
+    np.testing.assert_allclose(side_by_side(values), [[1, 2, 5, 6], [3, 4, 7, 8]])  # 4 features: divided by 0.5 · √4
+    theta = Network((2, 50, 50)).initial(5, rng=rng(), dtype=np.float64)
+    shown = Inputs(1, (0,))(POINTS[:, :1]) * 2.0
+    squares = np.square(side_by_side(Network((2, 50, 50), ("tanh", "tanh")).forward(theta, shown)[-1])).sum(axis=1)
+    assert squares.mean() == pytest.approx(1.0, abs=0.5)
+
+
+def test_scales_of_inputs_follow_the_evidence():
+    """What plays no part is flattened, and a rough column steepened; other layers stay as drawn."""
+    X, _ = data(80, d=3)
+    shown = Inputs(3, range(3))(X)
+    network = Network((6, 20, 20), ("tanh", "tanh"))
+    theta = network.initial(3, rng=rng(), dtype=np.float64)
+    z = np.sin(9.0 * X[:, 0]) + np.sin(5.0 * X[:, 1])
+    scaled = scale_inputs(network, theta, X=shown, z=z, column=np.array([0, 1, 2, 0, 1, 2]))
+    (was, _), *rest = network.layers(theta)
+    (now, _), *others = network.layers(scaled)
+    for before, after in zip(rest, others, strict=True):
+        np.testing.assert_array_equal(before[0], after[0])
+    ratio = (now / was).mean(axis=(0, 2))
+    np.testing.assert_allclose(now / was, np.broadcast_to(ratio[None, :, None], now.shape))
+    np.testing.assert_allclose(ratio[:3], ratio[3:])
+    assert ratio[0] > ratio[1] > 1.5 * ratio[2], ratio
+
+
+def test_arcs_make_corners_no_different():
+    """Of functions drawn with the networks, the variance at corners is that at the centre; on lines it is much larger."""
+    corners, centre = rng().integers(0, 2, (40, 6)).astype(float), np.full((1, 6), 0.5)
+
+    def ratio(inputs):
+        network = Network((inputs.width, 50, 50, 50), ("tanh",) * 3)
+        theta = network.initial(20, rng=rng(), dtype=np.float64)
+        at = [
+            np.square(side_by_side(network.forward(theta, inputs(P))[-1])).sum(axis=1) for P in (corners, centre + 0.1)
+        ]
+        return at[0].mean() / at[1].mean()
+
+    assert ratio(Inputs(6, range(6))) == pytest.approx(1.0, abs=0.1)
+    assert ratio(Inputs(6)) > 3.0
+
+
+def test_a_sharp_minimum_is_no_noise():
+    """Among sixty points that say nothing much, one deep one; networks trained by least squares explain it away."""
+    X = np.vstack([rng().random((60, 4)), 0.5 + 0.08 * rng(1).standard_normal((12, 4))])
+    y = -np.exp(-20.0 * np.square(X - 0.5).sum(axis=1))
+    near = 0.5 + 0.05 * rng(2).standard_normal((50, 4))
+    truth = -np.exp(-20.0 * np.square(near - 0.5).sum(axis=1))
+    wrong = [
+        np.sqrt(np.mean((mean(DNGO(training=training).fit(X, y, rng=rng()), near) - truth) ** 2))
+        for training in ("auto", "map")
+    ]
+    assert wrong[0] < 0.1
+    assert wrong[0] < wrong[1]
+
+
+def test_networks_go_up_the_evidence_beyond_two_points_a_feature():
+    """Or where they are asked to; up to then all networks share a last layer."""
+    small = {"hidden": (10,), "networks": 2, "steps": 50, "burn_in": 5}
+    for n, same in ((40, False), (41, True)):
+        X, y = data(n)
+        auto, trained = (
+            DNGO(training=name, **small).fit(X, y, rng=rng()).predict(POINTS) for name in ("auto", "evidence")
+        )
+        assert auto.mean.shape == trained.mean.shape == (4, len(POINTS))
+        assert np.array_equal(auto.mean, trained.mean) == same
+
+
+def test_the_evidence_teaches_more_than_least_squares_and_stays_honest():
+    """Moved on the points that they are judged by, networks are surer than they should be by far more."""
+    X = rng().random((400, 6))
+    bumps = np.random.default_rng(3).random((4, 6))
+
+    def value(points):
+        return -np.exp(-4.0 * np.square(points[:, None] - bumps).sum(axis=2)) @ np.array([1.0, 1.2, 3.0, 3.2])
+
+    new, found = rng(1).random((500, 6)), []
+    for training, held_out in (("map", 0.2), ("evidence", 0.2), ("evidence", 0.0)):
+        model = DNGO(training=training, held_out=held_out, networks=2, samples=1).fit(X, value(X), rng=rng())
+        prediction = model.predict(new)
+        squares = np.square(value(new) - prediction.mean.mean(axis=0)).mean()
+        found.append((squares, squares / (prediction.var.mean() + prediction.noise.mean())))
+    taught, moved, too_sure = found
+    assert moved[0] < 0.6 * taught[0]
+    assert moved[1] < 5.0
+    assert too_sure[1] > 2.0 * moved[1]
+
+
+def test_large_data_are_trained_in_batches():
+    X, y = data(700)
+    prediction = DNGO(**QUICK, epochs=30).fit(X, y, rng=rng()).predict(POINTS)
+    assert np.sqrt(np.mean((prediction.mean.mean(axis=0) - wave(POINTS)) ** 2)) < 0.15
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"inputs": "line"},
+        {"prior_mean": "quadratic"},
+        {"prior_mean": "fixed"},
+        {"training": "map"},
+        {"training": "evidence"},
+        {"training": "map", "prior_mean": "quadratic"},
+        {"activation": "relu-tanh"},
+    ],
+    ids=str,
+)
+def test_smooth_functions_are_learned(options):
+    model = DNGO(**QUICK | {"steps": 400} | options).fit(*data(60), rng=rng())
+    assert np.corrcoef(mean(model, POINTS), wave(POINTS))[0, 1] > 0.97
+
+
+@pytest.mark.parametrize("training", ["auto", "map"])
+@pytest.mark.parametrize("prior_mean", ["quadratic", "fixed"])
+def test_gradients_and_fantasies_with_a_bowl(prior_mean, training):
+    X, y = data(20)
+    X[::4, 1] = np.nan
+    model = DNGO(prior_mean=prior_mean, training=training, conditional=(1,), **QUICK).fit(X, y, rng=rng())
+    points = POINTS[:6].copy()
+    points[0, 1] = np.nan
+    given = model.condition(points[:2], model.sample_joint(points[:2], 3, rng=rng()))
+    for predict, slopes in (
+        (lambda P: model.predict(P).mean, model.predict_gradient(points)[1]),
+        (lambda P: given.predict(P)[0], given.predict_gradient(points)[2]),
+    ):
+        step = np.array([0.0, 1e-5])
+        numeric = np.nan_to_num((predict(points + step) - predict(points - step)) / 2e-5)
+        np.testing.assert_allclose(slopes[..., 1], numeric, rtol=1e-4, atol=1e-6)
+
+
+def test_conditioning_is_a_regression_on_more_rows():
+    """Pending points that are told what was predicted leave the mean and lower the variance."""
+    model = DNGO(**QUICK).fit(*data(30), rng=rng())
+    plain = model.predict(POINTS)
+    mean, var = model.condition(POINTS[:5], plain.mean[:, None, :5]).predict(POINTS)
+    np.testing.assert_allclose(mean[:, 0], plain.mean, rtol=1e-7, atol=1e-9)
+    assert np.all(var[:, 0] <= plain.var * (1 + 1e-9))
+
+
+def test_relu_alone_makes_variances_explode_away_from_the_data():
+    """Ratio of sd at distance 0.5 outside the data, ReLU against tanh, at least 3 [Snoek2015scalable] Fig. 2."""
+    ratios = []
+    for seed in range(3):
+        X = 0.25 + 0.5 * rng(seed).random((40, 2))
+        away = np.array([[-0.25, 0.5], [1.25, 0.5], [0.5, -0.25], [0.5, 1.25]])
+        sd = [
+            np.sqrt(
+                DNGO(activation=name, inputs="line", training="map", networks=2)
+                .fit(X, wave(X), rng=rng(seed))
+                .predict(away)
+                .var
+            ).mean()
+            for name in ("relu", "tanh")
+        ]
+        ratios.append(sd[0] / sd[1])
+    assert np.median(ratios) >= 3
+
+
+def test_predictions_are_not_too_sure():
+    """Squared errors are of the predicted size; those of trained networks without held-out points are not."""
+    X, y = data(40, d=5)
+    new = rng(7).random((300, 5))
+
+    def surprise(**options):
+        prediction = DNGO(**options).fit(X, y, rng=rng()).predict(new)
+        return np.mean((wave(new) - prediction.mean) ** 2 / (prediction.var + prediction.noise[:, None]))
+
+    assert surprise() < 2
+    assert surprise(training="map") < 5
+    assert surprise(training="map", held_out=0.0, decay=1e-4) > 20  # 19 to 60 on five seeds
+
+
+def test_the_quadratic_mean_looks_inside():
+    """After ten points of a function without structure, the centre is expected to be better than corners."""
+    X, y = rng().random((10, 10)), rng(1).standard_normal(10)
+    corners = rng(2).integers(0, 2, (50, 10)).astype(float)
+    model = DNGO(prior_mean="quadratic", networks=1, samples=8, burn_in=20).fit(X, y, rng=rng())
+    assert mean(model, np.full((1, 10), 0.5))[0] < mean(model, corners).mean()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"activation": "gelu"}, "expected activation among tanh, relu, relu-tanh, got 'gelu'"),
+        ({"prior_mean": "cubic"}, "expected prior_mean among none, quadratic, fixed"),
+        ({"training": "prayer"}, "expected training among auto, map, evidence, got 'prayer'"),
+        ({"inputs": "square"}, "expected inputs among arc, line"),
+        ({"networks": 0}, "expected positive hidden sizes, networks, samples and steps"),
+        ({"hidden": ()}, "expected positive hidden sizes"),
+        ({"held_out": 1.0}, r"expected held_out in \[0, 1\), got 1.0"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
+        DNGO(**options)
+
+
+# Several tasks.
+
+
+def tasks(n=3, shift=0.3, points=30, meta=False):
+    found = []
+    for k in range(n):
+        X, _ = data(points, seed=10 + k)
+        found.append(Task(X, 3.0 * wave(X, shift * (k + 1)) + k, np.array([shift * (k + 1), 1.0]) if meta else None))
+    return found
+
+
+def test_without_related_tasks_it_is_the_single_task_model():
+    X, y = data(12)
+    one, other = (kind(**QUICK).fit(X, y, rng=rng()).predict(POINTS) for kind in (DNGO, MultiTaskDNGO))
+    np.testing.assert_array_equal(one.mean, other.mean)
+    np.testing.assert_array_equal(one.var, other.var)
+
+
+def error(model):
+    return np.sqrt(np.mean((mean(model, POINTS) - wave(POINTS)) ** 2))
+
+
+@pytest.mark.parametrize("meta", [False, True])
+def test_related_tasks_help_where_there_are_few_points(meta):
+    X, y = data(5)
+    target = np.array([0.0, 1.0]) if meta else None
+    alone = DNGO().fit(X, y, rng=rng())
+    together = MultiTaskDNGO(related=tasks(meta=meta), meta=target).fit(X, y, rng=rng())
+    assert error(together) < 0.8 * error(alone)
+
+
+def test_a_target_without_data_is_the_average_task():
+    model = MultiTaskDNGO(related=tasks(), **QUICK).fit(np.zeros((0, 2)), np.zeros(0), rng=rng())
+    prediction = model.predict(POINTS)
+    assert np.isfinite(prediction.mean).all()
+    assert np.corrcoef(prediction.mean.mean(axis=0), wave(POINTS, 0.6))[0, 1] > 0.9
+    level = np.mean([task.y.mean() for task in tasks()])
+    assert prediction.mean.mean() == pytest.approx(level, abs=1.0)
+
+
+def other_tasks(points=30):
+    """One of another function and one of noise."""
+    first, second = tasks(2, points=points)
+    return [Task(first.X, np.cos(7 * first.X[:, 1])), Task(second.X, rng(5).standard_normal(points))]
+
+
+@pytest.mark.parametrize("points", [30, 100], ids=["as drawn", "trained"])
+def test_what_predicts_the_target_better_is_believed(points):
+    """With unrelated tasks, the surrogate is that of the target alone, to the last digit; with the same function it is not."""
+    X, y = data(20)
+    alone = DNGO(**QUICK).fit(X, y, rng=rng()).predict(POINTS)
+    for related, same in ((other_tasks(points), True), (tasks(2, 0.0, points), False)):
+        together = MultiTaskDNGO(related=related, **QUICK).fit(X, y, rng=rng()).predict(POINTS)
+        assert np.array_equal(together.mean, alone.mean) == same
+
+
+def test_unrelated_tasks_do_not_hurt_a_smooth_target():
+    """Where a sine and a square alone are all but exact, they stay so."""
+    X = rng().random((25, 2))
+    model = MultiTaskDNGO(related=other_tasks()).fit(X, np.sin(3 * X[:, 0]) + X[:, 1] ** 2, rng=rng())
+    wrong = mean(model, POINTS) - np.sin(3 * POINTS[:, 0]) - POINTS[:, 1] ** 2
+    assert np.sqrt(np.mean(np.square(wrong))) < 0.03
+
+
+def test_left_out_targets_are_predicted_from_the_others():
+    """Of one sample, by fits of the last layer without each of the points."""
+    X, y = data(12)
+    model = DNGO(**QUICK | {"networks": 1, "samples": 1}).fit(X, y, rng=rng())
+    (head,), (features,), z = model._heads, model._features.values(X), model._targets
+    alpha, beta, found = head.alpha[0], head.beta[0], []
+    for i in range(len(X)):
+        rest, told = np.delete(features, i, axis=0), np.delete((y - z.mean) / z.sd, i)
+        K = beta * rest.T @ rest + alpha * np.eye(rest.shape[1])
+        expected = features[i] @ np.linalg.solve(K, beta * rest.T @ told)
+        var = features[i] @ np.linalg.solve(K, features[i]) + 1.0 / beta
+        found.append(norm.logpdf(y[i], z.mean + z.sd * expected, z.sd * np.sqrt(var)))
+    assert model.left_out(X, y) == pytest.approx(np.mean(found), rel=1e-6)
+
+
+def test_scales_of_inputs_are_those_of_the_task_at_hand_first():
+    """A related task that is rough where the one at hand is not steepens the column less than were it the one at hand."""
+    X, _ = data(60)
+    network, shown = Network((4, 20, 20), ("tanh", "tanh")), Inputs(2, range(2))(X)
+    theta = network.initial(3, rng=rng(), dtype=np.float64)
+    rough, smooth = np.sin(25.0 * X[:, 0]), np.sin(2.0 * X[:, 0])
+
+    def steepness(z, counts):
+        scaled = scale_inputs(network, theta, X=shown, z=z, column=np.array([0, 1, 0, 1]), counts=counts)
+        return (network.layers(scaled)[0][0] / network.layers(theta)[0][0])[0, 0, 0]
+
+    own, other = smooth.copy(), smooth.copy()
+    own[30:], other[:30] = rough[30:], rough[:30]
+    assert steepness(smooth, [60, 0]) < steepness(other, [30, 30]) < steepness(own, [30, 30])
+
+
+def test_a_target_alone_needs_data_and_tasks_need_one_space():
+    with pytest.raises(UsageError, match="got 0 points"):
+        MultiTaskDNGO().fit(np.zeros((0, 2)), np.zeros(0), rng=rng())
+    with pytest.raises(UsageError, match="expected the columns of the related tasks"):
+        MultiTaskDNGO(related=tasks()).fit(np.zeros((2, 3)), np.zeros(2), rng=rng())

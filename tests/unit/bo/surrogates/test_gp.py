@@ -1,0 +1,284 @@
+"""Gaussian process: evidence and predictions against independent computations, and both ways to infer hyperparameters."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import check_grad
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from bo.surrogates import GaussianProcess
+from bo.surrogates.gp.covariance import Stationary
+from bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable, sweep
+from bo.surrogates.gp.kernels import KERNELS
+from bo.surrogates.gp.marginal_likelihood import Evidence, factor
+from bo.surrogates.gp.metric import Metric
+from bo.surrogates.gp.posterior import Posterior
+from bo.surrogates.gp.priors import normal
+from history_store.errors import DataError, UsageError
+
+SKLEARN = {"matern52": lambda ls: Matern(ls, nu=2.5), "matern32": lambda ls: Matern(ls, nu=1.5), "se": RBF}
+THETA = np.array([math.log(0.3), math.log(1.7), math.log(2.5), math.log(0.04), 0.3])
+
+
+def data(n=12, d=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    return X, np.sin(6 * X[:, 0]) + X[:, -1] + 0.1 * rng.standard_normal(n)
+
+
+def covariance(name="matern52", d=2):
+    return Stationary(KERNELS[name], Metric(d))
+
+
+def hyper_prior(d=2, priors="modern"):
+    return HyperPrior((*Metric(d).prior(lengthscale_prior(d, priors)), *level_priors(priors, noiseless=False)))
+
+
+def reference(name, X, z, theta=THETA):
+    """The same process by scikit-learn, with fixed hyperparameters."""
+    kernel = ConstantKernel(math.exp(theta[-3])) * SKLEARN[name](np.exp(theta[:-3]))
+    return GaussianProcessRegressor(kernel, alpha=math.exp(theta[-2]), optimizer=None).fit(X, z - theta[-1])
+
+
+@pytest.fixture(params=sorted(KERNELS))
+def name(request):
+    return request.param
+
+
+def test_evidence_is_a_normal_density(name):
+    X, z = data()
+    cov = reference(name, X, z).kernel_(X) + math.exp(THETA[-2]) * np.eye(len(z))
+    expected = stats.multivariate_normal(np.full(len(z), THETA[-1]), cov).logpdf(z)
+    assert Evidence(X, z, covariance(name)).value(THETA) == pytest.approx(expected, rel=1e-11)
+
+
+def test_evidence_is_that_of_scikit_learn(name):
+    X, z = data()
+    value, _ = Evidence(X, z, covariance(name)).value_and_gradient(THETA)
+    assert value == pytest.approx(reference(name, X, z).log_marginal_likelihood_value_, rel=1e-9)
+
+
+def test_predictions_are_those_of_scikit_learn(name):
+    X, z = data()
+    points = np.random.default_rng(1).random((9, 2))
+    mean, var = Posterior.of(covariance(name), THETA, X, z).predict(points)
+    expected_mean, expected_sd = reference(name, X, z).predict(points, return_std=True)
+    np.testing.assert_allclose(mean[0], expected_mean + THETA[-1], rtol=1e-8)
+    np.testing.assert_allclose(var, expected_sd**2, rtol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_gradient_of_the_evidence(name, seed):
+    evidence = Evidence(*data(), covariance(name))
+    theta = THETA + 0.5 * np.random.default_rng(seed).standard_normal(5)
+    error = check_grad(evidence.value, lambda t: evidence.value_and_gradient(t)[1], theta)
+    assert error < 1e-4 * np.linalg.norm(evidence.value_and_gradient(theta)[1])
+
+
+def test_gradient_of_the_prior():
+    prior = hyper_prior()
+    error = check_grad(lambda t: prior.value_and_gradient(t)[0], lambda t: prior.value_and_gradient(t)[1], THETA)
+    assert error < 1e-5
+
+
+def test_prior_is_a_product_of_log_normals_with_their_jacobians():
+    def log_density(theta):
+        lengths = stats.lognorm(s=0.75, scale=math.sqrt(2 / 6))
+        root_amplitude, noise = stats.lognorm(s=1), stats.lognorm(s=2, scale=math.exp(-7))
+        ls, nu = np.exp(theta[:2]), math.exp(theta[3])
+        return (
+            (lengths.logpdf(ls) + np.log(ls)).sum()
+            + root_amplitude.logpdf(math.exp(theta[2] / 2)) + theta[2] / 2
+            + noise.logpdf(nu) + math.log(nu)
+            + stats.norm.logpdf(theta[4])
+        )  # fmt: skip
+
+    prior, other = hyper_prior(), THETA + np.array([0.3, -1.0, 0.7, 2.0, -1.0])
+    difference = prior.value_and_gradient(THETA)[0] - prior.value_and_gradient(other)[0]
+    assert difference == pytest.approx(log_density(THETA) - log_density(other))
+
+
+def test_evidence_knows_no_order_of_points():
+    X, z = data()
+    order = np.random.default_rng(0).permutation(len(z))
+    one, other = Evidence(X[order], z[order], covariance()), Evidence(X, z, covariance())
+    assert one.value(THETA) == pytest.approx(other.value(THETA))
+
+
+def test_jitter_saves_a_singular_covariance():
+    X = np.zeros((20, 1))
+    theta = np.array([0.0, 8.0, -80.0, 0.0])
+    assert math.isfinite(Evidence(X, np.zeros(20), covariance("se", 1)).value(theta))
+    mean, var = Posterior.of(covariance("se", 1), theta, X, np.zeros(20)).predict(X[:1])
+    assert np.isfinite([*mean[0], *var]).all()
+
+
+def test_sampling_leaves_prior_times_likelihood_as_it_is():
+    """Joint distribution [Geweke2004getting]: θ from the prior, targets given θ, then sweeps: θ is still from the prior."""
+    rng, prior = np.random.default_rng(0), hyper_prior(1)
+    X = np.array([[0.0], [0.1], [0.5], [1.0]])
+    before, after = [], []
+    for _ in range(1500):
+        theta = prior.draw(rng)
+        blank = Evidence(X, np.zeros(4), covariance(d=1))
+        lower = np.tril(factor(blank.correlation(theta[:1]), math.exp(theta[1]), math.exp(theta[2])))
+        evidence = Evidence(X, theta[-1] + lower @ rng.standard_normal(4), covariance(d=1))
+        before.append(theta)
+        for _ in range(2):
+            theta = sweep(evidence, prior, theta, rng=rng)
+        after.append(theta)
+    before, after = np.array(before), np.array(after)
+    for k in range(4):
+        assert stats.ks_2samp(before[:, k], after[:, k]).pvalue > 0.001
+    location, scale = 0.5 * math.log(1 / 6), 0.75
+    assert (
+        stats.kstest(after[:, 0], stats.truncnorm((math.log(0.025) - location) / scale, 8, location, scale).cdf).pvalue
+        > 0.001
+    )
+    assert np.corrcoef(before[:, 0], after[:, 0])[0, 1] < 0.9, "the chain moves"
+
+
+def test_sampling_agrees_with_a_grid():
+    """Posterior of one lengthscale, the other hyperparameters held by a narrow prior."""
+    X, z = data(8, 1)
+    evidence, lengthscale = Evidence(X, z, covariance(d=1)), lengthscale_prior(1, "modern")
+    held = [0.0, -4.0, 0.0]
+    prior = HyperPrior((lengthscale, *(normal(value, 1e-4) for value in held)))
+    grid = np.linspace(lengthscale.lower, 8.0, 4000)
+    logs = np.array([evidence.value(np.array([g, *held])) + lengthscale.value(g) for g in grid])
+    weights = np.exp(logs - logs.max())
+    mean = np.average(grid, weights=weights)
+    sd = math.sqrt(np.average((grid - mean) ** 2, weights=weights))
+    rng, theta, states = np.random.default_rng(0), prior.start(), []
+    for _ in range(3000):
+        theta = sweep(evidence, prior, theta, rng=rng)
+        states.append(theta[0])
+    assert np.mean(states) == pytest.approx(mean, abs=0.1 * sd)
+    assert np.std(states) == pytest.approx(sd, rel=0.1)
+
+
+def test_the_most_probable_hyperparameters_have_no_slope():
+    evidence, prior = Evidence(*data(20), covariance()), hyper_prior()
+    theta = most_probable(evidence, prior, [prior.start()])
+    slope = evidence.value_and_gradient(theta)[1] + prior.value_and_gradient(theta)[1]
+    assert np.abs(slope).max() < 1e-2
+
+
+def test_the_best_of_all_starts_is_taken():
+    evidence, prior = Evidence(*data(20), covariance()), hyper_prior()
+    starts = [prior.draw(np.random.default_rng(seed)) for seed in range(4)]
+
+    def value(theta):
+        return evidence.value(theta) + prior.value_and_gradient(theta)[0]
+
+    best = value(most_probable(evidence, prior, starts))
+    assert best == pytest.approx(max(value(most_probable(evidence, prior, [start])) for start in starts))
+    assert best > max(value(start) for start in starts)
+
+
+@pytest.mark.parametrize("inference", ["slice", "evidence"])
+def test_learns_a_function(inference):
+    X, y = data(40)
+    points = np.random.default_rng(5).random((200, 2))
+    prediction = GaussianProcess(inference=inference).fit(X, y, rng=np.random.default_rng(0)).predict(points)
+    truth = np.sin(6 * points[:, 0]) + points[:, 1]
+    error = prediction.mean.mean(axis=0) - truth
+    assert np.sqrt(np.mean(error**2)) < 0.15 * truth.std()
+    sd = np.sqrt(prediction.var.mean(axis=0))
+    assert 0.85 < np.mean(np.abs(error) < 2 * sd) <= 1.0
+    assert 0.003 < prediction.noise.mean() < 0.03, "0.1² was put in"
+
+
+@pytest.mark.parametrize("inference", ["slice", "evidence"])
+def test_relevant_dimensions_get_the_short_lengthscales(inference):
+    rng = np.random.default_rng(0)
+    X = rng.random((40, 3))
+    model = GaussianProcess(inference=inference).fit(X, np.sin(9 * X[:, 1]), rng=rng)
+    lengthscales = np.median(model.thetas[:, :3], axis=0)
+    assert lengthscales[1] + 1 < min(lengthscales[0], lengthscales[2])
+
+
+@pytest.mark.parametrize("inference", ["slice", "evidence"])
+def test_noiseless_predictions_go_through_the_targets(inference):
+    X, y = data(10)
+    prediction = GaussianProcess(inference=inference, noiseless=True).fit(X, y, rng=np.random.default_rng(0)).predict(X)
+    np.testing.assert_allclose(prediction.mean, np.broadcast_to(y, prediction.mean.shape), atol=1e-3)
+    assert prediction.var.max() < 1e-5
+    np.testing.assert_allclose(prediction.noise, 1e-6 * y.var())
+
+
+@pytest.mark.parametrize("inference", ["slice", "evidence"])
+def test_predictions_scale_with_the_targets(inference):
+    X, y = data()
+    points = np.random.default_rng(1).random((5, 2))
+    one, other = (
+        GaussianProcess(inference=inference).fit(X, target, rng=np.random.default_rng(3)).predict(points)
+        for target in (y, 16.0 * y - 64.0)
+    )
+    np.testing.assert_allclose(other.mean, 16.0 * one.mean - 64.0, rtol=1e-6)
+    np.testing.assert_allclose(other.var, 256.0 * one.var, rtol=1e-6)
+    np.testing.assert_allclose(other.noise, 256.0 * one.noise, rtol=1e-6)
+
+
+def test_far_from_all_points_the_prior_is_left():
+    X, y = data()
+    model = GaussianProcess(inference="evidence").fit(X, y, rng=np.random.default_rng(0))
+    prediction = model.predict(np.full((1, 2), 1e6))
+    theta = model.thetas[0]
+    assert prediction.mean[0, 0] == pytest.approx(y.mean() + y.std() * theta[-1])
+    assert prediction.var[0, 0] == pytest.approx(y.var() * math.exp(theta[-3]))
+
+
+def test_the_chain_goes_on_where_it_stood():
+    X, y = data(15)
+    rng = np.random.default_rng(0)
+    model = GaussianProcess(samples=6, sweeps=2, burn_in=10).fit(X, y, rng=rng)
+    first = model.thetas
+    second = model.fit(X, y, rng=rng).thetas
+    assert first.shape == second.shape == (6, 5)
+    np.testing.assert_array_equal(second[:4], first[2:])
+    assert not np.array_equal(second[4:], first[:2])
+
+
+def test_other_dimensions_start_anew():
+    model = GaussianProcess(samples=4, burn_in=5)
+    for d in (2, 3):
+        assert model.fit(*data(8, d), rng=np.random.default_rng(0)).thetas.shape == (4, d + 3)
+
+
+def test_more_sweeps_than_samples_are_thinned():
+    X, y = data(8)
+    every = GaussianProcess(samples=12, sweeps=12, burn_in=0).fit(X, y, rng=np.random.default_rng(0)).thetas
+    third = GaussianProcess(samples=4, sweeps=12, burn_in=0).fit(X, y, rng=np.random.default_rng(0)).thetas
+    np.testing.assert_array_equal(third, every[2::3])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernel": "cubic"}, "expected a kernel among matern52, .* got 'cubic' and 'modern'"),
+        ({"priors": "flat"}, "priors modern or paper, got 'matern52' and 'flat'"),
+        ({"inference": "guess"}, "expected inference slice or evidence, got 'guess'"),
+        ({"samples": 0}, "expected positive samples, .* got 0, None, 5 and 15"),
+        ({"sweeps": 0}, "expected positive samples"),
+        ({"restarts": 0}, "expected positive samples"),
+        ({"burn_in": -1}, "no negative burn_in"),
+    ],
+)
+def test_options_that_make_no_sense(options, message):
+    with pytest.raises(UsageError, match=message):
+        GaussianProcess(**options)
+
+
+def test_predicting_needs_a_fit_in_the_same_dimensions():
+    model = GaussianProcess(samples=2, burn_in=0)
+    with pytest.raises(UsageError, match=r"dimensions of the fit \(none\), got 2"):
+        model.predict(np.zeros((1, 2)))
+    model.fit(*data(), rng=np.random.default_rng(0))
+    with pytest.raises(UsageError, match=r"dimensions of the fit \(2\), got 3"):
+        model.predict(np.zeros((1, 3)))
+    with pytest.raises(DataError, match="expected finite points"):
+        model.predict(np.full((1, 2), np.nan))

@@ -1,0 +1,67 @@
+"""The bowl of DNGO: its values, its slopes and its prior."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from bo.surrogates.dngo import prior_mean
+
+KAPPA = (2 * math.pi**3) ** -0.5
+
+
+def test_bowl_by_hand():
+    X = np.array([[0.2, 0.9], [np.nan, 0.4]])
+    eta = np.array([0.3, 0.5, 0.1, math.log(2.0), math.log(5.0)])
+    values = prior_mean.coefficients(eta) @ prior_mean.design(X).T
+    np.testing.assert_allclose(values, [0.3 + 2 * 0.09 + 5 * 0.64, 0.3 + 5 * 0.09], rtol=1e-13)
+    np.testing.assert_allclose(prior_mean.slopes(X, eta[None])[0], [[-1.2, 8.0], [0.0, 3.0]], rtol=1e-13)
+
+
+def test_without_curvature_a_constant_is_left():
+    eta = np.array([0.3, 0.5, 0.1, -np.inf, -np.inf])
+    X = np.random.default_rng(0).random((5, 2))
+    np.testing.assert_array_equal(prior_mean.coefficients(eta) @ prior_mean.design(X).T, 0.3)
+
+
+def test_half_horseshoe_is_a_density():
+    def density(x):
+        return math.exp(prior_mean.log_half_horseshoe(np.array([x]))[0])
+
+    # in log x, where the pole at 0 is none
+    total, _ = integrate.quad(lambda u: density(math.exp(u)) * math.exp(u), -40, 25, limit=500)
+    assert total == pytest.approx(1.0, abs=1e-6)
+
+
+@pytest.mark.parametrize("x", [1e-3, 0.05, 1.0, 3.0, 9.9, 31.0, 32.0, 1e4])
+def test_half_horseshoe_is_a_mixture_within_its_bounds(x):
+    """Half-Cauchy scales of half-normals; Carvalho's bounds, twice those of the symmetric density."""
+    found = math.exp(prior_mean.log_half_horseshoe(np.array([x]))[0])
+    assert KAPPA * math.log(1 + 4 / x**2) < found < 2 * KAPPA * math.log(1 + 2 / x**2)
+    mixture, _ = integrate.quad(
+        lambda u: stats.halfnorm.pdf(x, scale=math.exp(u)) * stats.halfcauchy.pdf(math.exp(u)) * math.exp(u),
+        math.log(x) - 4, math.log(x) + 40, limit=500, epsabs=0,
+    )  # fmt: skip
+    assert found == pytest.approx(mixture, rel=1e-6)
+
+
+def test_prior_by_hand():
+    eta, other = np.array([0.3, 0.4, 0.9, -1.0, 2.0]), np.array([-1.0, 0.5, 0.5, 0.0, 0.0])
+
+    def log_density(e):
+        curvature = np.exp(e[3:])
+        return (
+            stats.norm.logpdf(e[0]) + stats.norm(0.5, 0.25).logpdf(e[1:3]).sum()
+            + (prior_mean.log_half_horseshoe(curvature) + e[3:]).sum()
+        )  # fmt: skip
+
+    difference = prior_mean.log_density(eta) - prior_mean.log_density(other)
+    assert difference == pytest.approx(log_density(eta) - log_density(other), rel=1e-12)
+
+
+@pytest.mark.parametrize(("k", "value"), [(1, -0.01), (2, 1.01), (3, -21.0), (4, 9.0)])
+def test_outside_the_bounds_there_is_nothing(k, value):
+    eta = prior_mean.start(2)
+    eta[k] = value
+    assert prior_mean.log_density(eta) == -math.inf

@@ -1,0 +1,174 @@
+"""Is a new dataset like those of the history: in distance, in pixels, in what pictures say of classes?"""
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import norm
+
+from bo.transfer.novelty import (
+    CHANCE_SCORE,
+    SILENT_SHARE,
+    TYPICAL_PERCENTILE,
+    WHITE,
+    judge_typicality,
+    nearest_other_group,
+    pixel_novelty,
+    signal_limit,
+    white_limit,
+)
+from history_store.errors import DataError, UsageError
+
+NAN = np.nan
+
+
+class TestNearestOtherGroup:
+    def test_siblings_are_passed_over(self):
+        distances = [[0.0, 0.1, 0.5, 0.9], [0.1, 0.0, 0.4, 0.8], [0.5, 0.4, 0.0, 0.2], [0.9, 0.8, 0.2, 0.0]]
+        np.testing.assert_array_equal(nearest_other_group(distances, ["a", "a", "b", "c"]), [0.5, 0.4, 0.2, 0.2])
+
+    def test_equals_a_plain_loop(self):
+        rng = np.random.default_rng(0)
+        points, groups = rng.normal(size=(20, 5)), rng.integers(6, size=20).tolist()
+        distances = cdist(points, points)
+        expected = [min(distances[i, j] for j in range(20) if groups[j] != groups[i]) for i in range(20)]
+        np.testing.assert_array_equal(nearest_other_group(distances, groups), expected)
+
+    def test_one_group_has_no_other(self):
+        np.testing.assert_array_equal(nearest_other_group(np.zeros((2, 2)), ["a", "a"]), [NAN, NAN])
+        assert nearest_other_group(np.empty((0, 0)), []).shape == (0,)
+
+    def test_refusals(self):
+        with pytest.raises(UsageError, match=r"for 3 groups, got shape \(2, 2\)"):
+            nearest_other_group(np.zeros((2, 2)), ["a", "b", "c"])
+        for bad in (NAN, np.inf, -1.0):
+            with pytest.raises(DataError, match="finite distances"):
+                nearest_other_group([[0.0, bad], [bad, 0.0]], ["a", "b"])
+
+
+class TestJudgeTypicality:
+    REFERENCE = np.arange(1.0, 22.0)  # 21 values: the p-th percentile is 1 + p / 5
+
+    @pytest.mark.parametrize(
+        ("nearest", "percentile", "typical"),
+        [
+            (0.0, 0.0, True),
+            (1.0, 0.0, True),
+            (11.0, 50.0, True),
+            (19.5, 92.5, True),
+            (20.0, 95.0, True),
+            (20.5, 97.5, True),
+            (20.8, 99.0, False),
+        ],
+    )
+    def test_percentiles_and_verdict(self, nearest, percentile, typical):
+        verdict = judge_typicality(nearest, self.REFERENCE)
+        assert verdict.percentile == pytest.approx(percentile)
+        assert verdict.is_typical is typical
+        assert verdict.limit == pytest.approx(20.6)
+        assert verdict.nearest == nearest
+
+    def test_beyond_all_is_the_hundredth(self):
+        assert judge_typicality(99.0, self.REFERENCE).percentile == 100.0
+
+    def test_inverts_numpy_percentile(self):
+        reference = np.random.default_rng(0).random(13)
+        for percent in np.linspace(0, 100, 41):
+            verdict = judge_typicality(float(np.percentile(reference, percent)), reference)
+            assert verdict.percentile == pytest.approx(percent, abs=1e-6)
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_verdict_and_percentile_agree_with_ties_too(self, seed):
+        rng = np.random.default_rng(seed)
+        reference = rng.integers(4, size=rng.integers(1, 30)).astype(float)
+        for nearest in [*np.linspace(0, 5, 51), *reference]:
+            verdict = judge_typicality(float(nearest), reference)
+            assert verdict.is_typical == (verdict.percentile <= TYPICAL_PERCENTILE)
+
+    def test_values_are_plain(self):
+        verdict = judge_typicality(np.float32(2.5), self.REFERENCE)
+        assert [type(verdict.is_typical), type(verdict.percentile), type(verdict.nearest), type(verdict.limit)] == [
+            bool,
+            float,
+            float,
+            float,
+        ]
+
+    def test_gaps_in_the_reference_are_left_out(self):
+        assert judge_typicality(1.5, [NAN, 1.0, 2.0]) == judge_typicality(1.5, [1.0, 2.0])
+
+    @pytest.mark.parametrize("reference", [[], [NAN, NAN]])
+    def test_nothing_to_compare_with_is_not_typical(self, reference):
+        verdict = judge_typicality(0.5, reference)
+        assert not verdict.is_typical
+        assert verdict.percentile is None
+        assert verdict.limit is None
+
+    @pytest.mark.parametrize("nearest", [NAN, np.inf, -0.1])
+    def test_a_distance_that_is_none(self, nearest):
+        with pytest.raises(DataError, match=f"expected a distance of 0 or more, got {nearest}"):
+            judge_typicality(nearest, [1.0])
+
+    def test_most_left_out_groups_are_typical_and_other_halves_always(self):
+        rng = np.random.default_rng(0)
+        points = rng.normal(size=(40, 6))
+        groups = np.repeat(np.arange(20), 2)
+        typical = []
+        for group in range(20):
+            rest, held_out = groups != group, groups == group
+            between = cdist(points[rest], points[rest])
+            own = nearest_other_group(between, groups[rest].tolist())
+            nearest = cdist(points[held_out], points[rest]).min(axis=1)
+            typical += [judge_typicality(float(distance), own).is_typical for distance in nearest]
+            half = points[rest][0] + 0.05 * rng.normal(size=6)
+            assert judge_typicality(float(cdist([half], points[rest]).min()), own).is_typical
+        assert np.mean(typical) >= 0.8
+
+
+class TestSignalLimit:
+    def test_many_pictures_have_the_limit_of_chance(self):
+        assert signal_limit(1000.0, [0.5, 1.0]) == CHANCE_SCORE
+        assert signal_limit(1000.0, []) == CHANCE_SCORE
+
+    @pytest.mark.parametrize("weight", [1.0, 5.0, 12.0])
+    def test_so_many_datasets_score_less(self, weight):
+        effects = np.random.default_rng(0).gamma(1.0, 0.7, 50)
+        limit = signal_limit(weight, effects)
+        assert limit <= CHANCE_SCORE
+        assert norm.cdf(limit - weight * effects).mean() <= SILENT_SHARE + 1e-6
+        if limit < CHANCE_SCORE:
+            assert norm.cdf(limit - weight * effects).mean() == pytest.approx(SILENT_SHARE, abs=1e-6)
+
+    def test_without_weight_only_what_is_below_chance_is_doubted(self):
+        assert signal_limit(0.0, [1.0]) == pytest.approx(norm.ppf(SILENT_SHARE), abs=1e-6)
+
+
+class TestPixelNovelty:
+    def test_by_hand(self):
+        # One statistic of spread 1 around 0 in units of itself: groups at -1.5, -0.5, 0.5, 1.5 (sd 1.118).
+        reference, groups = [[-1.5], [-0.5], [0.5], [1.5]], "abcd"
+        distance, limit = pixel_novelty([4.5], reference, groups)
+        unit = np.std([-1.5, -0.5, 0.5, 1.5])
+        assert distance == pytest.approx(5.0 / unit)  # the third nearest is -0.5
+        assert limit == pytest.approx(np.percentile([3, 2, 2, 3], 99) / unit)
+
+    def test_siblings_do_not_answer_for_each_other(self):
+        near = [[0.0], [0.1], [5.0], [5.1], [9.0], [9.1]]
+        _, apart = pixel_novelty([0.0], near, "abcdef")
+        _, siblings = pixel_novelty([0.0], near, "aabbcc")
+        assert siblings > apart
+
+    def test_what_never_varies_has_no_unit(self):
+        distance, _ = pixel_novelty([1.0, 7.0], [[0.0, 7.0], [1.0, 7.0], [2.0, 7.0]], "abc")
+        assert np.isfinite(distance)
+
+    @pytest.mark.parametrize(
+        ("point", "reference", "groups"), [([1.0], [[1.0], [2.0]], "aa"), ([1.0, 2.0], [[1.0]], "a"), ([1.0], [], "")]
+    )
+    def test_what_cannot_be_compared_is_refused(self, point, reference, groups):
+        with pytest.raises(UsageError, match="pixel_novelty: expected `m x p` of two groups"):
+            pixel_novelty(point, reference, groups)
+
+
+def test_the_limit_of_white_spectra():
+    assert white_limit([[1.0, 0.5], [0.4, 2.0]]) == pytest.approx(0.9 * 0.4)
+    assert white_limit([]) == WHITE

@@ -1,0 +1,203 @@
+"""Regret curves and paired intervals."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bo.transfer.regret import (
+    Interval,
+    clustered_interval,
+    expected_evaluations,
+    paired_interval,
+    random_curve,
+    regret_curve,
+)
+from history_store.errors import DataError, UsageError
+
+NAN = np.nan
+
+
+class TestRegretCurve:
+    def test_hand_values(self):
+        np.testing.assert_allclose(regret_curve([0.2, 0.4, 0.6, 0.3], [2, 1, 1, 3, 0]), [1.0, 0.5, 0.5, 0.25, 0.0])
+
+    def test_never_increases_and_ends_at_zero_over_all_rows(self):
+        rng = np.random.default_rng(0)
+        for _ in range(20):
+            curve = regret_curve(rng.random(15), rng.permutation(15).tolist())
+            assert np.all(np.diff(curve) <= 0)
+            assert curve[-1] == 0.0
+            assert curve[0] <= 1.0
+
+    def test_best_of_k_is_the_table_lookup(self):
+        errors = np.random.default_rng(1).random(10)
+        rows = [3, 7, 1]
+        expected = (errors[rows].min() - errors.min()) / (errors.max() - errors.min())
+        assert regret_curve(errors, rows)[-1] == pytest.approx(expected)
+
+    def test_a_missing_cell_counts_as_the_worst(self):
+        np.testing.assert_allclose(regret_curve([NAN, 0.2, 0.6, 0.4], [0, 3, 0, 1]), [1.0, 0.5, 0.5, 0.0])
+
+    def test_constant_errors_leave_no_regret(self):
+        np.testing.assert_array_equal(regret_curve([0.3, 0.3, NAN], [0, 1, 2]), [0.0, 0.0, 0.0])
+
+    def test_no_rows_no_curve(self):
+        assert regret_curve([0.1, 0.2], []).shape == (0,)
+
+    def test_refusals(self):
+        with pytest.raises(UsageError, match="one dataset"):
+            regret_curve([[0.1, 0.2]], [0])
+        with pytest.raises(UsageError, match=r"rows in 0\.\.1, got 0\.\.2"):
+            regret_curve([0.1, 0.2], [0, 2])
+        with pytest.raises(UsageError, match=r"got -1\.\.-1"):
+            regret_curve([0.1, 0.2], [-1])
+        with pytest.raises(DataError, match="at least one known error"):
+            regret_curve([NAN, NAN], [0])
+
+
+class TestRandomCurve:
+    def test_equals_all_permutations(self):
+        errors = [0.2, 0.9, 0.4, NAN, 0.4]
+        curves = [regret_curve(errors, order) for order in itertools.permutations(range(5))]
+        np.testing.assert_allclose(random_curve(errors, 5), np.mean(curves, axis=0), atol=1e-12)
+
+    def test_starts_at_the_mean_and_ends_at_zero(self):
+        errors = np.random.default_rng(0).random(288)
+        curve = random_curve(errors, 288)
+        assert curve[0] == pytest.approx((errors.mean() - errors.min()) / (errors.max() - errors.min()))
+        assert curve[-1] == pytest.approx(0.0, abs=1e-12)
+        assert np.all(np.diff(curve) <= 1e-15)
+        np.testing.assert_allclose(random_curve(errors, 7), curve[:7])
+
+    @pytest.mark.parametrize("t", [0, 4])
+    def test_refuses_impossible_lengths(self, t):
+        with pytest.raises(UsageError, match=rf"in 1\.\.3, got t={t}"):
+            random_curve([0.1, 0.2, 0.3], t)
+
+
+class TestPairedInterval:
+    def test_equals_scipy_paired_t(self):
+        rng = np.random.default_rng(0)
+        a, b = rng.random(12), rng.random(12)
+        reference = stats.ttest_rel(a, b).confidence_interval(0.9)
+        ours = paired_interval(a, b, level=0.9)
+        assert (ours.mean, ours.low, ours.high) == pytest.approx((np.mean(a - b), reference.low, reference.high))
+        assert ours.n == 12
+
+    def test_bootstrap_agrees_with_t_on_normal_differences(self):
+        rng = np.random.default_rng(0)
+        a, b = rng.normal(size=60) + 0.5, rng.normal(size=60)
+        t, boot = paired_interval(a, b), paired_interval(a, b, method="bootstrap", rng=rng)
+        assert boot.mean == t.mean
+        assert (boot.low, boot.high) == pytest.approx((t.low, t.high), abs=0.05)
+
+    def test_bootstrap_is_seeded(self):
+        a, b = np.arange(9.0), np.arange(9.0) ** 1.1
+        one, two = (paired_interval(a, b, method="bootstrap", rng=np.random.default_rng(1)) for _ in range(2))
+        assert one == two
+
+    @pytest.mark.parametrize("method", ["t", "bootstrap"])
+    def test_covers_the_truth_as_often_as_it_says(self, method):
+        rng = np.random.default_rng(0)
+        hits = 0
+        for _ in range(200):
+            found = paired_interval(
+                rng.normal(size=20) + 0.3, rng.normal(size=20), method=method, rng=rng, resamples=400
+            )
+            hits += found.low <= 0.3 <= found.high
+        assert 175 <= hits <= 199  # 190 expected, the percentile bootstrap a little below
+
+    def test_siblings_are_one_unit(self):
+        a = [0.1, 0.1, 0.1, 0.5]
+        grouped = paired_interval(a, [0.0] * 4, groups=["x", "x", "x", "y"])
+        assert grouped == paired_interval([0.1, 0.5], [0.0, 0.0])
+        assert grouped.n == 2
+
+    def test_pairs_with_a_gap_are_left_out(self):
+        assert paired_interval([0.1, NAN, 0.5, 0.2], [0.0, 0.0, NAN, 0.1]) == paired_interval([0.1, 0.2], [0.0, 0.1])
+
+    def test_one_unit_has_no_interval(self):
+        found = paired_interval([0.4], [0.1])
+        assert found.mean == pytest.approx(0.3)
+        assert np.isnan([found.low, found.high]).all()
+        assert not found.is_above_zero
+        assert not found.is_below_zero
+
+    def test_verdicts(self):
+        assert Interval(0.2, 0.1, 0.3, 0.95, 9).is_above_zero
+        assert Interval(-0.2, -0.3, -0.1, 0.95, 9).is_below_zero
+        across = Interval(0.0, -0.1, 0.1, 0.95, 9)
+        assert not across.is_above_zero
+        assert not across.is_below_zero
+
+    def test_refusals(self):
+        with pytest.raises(UsageError, match="of one length"):
+            paired_interval([0.1], [0.1, 0.2])
+        with pytest.raises(UsageError, match="1 groups"):
+            paired_interval([0.1, 0.2], [0.1, 0.2], groups=["a"])
+        for options in ({"level": 1.0}, {"method": "z"}, {"method": "bootstrap"}):
+            with pytest.raises(UsageError, match="expected level in"):
+                paired_interval([0.1, 0.2], [0.1, 0.2], **options)
+        with pytest.raises(DataError, match="at least one pair"):
+            paired_interval([NAN], [0.1])
+
+
+class TestExpectedEvaluations:
+    def test_is_the_mean_over_all_orders(self):
+        errors = [0.0, 0.04, 0.5, 1.0, 0.9]
+        regrets = np.array(errors)
+        for t in (1, 2, 3, 5):
+            firsts = [
+                next((s for s, row in enumerate(order[:t], 1) if regrets[row] <= 0.05), t + 1)
+                for order in itertools.permutations(range(5))
+            ]
+            assert expected_evaluations(errors, t, goal=0.05) == pytest.approx(np.mean(firsts))
+
+    def test_a_constant_dataset_is_reached_at_once(self):
+        assert expected_evaluations([0.3, 0.3, np.nan], 2, goal=0.05) == 1.0
+
+    def test_more_draws_than_configurations_are_refused(self):
+        with pytest.raises(UsageError, match=r"draws in 1\.\.3, got t=4"):
+            expected_evaluations([0.1, 0.2, 0.3], 4, goal=0.05)
+
+
+class TestClusteredInterval:
+    def test_without_siblings_is_the_plain_interval(self):
+        values = np.random.default_rng(0).normal(size=12)
+        found, plain = clustered_interval(values, groups=range(12)), paired_interval(values, np.zeros(12))
+        for name in ("mean", "low", "high", "standard_error", "n"):
+            assert getattr(found, name) == pytest.approx(getattr(plain, name))
+
+    def test_copies_of_a_dataset_are_no_further_evidence(self):
+        values = np.random.default_rng(0).normal(size=12)
+        twice = clustered_interval(np.tile(values, 2), groups=[*range(12), *range(12)])
+        once = clustered_interval(values, groups=range(12))
+        assert (twice.low, twice.high) == pytest.approx((once.low, once.high))
+
+    def test_every_dataset_weighs_alike_in_the_mean(self):
+        assert clustered_interval([0.0, 0.0, 3.0], groups=["a", "a", "b"]).mean == 1.0
+        assert paired_interval([0.0, 0.0, 3.0], [0.0] * 3, groups=["a", "a", "b"]).mean == 1.5
+
+    def test_what_is_not_defined_is_left_out(self):
+        found = clustered_interval([1.0, np.nan, 3.0], groups=["a", "b", "c"])
+        assert (found.mean, found.n) == (2.0, 2)
+        assert np.isnan(clustered_interval([np.nan], groups=["a"]).mean)
+        alone = clustered_interval([1.0, 2.0], groups=["a", "a"])
+        assert alone.mean == 1.5
+        assert np.isnan(alone.standard_error)
+
+    def test_covers_the_truth_about_as_often_as_it_says(self):
+        rng = np.random.default_rng(0)
+        groups = [group for group in range(15) for _ in range(1 + group % 4)]
+        hits = 0
+        for _ in range(400):
+            values = rng.normal(size=15)[groups] + 0.3 * rng.normal(size=len(groups))
+            found = clustered_interval(values, groups=groups)
+            hits += found.low <= 0 <= found.high
+        assert 0.88 <= hits / 400 <= 0.985
+
+    def test_lengths_must_fit(self):
+        with pytest.raises(UsageError, match=r"one value a dataset \(2\), got shape \(3,\)"):
+            clustered_interval([1.0, 2.0, 3.0], groups=["a", "b"])

@@ -1,0 +1,456 @@
+import itertools
+import logging
+import math
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from collecting import TINY, Here, pictures, pretend, tiny_history
+
+from history_store.errors import DataError, StorageError, UsageError
+from history_store.history import History
+from history_store.manifest import Manifest, Obtain
+from history_store.records import Evaluation, Status
+from history_store.response import target_distance
+from history_store.space import dump_space, sobol_configs
+from training.collection.add_sources import rebuild
+from training.collection.cells import cell_seed
+from training.collection.collect import Progress, collect
+from training.collection.measure import Measure, Measured, lost_evaluation
+from training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
+from training.processes.executor import Done, Lost
+from training.workloads import Workload
+from training.workloads.cnn import CNN, Budget
+from training.workloads.cnn.space import target_space
+
+# The first import of torch or torchvision, and new processes, take seconds on a busy machine.
+pytestmark = pytest.mark.timeout(90)
+
+
+def test_blocks_double_from_16() -> None:
+    assert blocks(64) == [range(16), range(16, 32), range(32, 64)]
+    assert blocks(16) == [range(16)]
+    assert blocks(3) == [range(3)]
+    assert blocks(70)[-1] == range(64, 70)
+    with pytest.raises(UsageError, match="collect: expected at least one configuration, got configs=0"):
+        blocks(0)
+
+
+def test_a_block_goes_dataset_by_dataset() -> None:
+    configs = [{"x": i} for i in range(4)]
+    cells = plan_block(["a", "b"], configs, range(1, 3), seed=5, replicates=2)
+    assert [(cell.dataset, cell.index) for cell in cells] == [("a", 1), ("a", 2)] * 2 + [("b", 1), ("b", 2)] * 2
+    assert cells[0].seed == cell_seed("a", {"x": 1}, 0, base=5)
+    assert cells[2].seed == cell_seed("a", {"x": 1}, 1, base=5)
+
+
+def test_seconds_left_by_hand() -> None:
+    durations = {0: [1.0, 3.0], 1: [10.0]}
+    assert seconds_left(durations, [0, 1, 2], workers=2) == (2 + 10 + 6) / 2
+    assert seconds_left(durations, [], workers=2) == 0
+    assert math.isnan(seconds_left({}, [0], workers=1))
+    # Three units of cost took 12 s: a unit takes 4 s, and the third configuration costs 5.
+    assert seconds_left(durations, [0, 1, 2], workers=1, costs={0: 1.0, 1: 2.0, 2: 5.0}) == 2 + 10 + 20
+
+
+def test_wall_seconds_left_by_hand() -> None:
+    durations = {0: [2.0], 1: [4.0]}
+    ask = {"workers": 1, "todo": [1, 1]}
+    assert wall_seconds_left(durations, elapsed_s=5.0, done=[], **ask) == 8.0
+    # As long as expected, then three times as long; one cell votes for the clock being right.
+    assert wall_seconds_left(durations, elapsed_s=4.0, done=[1], **ask) == 8.0
+    assert wall_seconds_left(durations, elapsed_s=12.0, done=[1], **ask) == 8.0 * (12 + 4) / (4 + 4)
+    assert wall_seconds_left(durations, elapsed_s=36.0, done=[1] * 3, **ask) == 8.0 * (36 + 4) / (12 + 4)
+    # Two workers, one cell over, one half done: 6 seconds of work in 3 seconds.
+    assert wall_seconds_left(durations, todo=[1, 1], workers=2, elapsed_s=3.0, done=[1], under_way=1) == 4.0
+    assert math.isnan(wall_seconds_left({}, [0], workers=1, elapsed_s=1.0, done=[]))
+    assert wall_seconds_left(durations, [], workers=1, elapsed_s=1.0, done=[1]) == 0.0
+
+
+def test_the_time_left_is_that_of_a_clock_on_the_wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now, seen = [0.0], list[Progress]()
+
+    def busy(cell: Cell) -> Measured:
+        done = pretend(cell)
+        assert done.evaluation is not None
+        now[0] += 3 * done.evaluation.duration  # the machine does other things too
+        return done
+
+    monkeypatch.setattr("training.collection.collect.time.monotonic", lambda: now[0])
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=16, budget=TINY, executor=Here(busy), workers=1, progress=seen.append)
+    second = [progress.left_s for progress in seen[17:]]
+    truth = [3.0 * sum(1.0 + index for index in range(done, 16)) for done in range(1, 17)]
+    np.testing.assert_allclose(second, truth, rtol=0.15)
+
+
+GIVEN = [{**config, "dropout_rate": 0.25} for config in sobol_configs(target_space(), 2, seed=9)]
+
+
+def test_configurations_given_are_measured_first_on_every_dataset(tmp_path: Path) -> None:
+    sequence = list(sobol_configs(target_space(), 4))
+    with tiny_history(tmp_path / "h.h5") as history:
+        here = Here(pretend)
+        # One of them is in the sequence too, one stands there twice.
+        first = [GIVEN[0], sequence[2], GIVEN[1], GIVEN[0]]
+        report = collect(history, configs=4, first=first, budget=TINY, executor=here, shards=tmp_path / "shards")
+        wanted = [GIVEN[0], sequence[2], GIVEN[1]]
+        assert [(cell.dataset, cell.config) for cell in here.cells[:6]] == [
+            (name, config) for name in ("alpha", "beta") for config in wanted
+        ]
+        assert list(history.configs) == [*wanted, sequence[0], sequence[1], sequence[3]]
+        assert (report.total, report.complete_configs) == (12, 6)
+        again = Here(pretend)
+        assert collect(history, configs=4, budget=TINY, executor=again).known == 8, "seeds follow from the cells"
+        assert again.cells == []
+    with tiny_history(tmp_path / "only.h5") as history:
+        only = Here(pretend)
+        collect(history, configs=0, first=GIVEN, budget=TINY, executor=only)
+        assert [cell.config for cell in only.cells] == [*GIVEN, *GIVEN]
+
+
+def test_configurations_given_must_fit_the_space(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        with pytest.raises(DataError, match="configurations to measure first"):
+            collect(history, configs=1, first=[{"batch_size": 7}], budget=TINY, executor=Here(pretend))
+        with pytest.raises(UsageError, match="expected at least one configuration, got configs=0"):
+            collect(history, configs=0, budget=TINY, executor=Here(pretend))
+        assert history.n_evaluations == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("3h", 10_800),
+        ("90m", 5_400),
+        ("1h30m", 5_400),
+        ("45s", 45),
+        ("0.5h", 1_800),
+        ("12", 12),
+        (7.5, 7.5),
+        (None, math.inf),
+    ],
+)
+def test_parse_time(text: str | float | None, seconds: float) -> None:
+    assert parse_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "3d", "-1h", "0", 0, -3.0, "1m2h", math.nan])
+def test_parse_time_refuses(text: str | float) -> None:
+    with pytest.raises(UsageError, match="time budget: expected a length of time above 0"):
+        parse_time(text)
+
+
+def test_every_cell_is_measured_once_in_blocks(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        here = Here(pretend)
+        report = collect(history, configs=20, budget=TINY, executor=here)
+        assert (report.total, report.known, report.measured) == (40, 0, {Status.OK: 40})
+        assert (report.complete_configs, report.stopped, report.datasets) == (20, "complete", ("alpha", "beta"))
+        order = [(cell.dataset, cell.index) for cell in here.cells]
+        assert order[:32] == [("alpha", i) for i in range(16)] + [("beta", i) for i in range(16)]
+        assert order[32:] == [("alpha", i) for i in range(16, 20)] + [("beta", i) for i in range(16, 20)]
+        assert history.errors.shape == (2, 20)
+        assert not np.isnan(history.errors).any()
+        assert list(history.configs) == sobol_configs(target_space(), 20)
+
+
+def test_a_second_call_measures_what_is_missing(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=3, budget=TINY, executor=Here(pretend))
+        again = Here(pretend)
+        assert collect(history, configs=3, budget=TINY, executor=again).known == 6
+        assert again.cells == []
+        more = Here(pretend)
+        report = collect(history, configs=5, replicates=2, budget=TINY, executor=more)
+        assert (report.total, report.known) == (20, 6)
+        assert len({cell.key for cell in more.cells}) == 14
+    with History.open(tmp_path / "h.h5") as history:
+        counts = Counter((e.dataset, e.seed) for e in history.evaluations())
+        assert len(counts) == 20
+        assert set(counts.values()) == {1}
+
+
+def test_time_budget_begins_nothing_new(tmp_path: Path) -> None:
+    def slow(cell: Cell) -> Measured:
+        time.sleep(0.05)
+        return pretend(cell)
+
+    with tiny_history(tmp_path / "h.h5") as history:
+        report = collect(history, configs=16, budget=TINY, executor=Here(slow), time_budget=0.3)
+        assert report.stopped == "time budget"
+        assert 1 <= history.n_evaluations < 32
+        assert report.complete_configs == 0
+        report = collect(history, configs=16, budget=TINY, executor=Here(pretend), time_budget="1h")
+        assert report.stopped == "complete"
+        assert history.n_evaluations == 32
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_cell_tells_its_share_and_error_along_the_run(
+    is_known: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = Budget("tiny", updates=5, decay_updates=100, curve_points=2)
+    if not is_known:
+        monkeypatch.setattr(CNN, "steps", Workload.steps)
+    config = sobol_configs(target_space(), 1)[0]
+    with tiny_history(tmp_path / "h.h5") as history:
+        measure, heard = Measure(history.path, budget, "cpu"), []
+        found = measure(Cell("alpha", config, seed=1, index=0), heard.append).evaluation
+    assert found is not None
+    assert heard[0][0] == 0
+    assert math.isnan(heard[0][1])
+    assert heard[1:] == [(step / 5 if is_known else None, error) for step, error in found.curve]
+    assert found.curve[-1][0] == 5
+
+
+def test_progress_counts_and_estimates(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=2, budget=TINY, executor=Here(pretend), workers=2, progress=seen.append)
+    assert [(p.done, p.total) for p in seen] == [(i, 4) for i in range(5)]
+    assert seen[0].latest is None
+    assert math.isnan(seen[0].left_s)
+    assert seen[-1].left_s == 0.0
+    assert all(p.left_s > 0 for p in seen[1:-1])
+    assert seen[1].latest is not None
+    assert seen[1].latest.dataset == "alpha"
+
+
+def test_lost_tasks_are_recorded_and_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    lost = {0: Lost.DIED, 1: Lost.TIMEOUT}
+    with tiny_history(tmp_path / "h.h5", ["alpha"]) as history, caplog.at_level(logging.WARNING):
+        report = collect(
+            history, configs=3, budget=TINY, executor=Here(pretend, lose=lambda cell: lost.get(cell.index))
+        )
+        assert [e.status for e in history.evaluations()] == [Status.CRASHED, Status.TIMEOUT, Status.OK]
+        assert np.isnan(history.errors[0, :2]).all()
+        assert report.measured == {Status.CRASHED: 1, Status.TIMEOUT: 1, Status.OK: 1}
+        assert "alpha, configuration 0: crashed. lost" in caplog.text
+        again = Here(pretend)
+        collect(history, configs=3, budget=TINY, executor=again)
+        assert again.cells == [], "a failure is a result"
+
+
+def test_interrupt_keeps_what_is_written(tmp_path: Path) -> None:
+    def interrupted(cell: Cell) -> Measured:
+        if cell.index == 2:
+            raise KeyboardInterrupt
+        return pretend(cell)
+
+    with tiny_history(tmp_path / "h.h5") as history:
+        with pytest.raises(KeyboardInterrupt):
+            collect(history, configs=4, budget=TINY, executor=Here(interrupted), shards=tmp_path / "shards")
+        assert history.n_evaluations == 2
+    assert len((tmp_path / "shards" / "alpha.jsonl").read_text().splitlines()) == 3
+
+
+def test_refuses_a_second_budget(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=1, budget=TINY, executor=Here(pretend))
+        with pytest.raises(UsageError, match=r"expected evaluations of budget 'compact-400' alone, got some of 'tiny'"):
+            collect(history, configs=1, executor=Here(pretend))
+
+
+def test_refuses_another_space(tmp_path: Path) -> None:
+    from ConfigSpace import ConfigurationSpace
+
+    space = ConfigurationSpace({"C": (0.1, 1.0)})
+    with (
+        History.create(tmp_path / "h.h5", dump_space(space)) as history,
+        pytest.raises(DataError, match="target network"),
+    ):
+        collect(history, configs=1)
+
+
+def test_refuses_nothing_to_measure(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5", []) as history:
+        with pytest.raises(UsageError, match="expected datasets to measure"):
+            collect(history, configs=1)
+        with pytest.raises(UsageError, match="expected at least one replicate"):
+            collect(history, configs=1, replicates=0)
+
+
+def test_stops_where_a_worker_cannot_go_on(tmp_path: Path) -> None:
+    def gone(cell: Cell) -> Measured:
+        return Measured(None, stop=StorageError("gone"))
+
+    with tiny_history(tmp_path / "h.h5") as history:
+        with pytest.raises(StorageError, match="gone"):
+            collect(history, configs=1, budget=TINY, executor=Here(gone))
+        assert history.n_evaluations == 0
+
+
+def test_measure_trains_on_the_images_of_the_history(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=2, budget=TINY, executor=Here(), device="cpu")
+        evaluations = history.evaluations()
+    assert {e.status for e in evaluations} <= {Status.OK, Status.DIVERGED}
+    assert all(e.origin == "collect/tiny" and e.duration > 0 for e in evaluations)
+    assert [e.seed for e in evaluations] == [cell_seed(e.dataset, e.config) for e in evaluations]
+    ok = next(e for e in evaluations if e.status is Status.OK)
+    assert ok.curve[-1] == (2, ok.error)
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (MemoryError(), Status.OOM),
+        (torch.OutOfMemoryError("CUDA out of memory"), Status.OOM),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes."), Status.OOM),
+        (RuntimeError("shape mismatch"), Status.CRASHED),
+        (ZeroDivisionError("x"), Status.CRASHED),
+    ],
+)
+def test_measure_records_what_breaks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, status: Status
+) -> None:
+    def broken(*args: object, **kwargs: object) -> None:
+        raise error
+
+    monkeypatch.setattr("training.workloads.cnn.train.train_target", broken)
+    with tiny_history(tmp_path / "h.h5") as history:
+        cell = plan_block(["alpha"], sobol_configs(target_space(), 1), range(1))[0]
+        measured = Measure(history.path, TINY)(cell)
+    assert measured.evaluation is not None
+    assert measured.evaluation.status is status
+    assert math.isnan(measured.evaluation.error)
+    assert type(error).__name__ in measured.note
+
+
+def test_measure_stops_without_its_history(tmp_path: Path) -> None:
+    measured = Measure(tmp_path / "none.h5", TINY)(Cell("alpha", {}, 0, 0))
+    assert measured.evaluation is None
+    assert measured.stop is not None
+
+
+def test_measure_stops_without_its_device(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        measured = Measure(history.path, TINY, "warp:3")(Cell("alpha", {}, 0, 0))
+        assert measured.evaluation is None
+        with pytest.raises(UsageError, match="device: expected one that torch can use here, got 'warp:3'"):
+            raise measured.stop or AssertionError
+
+
+def test_measure_prepares_a_dataset_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    original = History.open.__func__
+    with tiny_history(tmp_path / "h.h5") as history:
+        monkeypatch.setattr(
+            History, "open", classmethod(lambda cls, *a, **k: (opened.append(1), original(cls, *a, **k))[1])
+        )
+        measure = Measure(history.path, TINY)
+        configs = sobol_configs(target_space(), 2)
+        for cell in plan_block(["alpha", "beta"], configs, range(2)):
+            assert measure(cell).evaluation is not None
+    assert len(opened) == 2
+
+
+def test_lost_evaluations_have_no_error() -> None:
+    lost: Evaluation = lost_evaluation(Cell("a", {"x": 1}, 9, 0), Status.OOM, "o", duration=2.0)
+    assert (lost.status, lost.seed, lost.duration) == (Status.OOM, 9, 2.0)
+    assert math.isnan(lost.error)
+
+
+def test_columns_keep_the_order_of_the_sequence(tmp_path: Path) -> None:
+    class Backwards(Here):
+        """Gives results two by two, the second first, as two workers may."""
+
+        def run(self, work, tasks):  # type: ignore[no-untyped-def]
+            while pair := list(itertools.islice(tasks, 2)):
+                for task in reversed(pair):
+                    yield Done(task, pretend(task))
+
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=18, budget=TINY, executor=Backwards())
+        assert list(history.configs) == sobol_configs(target_space(), 18)
+
+
+def test_a_stopped_block_leaves_no_empty_columns(tmp_path: Path) -> None:
+    """Half of the columns at least are whole, so that distances of the datasets are defined."""
+
+    def interrupted(cell: Cell) -> Measured:
+        if cell.index == 17:
+            raise KeyboardInterrupt
+        return pretend(cell)
+
+    with tiny_history(tmp_path / "h.h5") as history:
+        with pytest.raises(KeyboardInterrupt):
+            collect(history, configs=64, budget=TINY, executor=Here(interrupted))
+        assert history.errors.shape == (2, 32)
+        assert not np.isnan(history.errors[:, :16]).any()
+        target_distance(history.errors)
+
+
+def test_shards_and_sources_rebuild_the_history(tmp_path: Path) -> None:
+    for number, name in enumerate(("alpha", "beta")):
+        images, labels = pictures(number)
+        np.savez(tmp_path / f"{name}.npz", images=images, labels=labels, class_names=["dark", "bright"])
+    manifests = [
+        Manifest(name, name, "squares", "a test", "MIT", Obtain("file", f"{name}.npz")) for name in ("alpha", "beta")
+    ]
+    shards = tmp_path / "shards"
+
+    def sitting(path: Path, configs: int) -> History:
+        """Go on where the shards are, on a machine that has nothing else but the sources."""
+        history = History.create(path, dump_space(target_space()), stored_size=8)
+        here = Here(pretend, lose=lambda cell: Lost.DIED if cell.index == 1 else None)
+        collect(
+            history,
+            manifests,
+            root=tmp_path,
+            configs=configs,
+            budget=TINY,
+            executor=here,
+            shards=shards,
+            fractions=(0.5, 1.0),
+        )
+        return history
+
+    with sitting(tmp_path / "one.h5", 4) as one:
+        assert one.names == ("alpha@50", "alpha", "beta@50", "beta")
+        first = one.n_evaluations
+    with (
+        sitting(tmp_path / "two.h5", 18) as two,
+        rebuild(shards, tmp_path / "three.h5", manifests, root=tmp_path) as three,
+    ):
+        assert (first, two.n_evaluations) == (16, 72)
+        rows = [three.names.index(name) for name in two.names]
+        assert three.configs == two.configs
+        np.testing.assert_array_equal(three.errors[rows], two.errors)
+        assert [three.dataset(name) for name in two.names] == list(two.datasets)
+        for name in two.names:
+            assert sorted(map(repr, three.evaluations(name))) == sorted(map(repr, two.evaluations(name)))
+            np.testing.assert_array_equal(three.images(name).array, two.images(name).array)
+            np.testing.assert_array_equal(three.images(name).split, two.images(name).split)
+
+
+def test_refuses_the_shards_of_another_collection(tmp_path: Path) -> None:
+    with tiny_history(tmp_path / "h.h5") as history:
+        collect(history, configs=2, budget=TINY, executor=Here(pretend), shards=tmp_path / "shards")
+    for options, what in (({"seed": 1}, "seed"), ({"budget": Budget("tiny", updates=3)}, "budget")):
+        with tiny_history(tmp_path / f"{what}.h5") as history:
+            with pytest.raises(DataError, match=f"expected the same collection, got another {what}"):
+                collect(
+                    history,
+                    configs=2,
+                    executor=Here(pretend),
+                    shards=tmp_path / "shards",
+                    **{"budget": TINY, **options},
+                )
+            assert history.n_evaluations == 0
+
+
+@pytest.mark.timeout(120)
+def test_two_processes_measure_like_one(tmp_path: Path) -> None:
+    """The real thing: spawned workers, real training; the numbers do not depend on who measures."""
+    with tiny_history(tmp_path / "one.h5") as one, tiny_history(tmp_path / "two.h5") as two:
+        threads = torch.get_num_threads()
+        collect(one, configs=3, budget=TINY, executor=Here(), device="cpu")
+        torch.set_num_threads(threads)
+        report = collect(two, configs=3, budget=TINY, workers=2, device="cpu", cell_timeout=100.0)
+        assert report.stopped == "complete"
+        np.testing.assert_array_equal(one.errors, two.errors)

@@ -1,0 +1,127 @@
+"""What a report says of an outcome, against its plain definition."""
+
+import json
+
+import numpy as np
+import pytest
+
+from bo.transfer.regret import clustered_interval
+from history_store.errors import UsageError
+from training.evaluation.replay import Outcome, Played
+from training.evaluation.report import distance_rows, full_rows, make_figures, make_report, summary_rows
+from training.evaluation.rivals import Rival
+from training.evaluation.table import ErrorTable
+
+H = 4
+GROUPS = ("a", "a", "b", "c")
+CURVES = {
+    "mine": np.array([[[0.4, 0.2, 0.0, 0.0]], [[0.2, 0.2, 0.2, 0.2]], [[0.9, 0.5, 0.5, 0.0]], [[0.1, 0.1, 0.1, 0.1]]]),
+    "portfolio": np.array(
+        [[[0.5, 0.5, 0.5, 0.5]], [[0.2, 0.1, 0.1, 0.0]], [[0.9, 0.9, 0.9, 0.9]], [[0.6, 0.6, 0.6, 0.6]]]
+    ),
+}
+
+
+@pytest.fixture
+def outcome():
+    table = ErrorTable("t", np.random.default_rng(0).random((4, 6)), ("p", "q", "r", "s"), GROUPS)
+    played = tuple(
+        Played(row, {name: curves[row] for name, curves in CURVES.items()}, {"mine": float(row), "portfolio": 5.0})
+        for row in range(4)
+    )
+    rivals = {name: Rival(f"about {name}", "strategy", None) for name in CURVES}
+    distances = {"far": np.where(np.equal.outer(GROUPS, GROUPS), np.nan, table.true_distances(normalised=False))}
+    return Outcome(table, "leave-source-out", H, 1, 0, rivals, played, distances)
+
+
+@pytest.fixture
+def report(outcome):
+    return make_report(outcome, ours="mine")
+
+
+def test_it_is_json_and_names_everything(report):
+    assert json.loads(json.dumps(report, allow_nan=False)) == report
+    head = {key: report[key] for key in ("protocol", "n_datasets", "n_groups", "n_configs", "times", "horizon", "ours")}
+    assert head == {
+        "protocol": "leave-source-out",
+        "n_datasets": 4,
+        "n_groups": 3,
+        "n_configs": 6,
+        "times": [1, 3],
+        "horizon": 4,
+        "ours": "mine",
+    }
+
+
+def test_means_are_over_datasets_with_intervals_over_groups(report):
+    mine = report["rivals"]["mine"]
+    expected = clustered_interval(CURVES["mine"][:, 0, 2], groups=GROUPS)
+    assert mine["regret"]["3"] == {"mean": expected.mean, "low": expected.low, "high": expected.high}
+    assert mine["regret"]["3"]["mean"] == pytest.approx(0.2)
+    np.testing.assert_allclose(mine["curve"]["mean"], CURVES["mine"][:, 0].mean(0))
+    np.testing.assert_allclose(mine["per_dataset"], CURVES["mine"][:, 0])
+    assert (mine["evaluations_to_0.05"]["mean"], mine["evaluations_to_0.05"]["median"]) == (1.5, 1.5)
+
+
+def test_differences_are_paired_and_flagged(report):
+    found = {(one["second"], one["measure"]): one for one in report["differences"]}
+    assert set(found) == {("portfolio", measure) for measure in ("regret@1", "regret@3", "evaluations_to_0.05")}
+    expected = clustered_interval(CURVES["mine"][:, 0, 2] - CURVES["portfolio"][:, 0, 2], groups=GROUPS)
+    one = found["portfolio", "regret@3"]
+    assert (one["first"], one["mean"]) == ("mine", expected.mean)
+    assert one["two_standard_errors"] == (abs(expected.mean) > 2 * expected.standard_error)
+    assert found["portfolio", "evaluations_to_0.05"]["two_standard_errors"]
+
+
+def test_in_source_every_dataset_is_evidence_of_its_own(outcome):
+    from dataclasses import replace
+
+    found = make_report(replace(outcome, protocol="in-source"), ours="mine")["rivals"]["mine"]["regret"]["3"]
+    assert found["low"] == clustered_interval(CURVES["mine"][:, 0, 2], groups=range(4)).low
+
+
+def test_it_lists_where_ours_hurts(report):
+    assert report["hurt"] == [
+        {"dataset": "q", "ours": 0.2, "best_rival": "portfolio", "regret": 0.1, "time": 3},
+    ]
+
+
+def test_a_metric_equal_to_the_truth_is_told_so(outcome):
+    wide = ErrorTable("t", np.random.default_rng(0).random((9, 6)), tuple("pqrstuvwx"), tuple("abcdefghi"))
+    true = np.where(np.eye(9) > 0, np.nan, wide.true_distances(normalised=False))
+    played = tuple(Played(row, {"mine": CURVES["mine"][0]}, {"mine": 1.0}) for row in range(9))
+    rivals = {"mine": outcome.rivals["mine"]}
+    found = make_report(Outcome(wide, "in-source", H, 1, 0, rivals, played, {"far": true}), ours="mine")
+    far = found["distances"]["far"]
+    assert far["spearman"]["mean"] == far["recall@5"]["mean"] == 1.0
+    assert far["spearman_normalised"]["mean"] < 1.0
+    assert far["spearman_per_dataset"] == pytest.approx([1.0] * 9)
+    assert [row["distance"] for row in distance_rows(found)] == ["far"]
+
+
+def test_rows_for_people_and_for_csv(report):
+    rows = {row["rival"]: row for row in summary_rows(report)}
+    assert rows["portfolio"]["regret@3"] == pytest.approx(0.525)
+    assert rows["portfolio"]["ours-regret@3"].startswith("-0.325")
+    assert "ours-regret@3" not in rows["mine"]
+    full = {row["rival"]: row for row in full_rows(report)}
+    assert full["portfolio"]["regret@3 ours less mean"] == pytest.approx(-0.325)
+    assert full["mine"]["table"] == "t"
+
+
+def test_figures_are_best_errors_by_acquisition_start_and_dataset(outcome):
+    from dataclasses import replace
+
+    rivals = {"ei/latin": Rival("x", "search", None)}
+    curves = np.array([[1.0, 0.5], [1.0, 0.0]])
+    played = tuple(Played(row, {"ei/latin": curves}, {"ei/latin": 1.0}) for row in range(4))
+    found = make_figures(replace(outcome, rivals=rivals, played=played))
+    one, errors = found["paper"]["ei"]["latin"]["q"], outcome.table.errors[1]
+    np.testing.assert_allclose(one["mean"], [errors.max(), errors.min() + 0.25 * np.ptp(errors)])
+    assert one["low"][1] < one["mean"][1] < one["high"][1]
+    assert one["low"][0] == one["high"][0] == one["mean"][0]
+
+
+def test_a_rival_that_was_not_played_is_told(outcome):
+    with pytest.raises(UsageError, match=r"ours: expected a rival that is played \(mine, portfolio\), got 'yours'"):
+        make_report(outcome, ours="yours")

@@ -1,0 +1,342 @@
+import dataclasses
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from history_store.errors import DataError, LabelError, ModelError, ModelMismatchError, UsageError
+from metafeat.handcrafted import FEATURES
+from metafeat.spec import ModelSpec
+from training.siamese.labelled_images import LabelledImages
+from training.siamese.settings import SiameseSettings
+from training.siamese.train import (
+    SiameseRun,
+    choose_held_out,
+    compare,
+    pair_loss,
+    train_siamese,
+    uses_bfloat16,
+)
+
+SPEC = ModelSpec(image_size=8, tau=12)
+SMALL = SiameseSettings(
+    SPEC,
+    steps=8,
+    sampling="all_pairs",
+    batch=4,
+    loss="squared",
+    learning_rate=1e-3,
+    schedule="cosine",
+    validate_every=3,
+    keep="best",
+)
+
+
+def toy(n_sets=6, size=8, seed=0):
+    """Datasets of different brightness and number of classes; the target distance follows both."""
+    rng = np.random.default_rng(seed)
+    traits = np.linspace(0.1, 0.9, n_sets)
+    data = {}
+    for i, level in enumerate(traits):
+        images = (255 * (level + 0.1 * rng.normal(size=(40, size, size, 3)))).clip(0, 255).astype(np.uint8)
+        data[f"d{i}"] = LabelledImages(images, rng.integers(0, 2 + i, 40))
+    return data, np.abs(traits[:, None] - traits[None])
+
+
+def weights(trained):
+    return {name: tensor.numpy().tobytes() for name, tensor in trained.model.wing.state_dict().items()}
+
+
+def test_same_seed_same_model_bit_for_bit_and_another_seed_another():
+    data, target = toy()
+    a, b = (train_siamese(data, target, settings=SMALL, seed=4, held_out=["d2"]) for _ in range(2))
+    assert a.model.hash == b.model.hash
+    assert a.curves == b.curves
+    assert train_siamese(data, target, settings=SMALL, seed=5).model.hash != a.model.hash
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"extractor": "adf"},
+        {"extractor": "bilstm"},
+        {"extractor": "attention", "backbone": "residual"},
+        {"extractor": "adf-mix", "handcrafted": True},
+        {"extractor": "handcrafted", "handcrafted": True},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("sampling", ["pairs", "all_pairs"])
+def test_resumed_run_equals_the_uninterrupted_one_bit_for_bit(tmp_path, change, sampling):
+    data, target = toy()
+    if change.get("handcrafted"):
+        features = np.random.default_rng(3).normal(size=(6, 2, len(FEATURES)))
+        data = {n: dataclasses.replace(d, handcrafted=f) for (n, d), f in zip(data.items(), features, strict=True)}
+    settings = dataclasses.replace(SMALL, spec=dataclasses.replace(SPEC, **change), sampling=sampling)
+    whole = train_siamese(data, target, settings=settings, held_out=["d1", "d4"])
+
+    class KilledError(Exception):
+        pass
+
+    def kill(progress):
+        if progress.step == 6:
+            raise KilledError
+
+    path = tmp_path / "run.ckpt"
+    keep = {"settings": settings, "held_out": ["d1", "d4"], "checkpoint": path, "checkpoint_every": 4}
+    with pytest.raises(KilledError):
+        train_siamese(data, target, progress=kill, **keep)
+    steps = []
+    resumed = train_siamese(data, target, progress=lambda p: steps.append(p.step), **keep)
+    assert steps == [5, 6, 7, 8]
+    assert weights(resumed) == weights(whole)
+    assert resumed.curves == whole.curves
+    assert resumed.quality == whole.quality
+    again = train_siamese(data, target, progress=lambda p: pytest.fail("nothing is left to do"), **keep)
+    assert again.model.hash == whole.model.hash
+
+
+def test_deadline_stops_and_a_later_call_goes_on(tmp_path):
+    data, target = toy()
+    keep = {"settings": SMALL, "checkpoint": tmp_path / "c"}
+    first = train_siamese(data, target, deadline_s=0, **keep)
+    assert (first.curves.stopped, len(first.curves.loss)) == ("deadline", 1)
+    whole = train_siamese(data, target, settings=SMALL)
+    rest = train_siamese(data, target, **keep)
+    assert rest.curves.stopped == "done"
+    assert weights(rest) == weights(whole)
+
+
+def test_checkpoint_of_another_run_is_refused(tmp_path):
+    data, target = toy()
+    path = tmp_path / "c"
+    train_siamese(data, target, settings=SMALL, checkpoint=path)
+    with pytest.raises(UsageError, match="got one with another seed"):
+        train_siamese(data, target, settings=SMALL, checkpoint=path, seed=1)
+    with pytest.raises(UsageError, match="got one with another settings"):
+        train_siamese(data, target, settings=dataclasses.replace(SMALL, steps=9), checkpoint=path)
+    with pytest.raises(UsageError, match="got one with another data"):
+        train_siamese(data, target * 2, settings=SMALL, checkpoint=path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", None])
+def test_damaged_checkpoint(tmp_path, content):
+    data, target = toy()
+    path = tmp_path / "c"
+    train_siamese(data, target, settings=SMALL, checkpoint=path)
+    path.write_bytes(path.read_bytes()[:-9] if content is None else content)
+    with pytest.raises(ModelError, match="Delete it to start anew"):
+        train_siamese(data, target, settings=SMALL, checkpoint=path)
+
+
+def test_best_weights_are_those_of_the_best_validation():
+    data, target = toy()
+    run = train_siamese(data, target, settings=SMALL, held_out=["d1", "d4"])
+    scores = [v.spearman for v in run.curves.validations]
+    assert [v.step for v in run.curves.validations] == [3, 6, 8]
+    assert run.quality.spearman == max(scores)
+    last = train_siamese(data, target, settings=dataclasses.replace(SMALL, keep="last"), held_out=["d1", "d4"])
+    assert last.quality == last.curves.validations[-1]
+
+
+class TestHandcrafted:
+    settings = dataclasses.replace(SMALL, spec=dataclasses.replace(SPEC, handcrafted=True), keep="last")
+
+    def test_units_come_from_the_training_datasets_alone(self):
+        data, target = toy()
+        features = np.random.default_rng(3).normal(size=(6, 2, len(FEATURES)))
+        given = {n: dataclasses.replace(d, handcrafted=f) for (n, d), f in zip(data.items(), features, strict=True)}
+        a = train_siamese(given, target, settings=self.settings, held_out=["d2"])
+        wing = a.model.wing
+        rows = np.concatenate(features[[0, 1, 3, 4, 5]])
+        np.testing.assert_allclose(wing.handcrafted_centre.numpy(), np.median(rows, axis=0))
+        given["d2"] = dataclasses.replace(given["d2"], handcrafted=features[2] * 50)
+        assert weights(train_siamese(given, target, settings=self.settings, held_out=["d2"])) == weights(a)
+
+    def test_features_given_beforehand_are_those_that_would_be_computed(self):
+        data, target = toy(3)
+        shared = {name: entry.with_handcrafted() for name, entry in data.items()}
+        assert shared["d1"].handcrafted.shape == (4, len(FEATURES))
+        assert shared["d1"].with_handcrafted().handcrafted is shared["d1"].handcrafted
+        runs = [train_siamese(d, target, settings=self.settings) for d in (data, shared)]
+        assert weights(runs[0]) == weights(runs[1])
+
+    def test_only_the_rows_that_are_lent_are_looked_at(self):
+        rng = np.random.default_rng(0)
+        images, labels = rng.integers(0, 256, (60, 8, 8, 1), dtype=np.uint8), np.arange(60) % 3
+        part = LabelledImages(images, labels, np.arange(40)).handcrafted_samples()
+        images[40:] = 0
+        np.testing.assert_array_equal(LabelledImages(images, labels, np.arange(40)).handcrafted_samples(), part)
+
+    def test_the_network_follows_features_where_images_say_nothing(self):
+        rng = np.random.default_rng(0)
+        traits = np.linspace(-1, 1, 8)
+        noise = LabelledImages(rng.integers(0, 256, (40, 8, 8, 3), dtype=np.uint8), np.arange(40) % 2)
+        features = rng.normal(size=(8, 2, len(FEATURES))) * 0.1 + traits[:, None, None]
+        data = {f"d{i}": dataclasses.replace(noise, handcrafted=f) for i, f in enumerate(features)}
+        settings = dataclasses.replace(self.settings, steps=60)
+        trained = train_siamese(data, np.abs(traits[:, None] - traits[None]) / 2, settings=settings, held_out=["d2"])
+        assert trained.quality.spearman > 0.9
+        assert np.mean(trained.curves.loss[-5:]) < 0.1 * trained.curves.loss[0]
+
+
+def test_held_out_datasets_are_never_trained_on():
+    data, target = toy()
+    held = np.array([1, 4])
+    target = target.copy()
+    a = train_siamese(data, target, settings=dataclasses.replace(SMALL, keep="last"), held_out=["d1", "d4"])
+    target[held] = target[:, held] = 0.77
+    data["d1"].images[:] = 3
+    b = train_siamese(data, target, settings=dataclasses.replace(SMALL, keep="last"), held_out=["d1", "d4"])
+    assert a.model.hash == b.model.hash
+
+
+def test_unknown_pairs_are_never_trained_on():
+    data, target = toy(3)
+    target[0, 1] = target[1, 0] = np.nan
+    for sampling in ("pairs", "all_pairs"):
+        run = SiameseRun(data, target, dataclasses.replace(SMALL, sampling=sampling), seed=0, held_out=(), device="cpu")
+        for seed in range(30):
+            wings, pairs = run.plan(np.random.default_rng(seed))
+            assert not {(0, 1), (1, 0)} & {tuple(wings[pair]) for pair in pairs}
+            assert all(wings[i] != wings[j] for i, j in pairs)
+
+
+def test_a_step_uses_all_pairs_of_its_datasets_each_embedded_once():
+    data, target = toy(10)
+    run = SiameseRun(data, target, dataclasses.replace(SMALL, batch=8), seed=0, held_out=(), device="cpu")
+    wings, pairs = run.plan(np.random.default_rng(0))
+    assert len(set(wings.tolist())) == 8
+    assert sorted(map(tuple, pairs.tolist())) == list(itertools.combinations(range(8), 2))
+
+
+def test_loss_of_pairs_by_hand():
+    points = torch.tensor([[0.0, 0.0], [3.0, 4.0], [3.0, 0.0]])
+    pairs, wanted = torch.tensor([[0, 1], [1, 2]]), torch.tensor([4.0, 6.0])
+    assert pair_loss(points, pairs, wanted, kind="absolute").item() == pytest.approx(5**0.5)
+    assert pair_loss(points, pairs, wanted, kind="squared").item() == pytest.approx(2.5)
+    assert pair_loss(points, pairs[:1], wanted[:1], kind="absolute").item() == pytest.approx(1)
+
+
+def test_loss_gradient_against_finite_differences():
+    points = torch.randn(4, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    pairs, wanted = torch.tensor([[0, 1], [2, 3], [0, 3]]), torch.tensor([1.0, 0.3, 2.0], dtype=torch.float64)
+    for kind in ("absolute", "squared"):
+        assert torch.autograd.gradcheck(lambda p, kind=kind: pair_loss(p, pairs, wanted, kind=kind), (points,))
+
+
+def test_compare_by_hand():
+    points = np.array([[0.0], [1.0], [3.0], [7.0], [2.0]], dtype=np.float32)
+    target = np.abs(points - points.T).astype(np.float64)
+    perfect = compare(points, target, np.array([0, 3]), np.array([1, 2, 4]))
+    assert (perfect.loss, perfect.spearman, perfect.per_query) == (0, pytest.approx(1), pytest.approx(1))
+    target[0, 1] = target[1, 0] = np.nan
+    assert compare(points, target, np.array([0]), np.array([1, 2])).loss == 0
+    assert np.isnan(compare(points, target, np.array([0]), np.array([1, 2])).spearman)
+    assert compare(points, -target, np.array([3]), np.array([0, 1, 2, 4])).per_query == pytest.approx(-1)
+
+
+def test_whole_groups_are_held_out():
+    names, groups = [f"n{i}" for i in range(10)], ["a", "a", "b", "b", "b", "c", "d", "e", "f", "g"]
+    chosen = choose_held_out(names, groups, 0.3, seed=1)
+    by_name = dict(zip(names, groups, strict=True))
+    inside = {by_name[name] for name in chosen}
+    assert {name for name in names if by_name[name] in inside} == set(chosen)
+    assert 3 <= len(chosen) <= 5
+    assert choose_held_out(names, groups, 0.3, seed=1) == chosen
+    assert choose_held_out(names, groups, 0, seed=1) == ()
+
+
+def test_bfloat16_follows_the_processor_not_the_clock():
+    cpu = torch.device("cpu")
+    assert uses_bfloat16(dataclasses.replace(SMALL, precision="bfloat16"), cpu)
+    assert not uses_bfloat16(dataclasses.replace(SMALL, precision="float32"), cpu)
+    assert uses_bfloat16(SMALL, cpu) == uses_bfloat16(SMALL, cpu)
+
+
+def test_bfloat16_and_float32_follow_the_same_curve():
+    data, target = toy(6, 16)
+    settings = dataclasses.replace(SMALL, spec=dataclasses.replace(SPEC, image_size=16), steps=20)
+    curves = [
+        np.array(train_siamese(data, target, settings=dataclasses.replace(settings, precision=p)).curves.loss)
+        for p in ("float32", "bfloat16")
+    ]
+    assert np.abs(curves[0] - curves[1]).max() < 0.1 * curves[0].max()
+
+
+def test_gradient_of_a_step_equals_the_plain_one():
+    data, target = toy(4)
+    settings = dataclasses.replace(SMALL, precision="float32")
+    run, other = (SiameseRun(data, target, settings, seed=3, held_out=(), device="cpu") for _ in range(2))
+    run.advance()
+    rng = np.random.default_rng([3, 0, 0])
+    wings, pairs = other.plan(rng)
+    points = other.embed_wings([other.sets[i].sample(rng, 12) for i in wings])
+    losses = [(torch.dist(points[i], points[j]) - target[wings[i], wings[j]]).square() for i, j in pairs]
+    torch.stack(losses).mean().backward()
+    for a, b in zip(run.wing.parameters(), other.wing.parameters(), strict=True):
+        assert torch.allclose(a.grad, b.grad, rtol=1e-3, atol=1e-6)
+
+
+def test_loss_on_ten_toy_datasets_falls_tenfold():
+    data, target = toy(10)
+    settings = dataclasses.replace(SMALL, steps=120, batch=8)
+    loss = train_siamese(data, target, settings=settings).curves.loss
+    assert np.mean(loss[-10:]) * 10 <= loss[0]
+
+
+def test_memory_maps_and_rows_are_enough(tmp_path):
+    data, target = toy()
+    np.save(tmp_path / "d0.npy", data["d0"].images)
+    mapped = np.load(tmp_path / "d0.npy", mmap_mode="r")
+    data["d0"] = LabelledImages(mapped, data["d0"].labels, np.array([3, 4, 5]))
+    images, labels = data["d0"].sample(np.random.default_rng(0), 50)
+    assert {i.tobytes() for i in images} == {mapped[r].tobytes() for r in (3, 4, 5)}
+    assert len(labels) == 50
+    train_siamese(data, target, settings=dataclasses.replace(SMALL, steps=1))
+
+
+def test_a_loss_that_explodes_is_named():
+    data, target = toy()
+    with pytest.raises(UsageError, match=r"expected a finite loss, got .* Lower the learning rate"):
+        train_siamese(data, target, settings=dataclasses.replace(SMALL, learning_rate=1e30, steps=50))
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        (lambda d, t: (d, t[:3]), UsageError, "expected a target matrix 6 x 6"),
+        (lambda d, t: (d, t * np.nan), UsageError, "expected a pair of training datasets"),
+        (
+            lambda d, t: (d | {"d1": LabelledImages(d["d1"].images, np.zeros(3, int))}, t),
+            LabelError,
+            "expected 40 integers",
+        ),
+        (
+            lambda d, t: (d | {"d1": LabelledImages(d["d1"].images / 255, d["d1"].labels)}, t),
+            DataError,
+            "d1: expected uint8",
+        ),
+        (
+            lambda d, t: (d | {"d1": LabelledImages(d["d1"].images, d["d1"].labels, np.array([], int))}, t),
+            DataError,
+            "d1: expected at least one image",
+        ),
+        (
+            lambda d, t: (d | {"d1": LabelledImages(np.zeros((40, 9, 9, 3), np.uint8), d["d1"].labels)}, t),
+            ModelMismatchError,
+            "d1: expected images of 8 x 8",
+        ),
+    ],
+)
+def test_wrong_data_are_refused(change, error, message):
+    data, target = change(*toy())
+    with pytest.raises(error, match=message):
+        train_siamese(data, target, settings=SMALL)
+
+
+def test_unknown_held_out_name():
+    data, target = toy()
+    with pytest.raises(UsageError, match=r"expected held-out names among the 6 datasets, got \['x'\]"):
+        train_siamese(data, target, settings=SMALL, held_out=["x"])

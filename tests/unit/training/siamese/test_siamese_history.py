@@ -1,0 +1,107 @@
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+from history_store.errors import DataError, ImagesMissingError, ModelMismatchError
+from history_store.history import History
+from history_store.images import ImageSet
+from history_store.records import DatasetInfo, Evaluation
+from history_store.response import target_distance
+from metafeat.model import MetaFeatureModel
+from metafeat.spec import ModelSpec
+from training.siamese.labelled_images import LabelledImages
+from training.siamese.settings import SiameseSettings
+from training.siamese.train import train_from_history, train_siamese
+
+SETTINGS = SiameseSettings(
+    ModelSpec(image_size=8, tau=10), steps=4, sampling="all_pairs", batch=4, loss="squared", validate_every=2
+)
+SPACE = json.dumps(
+    {
+        "name": "s",
+        "hyperparameters": [
+            {
+                "type": "uniform_float",
+                "name": "a",
+                "lower": 0.0,
+                "upper": 1.0,
+                "default_value": 0.5,
+                "log": False,
+                "meta": None,
+            }
+        ],
+        "conditions": [],
+        "forbiddens": [],
+        "python_module_version": "1.2.0",
+        "format_version": 0.4,
+    }
+)
+CONFIGS = [{"a": 0.1}, {"a": 0.5}, {"a": 0.9}]
+
+
+@pytest.fixture
+def history(tmp_path):
+    rng = np.random.default_rng(0)
+    with History.create(tmp_path / "h.h5", SPACE, configs=CONFIGS, stored_size=8) as history:
+        for i in range(5):
+            images = ImageSet(rng.integers(0, 256, (20, 8, 8, 3), dtype=np.uint8), np.arange(20) % 2, ("x", "y"))
+            split = np.array([0] * 12 + [1] * 4 + [2] * 4, dtype=np.int8)
+            history.add_dataset(DatasetInfo(f"d{i}", f"g{i // 2}", 12, 4, 4, 2), images, split)
+            history.extend([Evaluation(f"d{i}", config, float(rng.random())) for config in CONFIGS[:2]])
+        history.append(Evaluation("d0", CONFIGS[2], 0.5))
+        yield history
+
+
+def test_header_ties_the_model_to_the_history(history, tmp_path):
+    trained = train_from_history(history, SETTINGS, held_out=["d4"])
+    trained.model.save(tmp_path / "m.safetensors")
+    model = MetaFeatureModel.load(tmp_path / "m.safetensors")
+    model.check_fits(history.id, history.space_json, history.stored_size)
+    with pytest.raises(ModelMismatchError, match="expected history id other"):
+        model.check_fits("other", history.space_json, history.stored_size)
+    assert model.header["history_revision"] == history.revision
+    assert (model.header["datasets"], model.header["held_out"]) == (["d0", "d1", "d2", "d3"], ["d4"])
+    assert model.header["quality"]["loss"] == trained.quality.loss
+    assert model.header["training"]["steps_done"] == 4
+
+
+def test_training_uses_the_training_split_and_the_configurations_that_most_datasets_have(history):
+    trained = train_from_history(history, SETTINGS, held_out=[])
+    stored = {name: history.images(name) for name in history.names}
+    data = {n: LabelledImages(s.array, s.labels, np.arange(12)) for n, s in stored.items()}
+    expected = train_siamese(data, target_distance(history.errors[:, :2]), settings=SETTINGS)
+    assert trained.model.hash == expected.model.hash
+
+
+def test_held_out_groups_are_chosen_whole(history):
+    model = train_from_history(history, SETTINGS, held_out_fraction=0.3).model
+    groups = dict(zip(history.names, history.groups, strict=True))
+    inside = {groups[name] for name in model.header["held_out"]}
+    assert inside
+    assert not inside & {groups[name] for name in model.header["datasets"]}
+
+
+def test_some_names_only_with_the_default_settings(history):
+    trained = train_from_history(history, names=["d0", "d2", "d3"], held_out=["d3"], deadline_s=0)
+    assert trained.model.spec.image_size == 8
+    assert trained.model.header["datasets"] == ["d0", "d2"]
+
+
+def test_history_without_images_names_the_dataset(history):
+    history.add_dataset(DatasetInfo("bare", "g9", 12, 4, 4, 2))
+    history.extend([Evaluation("bare", config, 0.5) for config in CONFIGS])
+    with pytest.raises(ImagesMissingError, match="bare"):
+        train_from_history(history, SETTINGS)
+
+
+def test_dataset_without_evaluations_is_named(history):
+    history.add_dataset(DatasetInfo("fresh", "g9", 12, 4, 4, 2))
+    with pytest.raises(DataError, match="fresh"):
+        train_from_history(history, SETTINGS)
+
+
+def test_the_image_size_is_that_of_the_stored_images(history):
+    spec = dataclasses.replace(SETTINGS.spec, image_size=16)
+    assert train_from_history(history, dataclasses.replace(SETTINGS, spec=spec)).model.spec.image_size == 8

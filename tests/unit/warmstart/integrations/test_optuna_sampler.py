@@ -1,0 +1,392 @@
+"""The sampler's promises beyond Optuna's conformance suite: what it reads in trials, and that it keeps nothing else."""
+
+import json
+import logging
+import math
+import subprocess
+import sys
+import threading
+
+import optuna
+import pytest
+from ConfigSpace import Constant
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import TrialState, create_trial
+from problems import bowl, mixed, plane
+
+from bo import Optimizer, RelatedTask
+from bo.space.encoding import Encoding
+from history_store.errors import DataError, UsageError
+from warmstart.integrations.optuna.problem import CLAIM, Problem, read_trials
+from warmstart.integrations.optuna.sampler import CHECKPOINT, WarmStartSampler
+from warmstart.integrations.optuna.space import to_distributions, to_space
+
+PLANE = {"x": FloatDistribution(-5.0, 10.0), "y": FloatDistribution(0.0, 15.0)}
+GRID = {"i": IntDistribution(0, 3), "j": CategoricalDistribution(("a", "b", "c"))}
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    yield
+    optuna.logging.set_verbosity(before)
+
+
+def sampler(**settings):
+    return WarmStartSampler(**{"surrogate": "gp-map", "seed": 0} | settings)
+
+
+def study_of(**settings):
+    return optuna.create_study(sampler=sampler(**settings))
+
+
+def conditional(trial):
+    """A rate always, a momentum for one of two kinds; least 0 for adam at 0.01."""
+    rate = trial.suggest_float("rate", 1e-4, 1.0, log=True)
+    kind = trial.suggest_categorical("kind", ["sgd", "adam"])
+    error = abs(math.log10(rate) + 2)
+    return error + 0.5 + trial.suggest_float("momentum", 0.0, 0.9) if kind == "sgd" else error
+
+
+def params(study):
+    return [trial.params for trial in study.trials]
+
+
+# --- what is sampled ---
+
+
+def test_a_stated_space_is_sampled_from_the_first_trial_with_its_conditions_and_clauses():
+    study, encoding = study_of(space=mixed()), Encoding(mixed())
+    for i in range(8):
+        trial = study.ask()
+        config = {name: trial._suggest(name, d) for name, d in to_distributions(mixed()).items() if name != "momentum"}
+        if config["kind"] == "sgd":
+            config["momentum"] = trial.suggest_float("momentum", 0.0, 0.99)
+        assert config == study.trials[-1].system_attrs[CLAIM]
+        encoding.encode([config])  # raises where a clause forbids it
+        study.tell(trial, config["rate"] + i)
+
+
+def test_shown_conditions_are_searched_and_the_best_is_found():
+    study = study_of()
+    study.optimize(conditional, n_trials=20)
+    assert study.best_value < 0.05
+    relative = [trial.system_attrs[CLAIM] for trial in study.trials[4:]]
+    assert all(("momentum" in config) == (config["kind"] == "sgd") for config in relative)
+
+
+def test_initial_configurations_come_first_then_what_was_enqueued_counts_as_start():
+    initial = [{"x": 1.0, "y": 2.0}, {"x": 3.0, "y": 4.0}]
+    study = study_of(space=plane(), initial=initial)
+    study.enqueue_trial({"x": 9.0, "y": 9.0})
+    study.optimize(lambda trial: bowl({n: trial._suggest(n, d) for n, d in PLANE.items()}), n_trials=4)
+    assert params(study)[:3] == [{"x": 9.0, "y": 9.0}, *initial]
+    assert len(study.trials[3].system_attrs[CHECKPOINT]["models"]) == 1  # the surrogate was asked
+
+
+def test_related_tasks_give_the_first_suggestion():
+    configs = Optimizer(plane(), startup=20, seed=3).ask(20)
+    related = [RelatedTask(configs, [bowl(config) for config in configs])]
+    study = study_of(space=plane(), surrogate="mt-gp", related=related)
+    assert bowl(study.ask(PLANE).params) < 0.3
+
+
+def test_values_stay_within_bounds_that_configspace_rounds():
+    third = {"x": FloatDistribution(1 / 3, 2 / 3), "y": FloatDistribution(1 / 7, 1e5 / 7, log=True)}
+    study = study_of()
+    for _ in range(8):
+        trial = study.ask(third)
+        study.tell(trial, trial.params["x"])  # the best lies on the bound
+    problem = Problem(to_space(third), third, is_given=False)
+    assert len(read_trials(study.trials, problem, study.direction).told) == 8
+    assert 0 <= min(trial.params["x"] for trial in study.trials) - 1 / 3 < 1e-12
+    assert not any(trial.params != trial.system_attrs.get(CLAIM, trial.params) for trial in study.trials)
+    study.enqueue_trial({"x": 1 / 3, "y": 1e5 / 7})
+    study.tell(study.ask(third), 0.0)
+    assert len(read_trials(study.trials, problem, study.direction).told) == 9
+
+
+def test_independent_values_of_sixteen_trials_are_a_latin_hypercube():
+    study = optuna.create_study(sampler=sampler())
+    trials = [study.ask() for _ in range(16)]
+    values = [trial.suggest_float("x", 0.0, 16.0) for trial in trials]
+    assert sorted(map(int, values)) == list(range(16))
+    assert sorted(trial.suggest_categorical("c", range(4)) for trial in trials) == sorted(4 * [0, 1, 2, 3])
+    assert values != [trial.suggest_float("y", 0.0, 16.0) for trial in trials]
+
+
+# --- what is read ---
+
+
+def known(study, space=None):
+    space = plane() if space is None else space
+    return read_trials(study.trials, Problem(space, to_distributions(space), True), study.direction)
+
+
+def test_failures_prunings_and_what_runs_are_read():
+    study = optuna.create_study()
+    at = {"distributions": PLANE}
+    study.add_trial(create_trial(params={"x": 0.0, "y": 1.0}, value=0.5, **at))
+    study.add_trial(create_trial(params={"x": 1.0, "y": 1.0}, state=TrialState.FAIL, **at))
+    study.add_trial(create_trial(params={"x": 2.0, "y": 1.0}, state=TrialState.PRUNED, intermediate_values={1: 9.0, 3: 7.0, 2: 8.0}, **at))  # fmt: skip
+    study.add_trial(create_trial(params={"x": 3.0, "y": 1.0}, state=TrialState.PRUNED, **at))
+    study.add_trial(create_trial(params={"x": 4.0, "y": 1.0}, state=TrialState.PRUNED, intermediate_values={1: math.nan}, **at))  # fmt: skip
+    study.add_trial(create_trial(params={"x": 5.0, "y": 1.0}, value=math.inf, **at))
+    study.add_trial(create_trial(params={"x": 6.0, "y": 1.0}, state=TrialState.RUNNING, **at))
+    study.enqueue_trial({"x": 7.0, "y": 1.0, "unknown": 3})
+    study.add_trial(create_trial(params={"x": 8.0}, distributions={"x": PLANE["x"]}, state=TrialState.FAIL))
+    study.add_trial(create_trial(params={"x": 9.0}, distributions={"x": PLANE["x"]}, value=1.0))
+    found = known(study)
+    assert [(told.config["x"], told.status, told.error) for told in found.told if told.status == "ok"] == [
+        (0.0, "ok", 0.5),
+        (2.0, "ok", 7.0),
+    ]
+    assert [told.config["x"] for told in found.told if told.status == "failed"] == [1.0, 3.0, 4.0, 5.0]
+    assert [config["x"] for config in found.pending] == [6.0, 7.0]
+    assert found.unread == (9,)
+
+
+def test_values_to_maximise_are_negated():
+    study = optuna.create_study(direction="maximize")
+    study.add_trial(create_trial(params={"x": 0.0, "y": 1.0}, distributions=PLANE, value=0.5))
+    assert known(study).told[0].error == -0.5
+
+
+def test_a_study_that_maximises_goes_uphill():
+    study = optuna.create_study(direction="maximize", sampler=sampler())
+    study.optimize(lambda trial: -bowl({n: trial._suggest(n, d) for n, d in PLANE.items()}), n_trials=15)
+    assert study.best_value > -0.05
+
+
+def test_constraints_are_met_at_zero_whoever_says_them():
+    study = optuna.create_study(sampler=sampler(constraints_func=lambda trial: (trial.params["x"] - 1.0, -1.0)))
+    for x in (0.0, 1.0, 2.0):
+        study.enqueue_trial({"x": x, "y": 1.0})
+        study.tell(study.ask(PLANE), 0.0)
+    assert [told.constraints for told in known(study).told] == [{"0": x <= 1, "1": True} for x in (0, 1, 2)]
+    study = optuna.create_study(sampler=sampler())
+    trial = study.ask(PLANE)
+    trial.set_constraint("memory", 0.5)
+    study.tell(trial, 0.0)
+    assert [told.constraints for told in known(study).told] == [{"memory": False}]
+
+
+def test_the_suggestion_keeps_away_from_where_constraints_are_missed():
+    study = study_of(space=plane(), constraints_func=lambda trial: (trial.params["x"],))
+    study.optimize(lambda trial: bowl({n: trial._suggest(n, d) for n, d in PLANE.items()}), n_trials=15)
+    feasible = [trial.value for trial in study.trials if trial.params["x"] <= 0]
+    assert min(feasible) < 0.4  # 0.36 on the border
+
+
+def test_what_an_objective_never_asks_for_is_taken_from_the_suggestion():
+    study = study_of(space=plane())
+    study.optimize(lambda trial: trial.suggest_float("x", -5.0, 10.0), n_trials=5)
+    assert len(known(study).told) == 5
+
+
+def test_a_constant_need_not_be_asked_for():
+    space = plane()
+    space.add(Constant("version", 2))
+    study = optuna.create_study()
+    study.add_trial(create_trial(params={"x": 0.0, "y": 1.0}, distributions=PLANE, value=0.5))
+    assert known(study, space).told[0].config == {"x": 0.0, "y": 1.0, "version": 2}
+
+
+def test_a_trial_of_another_space_is_passed_over_and_named_once(caplog):
+    study = study_of(space=plane())
+    study.add_trial(create_trial(params={"z": 0.0}, distributions={"z": PLANE["x"]}, value=0.5))
+    with caplog.at_level(logging.WARNING, "warmstart"):
+        study.ask(PLANE)
+        study.ask(PLANE)
+    assert [record.getMessage() for record in caplog.records] == [
+        "trial 0: its parameters are no configuration of the space, and it is passed over"
+    ]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"rate": 0.1, "layers": 2, "kind": "unknown"},
+        {"rate": 5.0, "layers": 2, "kind": "adam"},
+        {"rate": 0.1, "layers": 6, "kind": "lamb"},
+        {"rate": 0.1, "layers": 2, "kind": "sgd"},
+        {"rate": "text", "layers": None, "kind": "adam"},
+    ],
+)
+def test_values_that_the_space_does_not_allow_are_passed_over(params):
+    study = optuna.create_study()
+    study.enqueue_trial(params)
+    assert known(study, mixed()).pending == ()
+    study.enqueue_trial({"rate": 0.1, "layers": 2, "kind": "adam", "momentum": 0.5})  # momentum is inactive
+    assert known(study, mixed()).pending == ({"rate": 0.1, "layers": 2, "kind": "adam"},)
+
+
+# --- nothing is proposed twice ---
+
+
+def test_trials_that_run_at_once_differ_until_the_space_is_exhausted(caplog):
+    study = study_of()
+    study.tell(study.ask(GRID), 1.0)
+    running = [study.ask(GRID) for _ in range(11)]
+    assert len({tuple(trial.params.items()) for trial in study.trials}) == 12
+    with caplog.at_level(logging.WARNING, "warmstart"):
+        again = study.ask(GRID)
+    assert "trial 12: every configuration was proposed already" in caplog.text
+    assert again.params == study.trials[0].params  # the only one that is not running
+    assert len(running) == 11
+
+
+def grid(trial):
+    return trial.suggest_int("i", 0, 3) + "abc".index(trial.suggest_categorical("j", ["a", "b", "c"]))
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_a_study_stops_where_every_configuration_of_a_stated_space_had_its_trial(jobs):
+    study = study_of(space=to_space(GRID))
+    study.optimize(grid, n_trials=20, n_jobs=jobs)
+    assert len({tuple(sorted(trial.params.items())) for trial in study.trials}) == 12
+    assert 12 <= len(study.trials) < 12 + jobs  # a thread may have asked before the last one ended
+    assert study.best_value == 0
+
+
+def test_failed_trials_count_and_a_study_told_by_hand_has_nothing_to_stop():
+    study = study_of(space=to_space(GRID))
+    for _ in range(12):
+        study.tell(study.ask(GRID), state=TrialState.FAIL)
+    study.optimize(grid, n_trials=5)
+    assert len(study.trials) == 13  # asked for all the same: one configuration again
+
+
+def test_a_space_that_trials_showed_does_not_stop_a_study(caplog):
+    study = study_of()
+    with caplog.at_level(logging.WARNING, "warmstart"):
+        study.optimize(grid, n_trials=14)
+    assert len(study.trials) == 14
+    assert "every configuration was proposed already" in caplog.text
+
+
+def test_workers_that_ask_at_the_same_moment_differ():
+    """Eight threads on a space of twelve configurations, all asking before anyone has written anything."""
+    study = study_of()
+    study.tell(study.ask(GRID), 1.0)
+    barrier, trials = threading.Barrier(8), [study.ask() for _ in range(8)]
+
+    def ask(trial):
+        barrier.wait()
+        for name, distribution in GRID.items():
+            trial._suggest(name, distribution)
+
+    threads = [threading.Thread(target=ask, args=(trial,)) for trial in trials]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({tuple(sorted(trial.params.items())) for trial in study.trials}) == 9
+
+
+# --- one stream ---
+
+
+STREAM = """
+import json, sys, optuna
+from test_optuna_sampler import *
+optuna.logging.set_verbosity(optuna.logging.ERROR)
+study = optuna.create_study(study_name="s", storage=sys.argv[1], load_if_exists=True, sampler=sampler())
+study.optimize(conditional, n_trials=int(sys.argv[2]))
+print(json.dumps(params(study)))
+"""
+
+
+def stream(storage, n):
+    run = subprocess.run(
+        [sys.executable, "-c", STREAM, storage, str(n)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": str(n), "OMP_NUM_THREADS": "1"},
+    )
+    return json.loads(run.stdout)
+
+
+def test_another_process_goes_on_with_the_same_stream(tmp_path):
+    whole = optuna.create_study(sampler=sampler())
+    whole.optimize(conditional, n_trials=9)
+    storage = f"sqlite:///{tmp_path / 's.db'}"
+    part = optuna.create_study(study_name="s", storage=storage, sampler=sampler())
+    part.optimize(conditional, n_trials=6)
+    assert stream(storage, 3) == params(whole)
+
+
+def test_a_trial_that_was_interrupted_is_suggested_the_same():
+    study = study_of(space=plane())
+    study.optimize(lambda trial: bowl({n: trial._suggest(n, d) for n, d in PLANE.items()}), n_trials=5)
+    lost = study.ask()  # its process dies before it has written anything, or after it has claimed
+    again = [optuna.trial.Trial(study, lost._trial_id).suggest_float("x", -5.0, 10.0) for _ in range(2)]
+    assert again[0] == again[1] == study.trials[5].system_attrs[CLAIM]["x"]
+
+
+def test_a_trial_keeps_its_suggestion_whatever_was_told_since():
+    """Parameters that its process stored before it ended must not meet those of another suggestion."""
+    study, distributions = study_of(space=mixed()), to_distributions(mixed())
+
+    def tell_some(*errors):
+        for error in errors:
+            trial = study.ask()
+            for name in trial.relative_params:
+                trial._suggest(name, distributions[name])
+            study.tell(trial, error)
+
+    tell_some(0.5, 0.1, 0.9, 0.3)
+    lost = study.ask()
+    lost.suggest_float("rate", 1e-4, 1.0, log=True)  # and here its process ended
+    tell_some(0.8, 0.7, 0.01, 0.6)
+    again = optuna.trial.Trial(study, lost._trial_id)
+    assert again.relative_params == study.trials[4].system_attrs[CLAIM]
+    assert again.relative_params["rate"] == lost.params["rate"]
+    Encoding(mixed()).encode([again.relative_params])
+
+
+def test_seeds():
+    def first(**settings):
+        study = study_of(space=plane(), **settings)
+        return study.ask(PLANE).params
+
+    assert first(seed=1) == first(seed=1) != first(seed=2)
+    assert first(seed=None) != first(seed=None)
+    fixed, free = sampler(seed=1), sampler(seed=None)
+    seeds = fixed._seed, free._seed
+    fixed.reseed_rng()
+    free.reseed_rng()
+    assert fixed._seed == seeds[0]
+    assert free._seed != seeds[1]
+
+
+def test_a_checkpoint_of_another_space_is_passed_over():
+    study = study_of()
+    study.optimize(conditional, n_trials=6)
+    study.optimize(lambda trial: conditional(trial) + trial.suggest_float("late", 0.0, 1.0), n_trials=5)
+    setups = [trial.system_attrs[CHECKPOINT]["setup"] for trial in study.trials[1:]]
+    assert len(set(setups)) >= 2
+
+
+# --- what cannot be used ---
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"initial": [{"x": 1.0}]}, UsageError, "expected a space for the initial configurations, got none"),
+        (
+            {"surrogate": "mt-gp", "related": [RelatedTask([], [])]},
+            UsageError,
+            "expected a space for the related tasks",
+        ),
+        ({"surrogate": "forest"}, UsageError, "expected surrogate among"),
+        ({"startup": -1}, UsageError, "expected startup"),
+        ({"space": plane(), "initial": [{"x": 99.0, "y": 0.0}]}, DataError, r"initial|configuration \{'x': 99"),
+    ],
+)
+def test_settings_that_cannot_be_used(settings, error, message):
+    with pytest.raises(error, match=message):
+        WarmStartSampler(**settings)

@@ -1,0 +1,170 @@
+"""Spaces to Optuna's distributions and back, and the spaces that trials show."""
+
+import numpy as np
+import pytest
+from ConfigSpace import (
+    Categorical,
+    ConfigurationSpace,
+    Constant,
+    Float,
+    Integer,
+    OrdinalHyperparameter,
+)
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.trial import create_trial
+
+from bo.space.encoding import Encoding
+from history_store.errors import UsageError
+from history_store.space import dump_space, load_space
+from warmstart.integrations.optuna.space import Presence, shown, snapped, to_distributions, to_space
+
+DISTRIBUTIONS = {
+    "real": FloatDistribution(-1.5, 2.0),
+    "log": FloatDistribution(1e-7, 1.0, log=True),
+    "thirds": FloatDistribution(1 / 3, 2 / 3),
+    "stepped": FloatDistribution(-10.2, 10.2, step=0.1),
+    "whole": IntDistribution(-10, 10),
+    "power": IntDistribution(1, 1024, log=True),
+    "even": IntDistribution(-10, 8, step=2),
+    "kind": CategoricalDistribution(("a", "b", "c")),
+    "mixed": CategoricalDistribution((None, True, "a", 2, 0.5)),
+    "flag": CategoricalDistribution((True, False)),
+    "only": CategoricalDistribution((7,)),
+    "one": IntDistribution(3, 3),
+    "point": FloatDistribution(0.25, 0.25, log=True),
+    "coarse": FloatDistribution(1.0, 1.0, step=1.0),
+}
+
+
+def test_distributions_come_back_as_they_were_also_through_json():
+    space = to_space(DISTRIBUTIONS)
+    assert to_distributions(space) == DISTRIBUTIONS
+    back = to_distributions(load_space(dump_space(space)))
+    assert back == DISTRIBUTIONS
+    assert [type(choice) for choice in back["mixed"].choices] == [type(None), bool, str, int, float]
+
+
+def test_every_value_of_the_space_is_one_of_its_distribution():
+    encoding = Encoding(to_space(DISTRIBUTIONS))
+    configs = encoding.decode(encoding.sample(64, rng=np.random.default_rng(0)))
+    for name, distribution in DISTRIBUTIONS.items():
+        values = [config[name] for config in configs]
+        assert all(distribution._contains(distribution.to_internal_repr(value)) for value in values)
+        if not isinstance(distribution, CategoricalDistribution):
+            kind = float if isinstance(distribution, FloatDistribution) else int
+            assert {type(value) for value in values} == {kind}
+    assert {config["even"] for config in configs} == set(range(-10, 9, 2))
+
+
+def test_a_space_of_configspace_comes_back_as_it_was():
+    space = ConfigurationSpace()
+    space.add(
+        Float("x", (-5.0, 10.0)),
+        Float("rate", (1e-4, 1.0), log=True, default=0.01),
+        Integer("n", (1, 64), log=True),
+        Categorical("kind", ["sgd", None, 3]),
+        Constant("version", "two"),
+    )
+    found = to_distributions(space)
+    assert found == {
+        "x": FloatDistribution(-5.0, 10.0),
+        "rate": FloatDistribution(1e-4, 1.0, log=True),
+        "n": IntDistribution(1, 64, log=True),
+        "kind": CategoricalDistribution(("sgd", None, 3)),
+        "version": CategoricalDistribution(("two",)),
+    }
+    assert Encoding(to_space(found)).names == Encoding(space).names
+    assert to_distributions(to_space(found)) == found
+
+
+def test_an_order_of_choices_is_what_optuna_cannot_say():
+    space = ConfigurationSpace()
+    space.add(OrdinalHyperparameter("size", ["s", "m", "l"]))
+    assert to_distributions(space) == {"size": CategoricalDistribution(("s", "m", "l"))}
+
+
+@pytest.mark.parametrize(
+    ("distribution", "message"),
+    [
+        (CategoricalDistribution((1, True)), "ConfigSpace can express"),
+        (CategoricalDistribution((float("nan"), 1.0)), "ConfigSpace can express"),
+        (FloatDistribution(-1e308, 1e308), "ConfigSpace can express"),
+        (FloatDistribution(1e-15, 1.0, log=True), "at most 13 decimals"),
+        (FloatDistribution(1.5e-13, 1.0, log=True), "at most 13 decimals"),
+        (FloatDistribution(0.0, 1.0, step=1e-5), "at most 10,001 steps, got 100,001"),
+    ],
+)
+def test_distributions_that_have_no_space(distribution, message):
+    with pytest.raises(UsageError, match=f"parameter p: expected .*{message}"):
+        to_space({"p": distribution})
+
+
+def test_choices_that_no_storage_keeps():
+    space = ConfigurationSpace()
+    space.add(Categorical("shape", [(1, 2), (3, 4)]))
+    with pytest.raises(UsageError, match=r"parameter shape: expected choices among.*got \(1, 2\)"):
+        to_distributions(space)
+
+
+def test_a_condition_becomes_one_of_the_space():
+    space = to_space(
+        {"kind": DISTRIBUTIONS["kind"], "real": DISTRIBUTIONS["real"]}, {"real": Presence("kind", ("a", "c"))}
+    )
+    encoding = Encoding(space)
+    assert encoding.encode([{"kind": "b"}, {"kind": "c", "real": 0.5}]).shape == (2, 2)
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.3, -10.2 + 105 * 0.1), (-10.2, -10.2), (10.2, 10.2), ("x", "x")])
+def test_values_are_snapped_to_the_steps(value, expected):
+    assert snapped(DISTRIBUTIONS["stepped"], value) == expected
+    assert snapped(DISTRIBUTIONS["even"], -4) == -4
+    assert snapped(DISTRIBUTIONS["whole"], 3) == 3
+
+
+# --- what trials show ---
+
+
+def trials(*rows):
+    return [
+        create_trial(params=row, distributions={name: DISTRIBUTIONS[name] for name in row}, value=0.0) for row in rows
+    ]
+
+
+def test_a_parameter_is_conditional_on_the_values_that_tell_when_it_is_there():
+    rows = [
+        {"kind": "a", "whole": 1, "real": 0.5},
+        {"kind": "b", "whole": 2},
+        {"kind": "a", "whole": 2, "real": 1.0},
+        {"kind": "c", "whole": 1, "real": 1.5},
+    ]
+    distributions, conditions = shown(trials(*rows))
+    assert list(distributions) == ["kind", "whole", "real"]
+    assert conditions == {"real": Presence("kind", ("a", "c"))}
+
+
+def test_conditions_may_be_nested():
+    rows = [
+        {"kind": "a", "flag": True, "real": 0.5},
+        {"kind": "a", "flag": False},
+        {"kind": "b"},
+        {"kind": "a", "flag": True, "real": 0.1},
+    ]
+    distributions, conditions = shown(trials(*rows))
+    assert conditions == {"flag": Presence("kind", ("a",)), "real": Presence("flag", (True,))}
+    encoding = Encoding(to_space(distributions, conditions))
+    assert encoding.encode(rows).shape == (4, 3)  # every trial is a configuration of it
+
+
+def test_what_no_single_parameter_explains_counts_as_always_there():
+    rows = [{"kind": "a", "real": 0.5}, {"kind": "a"}, {"kind": "b", "real": 0.1}]
+    assert shown(trials(*rows))[1] == {}
+
+
+def test_a_parameter_whose_distribution_changed_is_left_out():
+    first, second = trials({"kind": "a", "whole": 1}, {"kind": "b", "whole": 2})
+    second.distributions["whole"] = IntDistribution(0, 20)
+    assert list(shown([first, second])[0]) == ["kind"]
+
+
+def test_nothing_is_shown_by_no_trial():
+    assert shown([]) == ({}, {})

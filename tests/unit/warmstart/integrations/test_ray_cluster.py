@@ -1,0 +1,77 @@
+"""What is refused before Ray is asked for anything; what Ray itself does is in tests/integration/test_ray.py."""
+
+import math
+import socket
+import sys
+
+import pytest
+
+from history_store.errors import UsageError
+from warmstart.integrations.ray.cluster import Cluster, RayExecutor, chosen_cluster
+
+
+@pytest.mark.parametrize("cpus", [-1.0, math.nan, math.inf])
+def test_resources_are_amounts(cpus):
+    with pytest.raises(UsageError, match="cpus_per_trial: expected a number of at least 0"):
+        Cluster(cpus=cpus)
+    with pytest.raises(UsageError, match="gpus_per_trial: expected a number of at least 0"):
+        Cluster(gpus=cpus)
+
+
+def test_a_trial_takes_something():
+    with pytest.raises(UsageError, match="got no CPU and no GPU"):
+        Cluster(cpus=0.0)
+    assert Cluster(cpus=0.0, gpus=0.5).resources == {"num_cpus": 0.0, "num_gpus": 0.5}
+
+
+def test_an_executor_has_workers_and_time():
+    for wrong in ({"workers": 0}, {"limit_s": 0.0}):
+        with pytest.raises(UsageError, match="RayExecutor: expected at least one worker and a positive limit"):
+            RayExecutor(Cluster(), **wrong)
+
+
+def test_options_choose_a_cluster():
+    none = {"cpus_per_trial": None, "gpus_per_trial": None}
+    assert chosen_cluster(None, is_wanted=False, **none) is None
+    assert chosen_cluster(None, is_wanted=True, **none) == Cluster()
+    assert chosen_cluster("a:1", is_wanted=False, **none) == Cluster("a:1")
+    assert chosen_cluster(None, is_wanted=True, cpus_per_trial=0.0, gpus_per_trial=1.0) == Cluster(None, 0.0, 1.0)
+    for name in none:
+        with pytest.raises(UsageError, match="expected `ray` or `ray_address` with them"):
+            chosen_cluster(None, is_wanted=False, **{**none, name: 1.0})
+
+
+def test_without_ray_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(UsageError, match=r'Install it with pip install "warmstart\[ray\]"'), Cluster().connect():
+        pass
+
+
+@pytest.mark.parametrize("prefix", ["", "ray://"])
+def test_nobody_at_the_address_is_told_at_once(monkeypatch, prefix):
+    monkeypatch.setitem(sys.modules, "ray", Idle)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"{prefix}127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(UsageError, match=f"expected a Ray cluster that answers, got none at '{address}'"):
+            enter(address)
+
+
+@pytest.mark.parametrize("address", ["head", "head:port", "head:70000"])
+def test_an_address_has_a_port(monkeypatch, address):
+    monkeypatch.setitem(sys.modules, "ray", Idle)
+    with pytest.raises(UsageError, match="ray_address: expected"):
+        enter(address)
+
+
+class Idle:
+    """Ray as far as it is asked before the address is known to be good."""
+
+    @staticmethod
+    def is_initialized():
+        return False
+
+
+def enter(address):
+    with Cluster(address).connect():
+        pytest.fail("connected")

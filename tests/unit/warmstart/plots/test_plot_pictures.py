@@ -1,0 +1,367 @@
+"""Every picture, drawn from made-up data: it comes without a warning, holds the names, and is the same twice."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bo.diagnostics import Diagnosis, Fit, Sensitivity, Shares, Slice
+from history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.histories.ccov import Centres, say_centre
+from warmstart.plots.ccov import FEW, draw_ccov
+from warmstart.plots.map import DatasetMap, QueryPoint, draw_map
+from warmstart.plots.read_report import read_reports
+from warmstart.plots.regret import draw_regret, telling_rivals
+from warmstart.plots.run import draw_run
+
+ODD = ("Ä/ö ☃", "数字", "$x$ & <y>", "a_very_long_name_of_a_dataset_that_says_everything_about_it")
+
+
+def text_of(path):
+    """Give the words of an SVG."""
+    from html import unescape
+
+    return unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))))
+
+
+def a_map(names, *, seed=0, pictures=False, query=False, groups=None):
+    rng = np.random.default_rng(seed)
+    images = {name: rng.integers(0, 256, (4, 8, 8, 1 + 2 * (i % 2)), dtype=np.uint8) for i, name in enumerate(names)}
+    asked = QueryPoint("mine", rng.normal(size=2), [(name, 0.1) for name in names[:3]], images[names[0]])
+    return DatasetMap(
+        names,
+        groups or [f"group {i // 2}" for i in range(len(names))],
+        rng.normal(size=(len(names), 2)) * [1, 0.3],
+        np.where(np.arange(len(names)) == 1, np.nan, rng.random(len(names))),
+        0.9,
+        "a title",
+        images=images if pictures else {},
+        query=asked if query else None,
+    )
+
+
+@pytest.mark.parametrize("query", [False, True])
+@pytest.mark.parametrize("pictures", [False, True])
+def test_the_map_names_everything_and_is_the_same_twice(tmp_path, pictures, query):
+    found = a_map([f"set{i}" for i in range(30)], pictures=pictures, query=query)
+    first, second = tmp_path / "a.svg", tmp_path / "b.svg"
+    for path in (first, second):
+        draw_map(found, path)
+    assert first.read_bytes() == second.read_bytes()
+    text = text_of(first)
+    assert all(re.search(rf"\b{name}\b", text) for name in found.names)
+    assert "90%" in text
+    assert ("mine" in text) == query
+    assert first.read_text().count("<image") == 1 + 30 * pictures + query  # the colour bar is one
+
+
+def test_the_map_of_few_datasets_and_odd_names(tmp_path):
+    for count in (1, 2, 4):
+        draw_map(a_map(ODD[:count], query=True, pictures=True), tmp_path / "few.svg")
+        draw_map(a_map(ODD[:count]), tmp_path / "few.png")
+    text = text_of(tmp_path / "few.svg")
+    assert all(name in text for name in ODD[:3])
+    assert "a_very_long_name…" in text
+
+
+def test_the_map_of_datasets_that_are_all_alike(tmp_path):
+    same = a_map(["a", "b", "c"], groups=["g", "g", "g"])
+    draw_map(
+        DatasetMap(same.names, same.groups, np.zeros((3, 2)), np.full(3, np.nan), 1.0, "alike"), tmp_path / "a.png"
+    )
+
+
+def test_parts_of_datasets_are_drawn_without_their_names(tmp_path):
+    whole = a_map([f"set{i}" for i in range(12)], query=True)
+    names = [f"set{i}" for i in range(6)] + [f"part{i}" for i in range(6)]
+    found = replace(whole, names=names, parts=frozenset(names[6:]), groups=[f"group {i % 6}" for i in range(12)])
+    draw_map(replace(found, query=replace(found.query, nearest=[("part3", 0.1), ("set1", 0.2)])), tmp_path / "a.svg")
+    text = text_of(tmp_path / "a.svg")
+    assert all(name in text for name in names[:6])
+    assert re.findall(r"part\d", text) == ["part3", "part3"]  # among the nearest it is named: on the map and above it
+    assert "group 0" not in text  # one whole dataset is no group of several
+    assert "small: part of a dataset" in text
+
+
+def test_a_crowd_is_drawn_without_names(tmp_path):
+    crowd = [f"set{i}" for i in range(201)]
+    draw_map(a_map(crowd), tmp_path / "a.svg")
+    assert "set" not in text_of(tmp_path / "a.svg")
+    draw_map(a_map(crowd, query=True), tmp_path / "a.svg")
+    assert set(re.findall(r"set\d+", text_of(tmp_path / "a.svg"))) == {"set0", "set1", "set2"}
+
+
+def test_more_sibling_groups_than_markers(tmp_path):
+    draw_map(a_map([f"set{i}" for i in range(40)]), tmp_path / "many.svg")
+
+
+def centres(count, *, seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.uniform(0.2, 0.8, (count, 3))
+    values[0, 1] = np.nan
+    names = tuple(f"set{i}" for i in range(count))
+    return Centres(
+        names,
+        ("log10_learning_rate", "depth", "share_of_one$"),
+        values,
+        np.full((count, 3), 0.52),
+        np.where(np.isnan(values), np.nan, 0.1),
+    )
+
+
+@pytest.mark.parametrize("count", [1, FEW, FEW + 1, 62])
+def test_centres_are_drawn_with_words_at_the_axis(tmp_path, count):
+    found = centres(count)
+    first, second = tmp_path / "a.svg", tmp_path / "b.svg"
+    for path in (first, second):
+        draw_ccov(found, path)
+    assert first.read_bytes() == second.read_bytes()
+    text = text_of(first)
+    assert all(re.search(rf"\b{name}\b", text) for name in found.names)
+    for words in ("errors gather at low", "high values", "learning", "(log)", "one$", "chance"):
+        assert words in text
+    draw_ccov(found, tmp_path / "a.png")
+
+
+def test_centres_that_are_nowhere_defined(tmp_path):
+    nothing = np.full((9, 2), np.nan)
+    draw_ccov(Centres(tuple("abcdefghi"), ("x", "y"), nothing, nothing, nothing), tmp_path / "a.png")
+
+
+def test_centres_in_words():
+    found = Centres(
+        ("a",),
+        tuple("wxyz"),
+        np.array([[0.7, 0.31, 0.55, 0.5]]),
+        np.full((1, 4), 0.5),
+        np.array([[0.05, 0.05, 0.05, 0.0]]),
+    )
+    assert found.clear.tolist() == [[True, True, False, False]]
+    assert say_centre(0.7, 0.5, clear=True) == "errors gather at high values; low ones do better on average"
+    assert say_centre(0.3, 0.5, clear=True) == "errors gather at low values; high ones do better on average"
+    assert say_centre(0.505, 0.5, clear=True) == "hardly any difference"
+    assert say_centre(0.7, 0.5, clear=False) == "no clear side: chance explains it"
+    assert say_centre(np.nan, 0.5, clear=False).startswith("not defined")
+
+
+KINDS = {
+    "ours": "strategy",
+    "portfolio": "baseline",
+    "random": "baseline",
+    "oracle": "oracle",
+    "cold GP": "search",
+    "any": "control",
+}
+
+
+def a_report(kinds=KINDS, *, scale=1.0, figures=True):
+    rng = np.random.default_rng(0)
+    rivals = {}
+    for level, (name, kind) in enumerate(kinds.items(), start=1):
+        mean = level * scale * np.exp(-0.2 * np.arange(20))
+        rivals[name] = {
+            "about": name,
+            "kind": kind,
+            "curve": {"mean": list(mean), "low": list(mean * 0.8), "high": list(mean * 1.2)},
+        }
+    differences = [
+        {
+            "first": "ours",
+            "second": name,
+            "measure": measure,
+            "mean": -far,
+            "low": -far - 0.1,
+            "high": 0.1 - far,
+            "two_standard_errors": far > 0.1,
+        }
+        for measure in ("regret@3", "regret@10", "evaluations_to_0.05")
+        for far, name in zip((0.02, 5.0, -0.01, 0.3, 0.15), list(kinds)[1:], strict=False)
+    ]
+    curve = {part: list(rng.random(20)) for part in ("mean", "low", "high")}
+    panels = {start: {f"set{i}": curve for i in range(5)} for start in ("uniform", "latin", "warm")}
+    head = {
+        "schema_version": 1,
+        "protocol": "leave-source-out",
+        "n_datasets": 5,
+        "n_groups": 4,
+        "n_configs": 16,
+        "times": [1, 3, 5, 10, 20],
+        "horizon": 20,
+    }
+    return (
+        head
+        | {"rivals": rivals, "differences": differences}
+        | ({"figures": {"fig3": {"ei": panels, "ucb": panels}}} if figures else {})
+    )
+
+
+@pytest.mark.parametrize("scale", [0.01, 1.0])
+def test_a_report_gives_its_pictures(tmp_path, scale):
+    report = a_report(scale=scale)
+    twice = [draw_regret(report, tmp_path, stem=stem, suffix=".svg") for stem in ("a", "b")]
+    assert [path.name for path in twice[0]] == ["a.svg", "a-differences.svg", "a-fig3-ei.svg", "a-fig3-ucb.svg"]
+    for first, second in zip(*twice, strict=True):
+        assert first.read_bytes() == second.read_bytes()
+    curves, differences, *panels = map(text_of, twice[0])
+    assert all(name in curves for name in KINDS)
+    assert all(name in differences for name in KINDS)
+    for words in ("regret after 3", "regret after 10", "evaluations to 0.05", "−5"):
+        assert words in differences
+    assert all(f"set{i}" in text and "warm" in text for i in range(5) for text in panels)
+    assert draw_regret(report, tmp_path)[0] == tmp_path / "regret.png"
+
+
+def test_curves_that_reach_zero_and_a_report_of_one_rival(tmp_path):
+    report = a_report({"ours": "strategy"}, figures=False)
+    report["rivals"]["ours"]["curve"] = {
+        "mean": [1.0] * 5 + [0.0] * 15,
+        "low": [0.5] * 5 + [-0.01] * 15,
+        "high": [1.5] * 5 + [0.0] * 15,
+    }
+    assert [path.name for path in draw_regret(report, tmp_path)] == ["regret.png"]
+    report["rivals"]["ours"]["curve"] = {part: [0.0] * 20 for part in ("mean", "low", "high")}
+    draw_regret(report, tmp_path)
+
+
+def test_what_is_not_defined_is_left_out(tmp_path):
+    report = a_report(figures=False)
+    for one, part in zip(report["differences"], ("mean", "low", "high"), strict=False):
+        one[part] = None
+    report["rivals"]["any"]["curve"]["mean"][3] = None
+    report["rivals"]["random"]["curve"]["low"] = report["rivals"]["random"]["curve"]["high"] = [None] * 20
+    curves, _ = draw_regret(report, tmp_path, suffix=".svg")
+    assert "any" not in text_of(curves)
+    assert "random" in text_of(curves)
+    with pytest.raises(DataError, match="expected a curve that is defined everywhere, got none"):
+        draw_regret(report, tmp_path, rivals=["any"])
+
+
+def test_eight_telling_rivals_in_order_of_their_regret():
+    others = {f"{kind}{i}": kind for i in range(9) for kind in ("baseline", "strategy", "oracle")}
+    names = others | KINDS | {"cold-gp": "search", "nearest-handcrafted": "baseline"}
+    chosen = telling_rivals(a_report(names))
+    assert {"ours", "strategy0", "oracle0", "portfolio", "nearest-handcrafted", "cold-gp", "baseline0"} < set(chosen)
+    assert len(chosen) == 8
+    assert len([name for name in chosen if names[name] == "oracle"]) == 1
+    assert chosen == [name for name in names if name in chosen]
+
+
+def test_rivals_and_times_can_be_chosen(tmp_path):
+    report = a_report()
+    curves, differences, *_ = draw_regret(report, tmp_path, suffix=".svg", rivals=["ours", "any"], times=[3])
+    assert "portfolio" not in text_of(curves)
+    assert "regret after 3" in text_of(differences)
+    assert "regret after 10" not in text_of(differences)
+    with pytest.raises(UsageError, match=r"rival: expected rivals of the report \(ours, .*got nobody"):
+        draw_regret(report, tmp_path, rivals=["nobody"])
+    with pytest.raises(UsageError, match="time: expected some of 1, 3, 5, 10, 20, got 4"):
+        draw_regret(report, tmp_path, times=[4])
+
+
+def test_what_is_no_report_is_refused(tmp_path):
+    path = tmp_path / "report.json"
+    with pytest.raises(MissingPathError, match=r"report\.json: expected a report"):
+        read_reports(path)
+    for text, said in (
+        ("{", "cannot be read as JSON"),
+        ("[1]", "without rivals"),
+        ('{"schema_version": 1, "rivals": []}', "without rivals"),
+        ('{"schema_version": 1, "reports": [{}]}', "without rivals"),
+    ):
+        path.write_text(text)
+        with pytest.raises(DataError, match=said):
+            read_reports(path)
+    path.write_text(json.dumps(a_report() | {"schema_version": 2}))
+    with pytest.raises(DataError, match="schema_version 1, got 2"):
+        read_reports(path)
+    path.write_text(json.dumps(a_report()))
+    assert read_reports(path) == [a_report()]
+    path.write_text(json.dumps({"schema_version": 1, "reports": [a_report(), a_report(figures=False)]}))
+    assert read_reports(path) == [a_report(), a_report(figures=False)]
+    broken = a_report()
+    del broken["rivals"]["any"]["curve"]
+    with pytest.raises(DataError, match=r"plot regret: expected a report .* without rivals/any/curve/mean"):
+        draw_regret(broken, tmp_path)
+    for key in ("horizon", "rivals"):
+        with pytest.raises(DataError, match=f"without {key}"):
+            draw_regret({name: value for name, value in a_report().items() if name != key}, tmp_path)
+    broken = a_report()
+    del broken["differences"][1]["low"]
+    with pytest.raises(DataError, match="without differences/1/low"):
+        draw_regret(broken, tmp_path)
+
+
+def a_run(names=ODD, n=30, *, shares=3, lost=False):
+    """Say all that can be said of a run of made-up numbers."""
+    rng = np.random.default_rng(0)
+    unit = (np.arange(20) + 0.5) / 20
+    cuts = [
+        Slice(
+            name,
+            unit,
+            [["low", "high"][int(u > 0.5)] for u in unit] if place == 1 else (10.0 ** (4 * unit - 4)).tolist(),
+            0.3 + (unit - 0.5) ** 2,
+            0.02 + unit / 10,
+            np.where(unit > 0.9, np.nan, -50 * unit**2),
+            0.525,
+            np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
+        )
+        for place, name in enumerate(names)
+    ]
+    errors = rng.gamma(2.0, 0.1, n) + 1.0 / np.arange(1, n + 1)
+    errors[-1] = 1e6
+    if lost:
+        errors[::5] = np.nan
+    known = np.flatnonzero(np.isfinite(errors))
+    return Diagnosis(
+        errors,
+        "ei-per-second",
+        Fit(known, errors[known], errors[known] + rng.normal(0, 0.1, len(known)), np.full(len(known), 0.08)),
+        cuts,
+        Sensitivity(names, rng.gamma(2.0, 1.0, (10, len(names))), np.arange(n, n - len(names), -1)),
+        Shares([f"kind {i}" for i in range(shares)], rng.integers(shares, size=n)) if shares else None,
+        [],
+    )
+
+
+@pytest.mark.timeout(60)
+def test_a_run_is_drawn_in_five_pictures(tmp_path):
+    files = draw_run(a_run(lost=True), tmp_path, suffix=".svg")
+    assert [file.name for file in files] == [
+        f"run{part}.svg" for part in ("", "-fit", "-slices", "-sensitivity", "-architectures")
+    ]
+    trace, fit, slices, matters, share = map(text_of, files)
+    assert "failed or invalid" in trace
+    assert "far above" in trace
+    assert re.search(r"best error [\d.]+ at evaluation \d+ of 30", trace)
+    assert "% within ±2 sd, where 95 % should be" in fit
+    assert "(1 evaluations lie outside)" in fit
+    assert all(name in slices for name in ODD[:3])
+    assert "log EI per second" in slices
+    assert "low" in slices
+    assert "(29 of 30)" in matters
+    assert "kind 2" in share
+    again = draw_run(a_run(lost=True), tmp_path, stem="again", suffix=".svg")
+    assert [file.read_bytes() for file in files] == [file.read_bytes() for file in again]
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("n", "count"), [(1, 1), (2, 5), (400, 9)])
+def test_runs_of_any_length_and_width_are_drawn(n, count, tmp_path):
+    names = [f"hyperparameter_{i}" for i in range(count)]
+    files = draw_run(a_run(names, n, shares=12), tmp_path, stem="x")
+    assert all(file.read_bytes().startswith(b"\x89PNG") for file in files)
+    assert len(files) == 5
+
+
+def test_constant_errors_are_drawn(tmp_path):
+    found = a_run()
+    same = replace(found, errors=np.full(30, 0.5), fit=Fit(np.arange(30), *np.full((2, 30), 0.5), np.full(30, 1e-9)))
+    assert len(draw_run(same, tmp_path)) == 5
+
+
+def test_what_is_not_known_of_a_run_is_not_drawn(tmp_path):
+    young = replace(a_run(), fit=None, slices=None, sensitivity=None, shares=None)
+    assert [file.name for file in draw_run(young, tmp_path)] == ["run.png"]

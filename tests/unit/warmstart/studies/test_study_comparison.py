@@ -1,0 +1,68 @@
+"""The best found beside the best of as many uniform configurations, where the truth is known."""
+
+import numpy as np
+import pytest
+from ConfigSpace import ConfigurationSpace
+
+from bo.space.encoding import Encoding
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.results.comparison import LEAST, compare_with_uniform
+from warmstart.studies.results.trial import Trial
+
+SPACE = ConfigurationSpace({"x": (0.0, 1.0), "y": (0.0, 1.0)})
+
+
+def error(config):
+    return (config["x"] - 0.3) ** 2 + (config["y"] - 0.6) ** 2
+
+
+def trials(configs, noise=0.0, feasible=True):
+    rng = np.random.default_rng(1)
+    return [
+        Trial(i, config, error(config) + noise * rng.standard_normal(), TrialStatus.OK, 1.0, i, feasible=feasible)
+        for i, config in enumerate(configs)
+    ]
+
+
+def uniform(n, seed):
+    encoding = Encoding(SPACE)
+    return encoding.decode(encoding.sample(n, design="uniform", rng=np.random.default_rng(seed)))
+
+
+def compare(found):
+    return compare_with_uniform(SPACE, found, surrogate="gp-map", seed=0)
+
+
+def test_a_search_that_found_the_optimum_is_better_than_uniform():
+    near = [{"x": 0.3 + 0.003 * i, "y": 0.6 - 0.003 * i} for i in range(5)]
+    found = compare(trials([*uniform(40, 0), *near]))
+    assert found.verdict == "better"
+    assert found.n == 45
+    assert found.found == pytest.approx(0.0, abs=2e-3)
+    # What 45 uniform configurations come to, without a surrogate.
+    truth = np.array([min(map(error, uniform(45, seed))) for seed in range(1, 400)])
+    assert found.uniform == pytest.approx(np.median(truth), rel=0.35)
+    assert 0 < found.gain[0] < np.quantile(truth, 0.3)
+    assert found.gain[1] == pytest.approx(np.quantile(truth, 0.95), rel=0.35)
+    assert "better than the best of 45 uniform configurations" in found.line
+
+
+def test_a_search_in_a_corner_is_worse_than_uniform():
+    rng = np.random.default_rng(0)
+    corner = [{"x": 1 - 0.2 * a, "y": 0.2 * b} for a, b in rng.random((18, 2))]
+    spread = [{"x": 0.1, "y": 0.1}, {"x": 0.9, "y": 0.9}, {"x": 0.05, "y": 0.95}]
+    found = compare(trials([*corner, *spread]))
+    assert found.verdict in ("worse", "unknown")
+    assert found.uniform < found.found
+
+
+def test_uniform_configurations_cannot_be_told_from_uniform_ones():
+    assert compare(trials(uniform(20, 7), noise=0.05)).verdict == "unknown"
+
+
+def test_few_trials_and_those_that_break_a_constraint_tell_nothing():
+    for found in (trials(uniform(LEAST - 1, 0)), trials(uniform(30, 0), feasible=False)):
+        compared = compare(found)
+        assert (compared.verdict, compared.gain) == ("unknown", None)
+        assert "cannot tell" in compared.line
+    assert compare(trials(uniform(12, 0))).to_dict() == compare(trials(uniform(12, 0))).to_dict()

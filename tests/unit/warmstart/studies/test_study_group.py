@@ -1,0 +1,274 @@
+"""Studies that share their trials and what was told, and whose worker may be gone between any two writes."""
+
+import itertools
+from collections import Counter
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from ConfigSpace import ConfigurationSpace, Float, Integer
+
+from bo.surrogates import SURROGATES, MultiTaskGaussianProcess
+from history_store.errors import UsageError
+from history_store.space import dump_space
+from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.results.trial import ended_trials
+from warmstart.studies.state import study_group as fleet_module
+from warmstart.studies.state.spec import StudySpec
+from warmstart.studies.state.storage import open_store
+from warmstart.studies.state.study_group import StudyGroup, check_different
+from warmstart.studies.state.trial_queue import OUTCOME, begun
+
+pytestmark = pytest.mark.timeout(120)
+NAMES = ("a", "b", "c")
+WRITES = (
+    "create_new_trial",
+    "set_study_user_attr",
+    "set_trial_param",
+    "set_trial_user_attr",
+    "set_trial_system_attr",
+    "set_trial_state_values",
+)
+TOTAL = 11
+
+
+class Killed(BaseException):
+    """What stands for the end of a process."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fits():
+    """Shorten the chains, and note what each fit saw: errors of the dataset at hand, and of every other one."""
+    seen = []
+
+    class Short(MultiTaskGaussianProcess):
+        def fit(self, X, y, *, rng):
+            seen.append((len(y), [len(task.y) for task in self._related], self._meta.shape[1]))
+            return super().fit(X, y, rng=rng)
+
+    with pytest.MonkeyPatch.context() as patch:
+        factory = partial(Short, samples=2, burn_in=2, sweeps=2)
+        patch.setitem(SURROGATES._own, "mt-gp", replace(SURROGATES["mt-gp"], factory=factory))
+        yield seen
+
+
+def reals():
+    space = ConfigurationSpace()
+    space.add(Float("x", (0.0, 1.0)), Float("y", (0.0, 1.0)))
+    return space
+
+
+def plans(names=NAMES, space=None, **changes):
+    settings = {
+        "space": dump_space(space or reals()),
+        "objective": {"function": "m:f"},
+        "dataset": "d",
+        "fingerprint": "d",
+        "seed": 3,
+        "surrogate": "gp",
+        "acquisition": "ei",
+        "pruner": "none",
+        "budget": None,
+        "warm": "none",
+        "k": 2,
+        "strategy": None,
+        "exclude_group": (),
+        "startup": 2,
+        "members": tuple(names),
+        "split": "gain",
+    }
+    return {name: StudySpec(**settings | changes) for name in names}
+
+
+def begin(path, wanted=None):
+    return StudyGroup.begin(open_store(path), wanted or plans(), lambda plan: plan)
+
+
+def bowl(i, config, scale=(1.0, 0.5, 0.2)):
+    return scale[i] * ((config["x"] - 0.2 - 0.1 * i) ** 2 + (config["y"] - 0.5) ** 2)
+
+
+def outcome(i, run):
+    if i == 1 and run.seed % 3 == 0:
+        return Outcome(None, TrialStatus.CRASHED, 1.0, "unlucky")
+    return Outcome(bowl(i, run.config), TrialStatus.OK, 1.0)
+
+
+def healthy(i, run):
+    return Outcome(bowl(i, run.config), TrialStatus.OK, 1.0)
+
+
+def work(group, total, result=outcome):
+    """Run trials; gives whose each was."""
+    order = []
+    while (chosen := group.next(total)) is not None:
+        i, run = chosen
+        group.queues[i].end(run, result(i, run))
+        order.append(i)
+    return order
+
+
+def rows(group):
+    return [
+        [(t.number, t.config, t.seed, t.error, t.status) for t in ended_trials(queue.trials())]
+        for queue in group.queues
+    ]
+
+
+def mortal(group, lives):
+    """Let the process of a fleet end before its write number `lives`."""
+    left = itertools.count(lives - 1, -1)
+    storage = group.queues[0].store.optuna
+
+    def counted(write):
+        def made(*args, **kwargs):
+            if next(left) <= 0:
+                raise Killed
+            return write(*args, **kwargs)
+
+        return made
+
+    for name in WRITES:
+        setattr(storage, name, counted(getattr(storage, name)))
+
+
+def test_a_fleet_killed_between_writes_again_and_again_is_the_uninterrupted_one(tmp_path):
+    with begin(tmp_path / "whole.db") as group:
+        order = work(group, TOTAL)
+        expected = rows(group)
+    assert len(order) == sum(map(len, expected)) == TOTAL
+    assert set(order[6:]) != {0, 1, 2}, "it was no choice by gain"
+    lives, deaths = itertools.cycle([9, 7, 12, 6, 10, 8, 11, 5]), 0
+    while True:
+        with begin(tmp_path / "s.db") as group:
+            mortal(group, next(lives))
+            try:
+                work(group, TOTAL)
+                break
+            except Killed:
+                deaths += 1
+                assert deaths < 99
+    with begin(tmp_path / "s.db") as group:
+        assert rows(group) == expected
+        assert group.next(TOTAL) is None
+    assert deaths >= 10
+
+
+def test_each_learns_from_what_was_told_of_the_others_by_then(tmp_path, fits):
+    with begin(tmp_path / "s.db") as group:
+        work(group, 8)
+        fits.clear()
+        trials = [ended_trials(queue.trials()) for queue in group.queues]
+        known = [sum(trial.error is not None for trial in some) for some in trials]
+        i, _ = group.next(9)
+    own, others, _ = fits[-1]
+    assert own == known[i]
+    assert others == [n for j, n in enumerate(known) if j != i]
+
+
+def test_what_is_shared_is_bounded_and_no_less_than_two_errors(tmp_path, monkeypatch):
+    monkeypatch.setattr(fleet_module, "EVALUATIONS", 3)
+    with begin(tmp_path / "s.db", plans(split="equal", startup=9)) as group:
+        work(group, 13, healthy)
+        every = group._trials()
+        assert [len(task.errors) for task in group._sampler(0, every)._settings["related"]] == [3, 3]
+        every[1] = every[1][:1]
+        assert [len(task.errors) for task in group._sampler(0, every)._settings["related"]] == [3]
+        monkeypatch.setattr(fleet_module, "MOST", 1)
+        every = group._trials()
+        assert len(group._sampler(0, every)._settings["related"]) == 1
+
+
+@pytest.mark.parametrize("metas", [((0.0, 1.0), (1.0, 0.0), (2.0, 2.0)), ((0.0, 1.0), None, (2.0, 2.0))])
+def test_meta_features_count_where_all_have_one(tmp_path, metas):
+    wanted = {}
+    for name, meta in zip(NAMES, metas, strict=True):
+        wanted[name] = plans(meta_feature=meta)[name]
+    with begin(tmp_path / "s.db", wanted) as group:
+        work(group, 7, healthy)
+        settings = group._sampler(0, group._trials())._settings
+    is_placed = None not in metas
+    assert settings["meta_feature"] == (metas[0] if is_placed else None)
+    assert [task.meta_feature for task in settings["related"]] == (list(metas[1:]) if is_placed else [None, None])
+
+
+def test_a_dataset_with_nothing_to_gain_gets_half_of_an_equal_share(tmp_path):
+    with begin(tmp_path / "s.db", plans("ab")) as group:
+        order = work(group, 16, lambda i, run: Outcome(bowl(i, run.config, (1.0, 1e-7)), TrialStatus.OK, 1.0))
+    counts = Counter(order)
+    assert counts[1] in (4, 5)
+    assert counts[0] == 16 - counts[1]
+
+
+def test_a_dataset_whose_trials_all_fail_stops_no_other(tmp_path):
+    def result(i, run):
+        return Outcome(None, TrialStatus.CRASHED, 1.0) if i == 0 else healthy(i, run)
+
+    with begin(tmp_path / "s.db") as group:
+        counts = Counter(work(group, 12, result))
+    assert counts[0] <= 4
+    assert counts[1] + counts[2] >= 8
+
+
+def test_a_constraint_that_is_missed_is_no_evidence_for_others(tmp_path, fits):
+    def result(i, run):
+        constraints = {"small": 1.0 if i == 0 and run.number else -1.0}
+        return Outcome(bowl(i, run.config), TrialStatus.OK, 1.0, constraints=constraints)
+
+    with begin(tmp_path / "s.db", plans("ab", startup=3)) as group:
+        work(group, 6, result)
+        fits.clear()
+        work(group, 8, result)
+    assert not any(0 < n < 3 for _, others, _ in fits for n in others)
+
+
+def test_equal_shares(tmp_path):
+    with begin(tmp_path / "s.db", plans(split="equal")) as group:
+        assert work(group, 8) == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
+def test_spaces_that_are_exhausted_drop_out(tmp_path):
+    space = ConfigurationSpace()
+    space.add(Integer("x", (0, 3)))
+    with begin(tmp_path / "s.db", plans("ab", space=space)) as group:
+        order = work(group, 99, lambda i, run: Outcome(float(run.config["x"] + i), TrialStatus.OK, 1.0))
+        assert Counter(order) == {0: 4, 1: 4}
+        assert group.next(99) is None
+        assert [begun(trials) for trials in group._trials()] == [4, 4]
+
+
+def test_a_trial_of_a_worker_that_is_gone_is_run_again_first(tmp_path):
+    with begin(tmp_path / "s.db") as group:
+        work(group, 7)
+        i, run = group.next(99)
+    with begin(tmp_path / "s.db") as group:
+        assert group.next(8) == (i, run)
+        assert OUTCOME not in group.queues[i].trials()[-1].user_attrs
+
+
+def test_other_datasets_are_refused_before_a_study_is_made(tmp_path):
+    begin(tmp_path / "s.db", plans("bc")).__exit__(None, None, None)
+    for wanted, told in ((plans("abc"), "a, b, c"), (plans("b", members=()), "none")):
+        with pytest.raises(
+            UsageError, match=rf"s.db:b: .*set of datasets tuned together, {told} \(the study has b, c\)"
+        ):
+            begin(tmp_path / "s.db", wanted)
+    with pytest.raises(UsageError, match=r"`split` equal \(the study has gain\)"):
+        begin(tmp_path / "s.db", plans("bc", split="equal"))
+    with pytest.raises(KeyError):
+        open_store(tmp_path / "s.db").optuna.get_study_id_from_name("a")
+
+
+def test_surrogates_that_cannot_learn_from_others_are_refused():
+    with pytest.raises(
+        UsageError, match="dataset: expected `surrogate` gp, dngo, bohamiann for several datasets, got gp-map"
+    ):
+        plans(surrogate="gp-map")
+
+
+def test_datasets_have_to_differ():
+    check_different(["a", "b"], ["1", "2"])
+    with pytest.raises(UsageError, match="at least two datasets, got 1"):
+        check_different(["a"], ["1"])
+    with pytest.raises(UsageError, match="got c, which is the same as a"):
+        check_different(["a", "b", "c"], ["1", "2", "1"])

@@ -1,0 +1,338 @@
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import weather
+
+from history_store.errors import DataError, UsageError
+from training.processes.supervisor import memory_below
+from warmstart.studies.execution import trial_process as module
+from warmstart.studies.execution.trial_process import TrialRunner
+
+# New processes take a while on a busy machine.
+pytestmark = pytest.mark.timeout(60)
+MB = 2**20
+
+
+@pytest.fixture(scope="module")
+def ending():
+    """Run trials that end in all kinds of ways, one after the other in one runner."""
+    with TrialRunner(weather.end) as runner:
+        yield lambda way, **limits: runner.run({"way": way}, seed=0, **limits)
+
+
+def gone(pid):
+    """Tell whether a process is no more, or waits for whoever has to take note of it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def wait_until(true, *, within=10.0):
+    until = time.monotonic() + within
+    while not true():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_the_child_is_kept_between_trials():
+    with TrialRunner(weather.remember) as runner:
+        first = runner.run({"x": 0.25}, seed=7, budget=3.0)
+        second = runner.run({"x": 0.5}, seed=8)
+    assert (first.error, first.status, first.note, first.curve) == (0.25, "ok", "", ())
+    assert (first.metrics["calls"], first.metrics["seed"], first.metrics["budget"]) == (1, 7, 3)
+    assert (second.error, second.metrics["calls"]) == (0.5, 2)
+    assert first.metrics["pid"] == second.metrics["pid"] != os.getpid()
+    assert gone(int(first.metrics["pid"]))
+
+
+@pytest.mark.parametrize(
+    ("way", "status", "note"),
+    [
+        ("raises", "crashed", r"^ValueError: a loss of \[31m many lines \(weather.py:\d+\)$"),
+        ("sys.exit", "crashed", r"^SystemExit: 3 "),
+        ("os._exit", "crashed", r"^its process ended with 3; the last line it printed: the last words$"),
+        ("kill", "killed", r"^its process was killed by SIGKILL; the last line it printed: the last words$"),
+        ("segfault", "killed", r"^its process was killed by SIGSEGV"),
+        ("real-time signal", "killed", r"^its process was killed by signal 35"),
+        ("fork and die", "killed", r"^its process was killed by SIGKILL"),
+        ("memory error", "oom", r"MemoryError: Unable to allocate"),
+        ("input", "crashed", r"^EOFError: EOF when reading a line"),
+    ],
+)
+def test_every_end_is_an_outcome_and_the_next_trial_runs(ending, way, status, note):
+    outcome = ending(way)
+    assert (outcome.error, outcome.status) == (None, status)
+    assert re.search(note, outcome.note), outcome.note
+    assert 0 <= outcome.duration < 30
+    assert ending("returns").error == 0.5
+
+
+def test_ctrl_c_does_not_reach_a_trial(ending):
+    assert ending("interrupt").error == 0.5
+
+
+@pytest.mark.parametrize("way", ["sleep", "hold the gil", "ignore terms"])
+def test_a_trial_over_the_limit_is_ended(ending, way, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 0.3)
+    outcome = ending(way, timeout=0.5)
+    assert outcome.status == "timeout"
+    assert outcome.note == "no result after 0.5 s; the last line it printed: the last words"
+    assert outcome.error is None
+    assert 0.5 <= outcome.duration < 5
+    assert ending("returns").error == 0.5
+
+
+def test_a_child_that_closes_its_pipe_is_ended(ending, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 0.3)
+    assert ending("closes its files").status == "crashed"
+
+
+def test_a_trial_over_the_limit_may_clean_up(tmp_path):
+    with TrialRunner(weather.clean_up) as runner:
+        outcome = runner.run({"file": str(tmp_path / "note")}, seed=0, timeout=0.5)
+    assert outcome.status == "timeout"
+    assert (tmp_path / "note").read_text() == "clean"
+
+
+def test_what_a_trial_started_ends_with_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 0.3)
+    with TrialRunner(weather.start_another) as runner:
+        assert runner.run({"file": str(tmp_path / "pids"), "way": "sleep"}, seed=0, timeout=1.5).status == "timeout"
+    child, other = (int(pid) for pid in (tmp_path / "pids").read_text().split())
+    assert gone(child)
+    wait_until(lambda: gone(other))
+
+
+@pytest.mark.parametrize("child", [False, True])
+def test_a_trial_that_takes_too_much_memory_is_ended(child):
+    with TrialRunner(weather.grow) as runner:
+        outcome = runner.run({"mb": 3000, "child": child}, seed=0, memory=400 * MB)
+        assert (outcome.error, outcome.status) == (None, "oom")
+        assert outcome.note.endswith(f"bytes of memory, {400 * MB:,} allowed")
+        assert runner.run({"mb": 100, "child": child}, seed=0, memory=400 * MB).error == 10
+
+
+def test_memory_is_that_of_all_processes_with_shared_pages_once(tmp_path):
+    code = (
+        "import os, time; top = os.fork(); held = bytearray(0 if top else b'x' * (100 << 20)); "
+        "more = [] if top else [os.fork(), os.fork()]; print(flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as process:
+        for _ in range(5):
+            process.stdout.readline()
+        held = memory_below(process.pid)
+        os.killpg(process.pid, signal.SIGKILL)
+    assert 100 * MB < held < 180 * MB
+    wait_until(lambda: memory_below(process.pid) == 0)
+
+
+def test_what_a_trial_prints_harms_nobody(capfd):
+    with TrialRunner(weather.make_noise) as runner:
+        assert runner.run({}, seed=0).error == 0.25
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_log_keeps_what_trials_print(tmp_path):
+    log = tmp_path / "trials.log"
+    log.write_text("from before\n")
+    with TrialRunner(weather.end, log=log) as runner:
+        runner.run({"way": "returns"}, seed=0)
+        runner.run({"way": "raises"}, seed=0)
+    lines = log.read_text().splitlines()
+    assert lines[:2] == ["from before", "the last words"]
+    assert any(line.startswith("Traceback") for line in lines)
+
+
+def test_reports_come_as_they_are_made_and_end_in_the_curve():
+    heard = []
+    with TrialRunner(weather.go_down) as runner:
+        outcome = runner.run({"steps": 3}, seed=0, report=lambda step, error: heard.append((step, error)))
+    assert outcome.curve == tuple(heard) == ((0, 1), (1, 1 / 2), (2, 1 / 3))
+    assert outcome.error == 1 / 3
+
+
+def test_a_trial_is_pruned_in_the_middle_and_its_child_lives_on(tmp_path):
+    with TrialRunner(weather.go_down) as runner:
+        child = runner._child.process.pid
+        outcome = runner.run({"steps": 9, "file": str(tmp_path / "end")}, seed=0, report=lambda step, error: step >= 2)
+        assert runner._child.process.pid == child
+        assert runner.run({"steps": 1}, seed=0).error == 1.0
+    assert (outcome.error, outcome.status, outcome.note) == (None, "pruned", "")
+    assert outcome.curve == ((0, 1), (1, 1 / 2), (2, 1 / 3))
+    assert (tmp_path / "end").read_text() == "2"
+
+
+def test_reports_that_are_no_numbers():
+    heard = []
+    with TrialRunner(weather.report_nonsense) as runner:
+        outcome = runner.run({}, seed=0, report=lambda step, error: heard.append(error))
+    assert outcome.status == "crashed"
+    assert outcome.note.startswith("ValueError: could not convert string to float: 'two'")
+    assert outcome.curve == ((1, 0.5),)
+    assert len(heard) == 2
+
+
+FORKS = pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+REFUSED = r"report\(s\) or result\(s\) of another process or an earlier trial were refused"
+
+
+@FORKS
+@pytest.mark.parametrize("child", ["returns", "raises"])
+def test_a_fork_that_returns_gives_nobody_its_value(child, tmp_path):
+    with TrialRunner(weather.fork_and_return, log=tmp_path / "log") as runner:
+        outcomes = [runner.run({"x": x, "child": child}, seed=0) for x in (0.1, 0.2, 0.3)]
+    assert [outcome.error for outcome in outcomes] == [0.1, 0.2, 0.3]
+    assert [outcome.curve for outcome in outcomes] == [((2, 0.1),), ((2, 0.2),), ((2, 0.3),)]
+    assert all(re.search(f"2 {REFUSED}", outcome.note) for outcome in outcomes)
+    assert "the result of process" in (tmp_path / "log").read_text()
+
+
+@FORKS
+def test_a_fork_that_stays_answers_no_later_trial():
+    with TrialRunner(weather.leave_the_fork) as runner:
+        outcomes = [runner.run({"x": x, "after": 0.2}, seed=0) for x in (0.0, 0.5, 0.25)]
+    assert [outcome.error for outcome in outcomes] == [0.0, 0.5, 0.25]
+    assert [outcome.curve for outcome in outcomes] == [(), (), ()]
+
+
+def test_a_thread_that_reports_late_is_refused():
+    heard = []
+    with TrialRunner(weather.report_late) as runner:
+        assert runner.run({"x": 0.0}, seed=0).error == 0.0
+        outcome = runner.run({"x": 0.5}, seed=0, report=lambda step, error: heard.append(step))
+    assert (outcome.error, outcome.curve, heard) == (0.5, ((1, 0.5), (2, 0.5)), [1, 2])
+    assert re.search(f"^1 {REFUSED}$", outcome.note)
+
+
+def test_messages_of_another_trial_are_refused():
+    with TrialRunner(weather.remember) as runner:
+        ours = module._Trial(runner._child, None, timeout=30.0, memory=None)
+        theirs = module._Trial(runner._child, None, timeout=30.0, memory=None)
+        runner._child.pipe.send((theirs.token, {"x": 0.9}, 0, None))
+        wait_until(lambda: runner._child.pipe.poll(0.1))
+        outcome = ours.run({"x": 0.5}, 0, None)
+    assert outcome.error == 0.5
+    assert outcome.note == "1 message(s) of another trial or process were refused"
+
+
+@pytest.mark.parametrize("step", [float("nan"), float("inf"), 1e30])
+@pytest.mark.parametrize("caught", [False, True])
+def test_a_step_that_no_storage_keeps_fails_the_trial(step, caught):
+    with TrialRunner(weather.report_impossible) as runner:
+        outcome = runner.run({"step": step, "caught": caught}, seed=0, report=lambda step, error: round(step) > 5)
+        assert (outcome.error, outcome.status, outcome.curve) == (None, "failed", ())
+        assert outcome.note == f"expected a finite step below 2^63 in a report, got {step:g}"
+        assert runner.run({"step": 2.0**62, "caught": False}, seed=0).error == 0.25
+
+
+def test_time_in_a_report_is_not_the_trials():
+    with TrialRunner(weather.go_down) as runner:
+        outcome = runner.run({"steps": 4}, seed=0, timeout=0.5, report=lambda *_: time.sleep(0.2))
+    assert outcome.status == "ok"
+
+
+def test_a_report_that_fails_here_ends_the_trial():
+    with TrialRunner(weather.go_down) as runner:
+        child = runner._child.process.pid
+        with pytest.raises(ConnectionError, match="storage"):
+            runner.run({"steps": 9}, seed=0, report=lambda *_: (_ for _ in ()).throw(ConnectionError("storage gone")))
+        assert gone(child)
+        assert runner.run({"steps": 1}, seed=0).error == 1.0
+
+
+def test_a_jump_of_the_clock_changes_nothing(monkeypatch):
+    now = iter([1e9, 2e9, 0.0, 3e9])
+    monkeypatch.setattr(time, "time", lambda: next(now, 0.0))
+    with TrialRunner(weather.go_down) as runner:
+        outcome = runner.run({"steps": 3, "pause": 0.1}, seed=0, timeout=20)
+    assert outcome.status == "ok"
+    assert 0.3 <= outcome.duration < 20
+
+
+def test_a_child_that_died_between_trials_is_replaced():
+    with TrialRunner(weather.remember) as runner:
+        first = runner.run({"x": 0.0}, seed=0)
+        os.kill(int(first.metrics["pid"]), signal.SIGKILL)
+        wait_until(lambda: gone(int(first.metrics["pid"])))
+        assert runner.run({"x": 0.5}, seed=0).error == 0.5
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "message"),
+    [
+        ("bad data", DataError, r"^photos: expected two classes, got one. Add one.$"),
+        ("bug", UsageError, r"^objective: expected one that loads, got ZeroDivisionError: by zero \(weather.py:\d+\)"),
+        ("exit", UsageError, r"^objective: expected one that loads, got SystemExit: no licence"),
+        ("dies", UsageError, r"got a process that was killed by SIGKILL; the last line it printed: no room, 3 times"),
+        ("hangs", UsageError, r"^objective: expected one that loads, got none after 0.5 s"),
+    ],
+)
+def test_an_objective_that_cannot_load_is_the_callers(how, error, message, monkeypatch):
+    monkeypatch.setattr(module, "START_S", 0.5 if how == "hangs" else 60.0)
+    with pytest.raises(error, match=message), TrialRunner(weather.Prepared(how)):
+        pass
+
+
+def test_preparing_comes_before_the_first_trial():
+    with TrialRunner(weather.Prepared("")) as runner:
+        assert runner.run({}, seed=0).metrics == {"prepared": 1.0}
+
+
+def test_a_child_that_dies_on_the_way_is_started_again(tmp_path):
+    with TrialRunner(weather.Prepared(f"dies once:{tmp_path / 'mark'}")) as runner:
+        assert runner.run({}, seed=0).metrics == {"prepared": 1.0}
+
+
+def test_an_objective_that_no_other_process_can_get():
+    pipe = threading.Lock()
+    with pytest.raises(UsageError, match=r"objective: expected a function that can be sent to .*it uses 'pipe'"):
+        TrialRunner(lambda config, **_: pipe)
+
+
+@pytest.mark.parametrize("limits", [{"timeout": 0.0}, {"timeout": float("nan")}, {"memory": 0}])
+def test_limits_are_positive(ending, limits):
+    with pytest.raises(UsageError, match=r"trial: expected a positive timeout and memory"):
+        ending("returns", **limits)
+
+
+def test_memory_needs_a_system_that_tells_it(ending, monkeypatch, tmp_path):
+    monkeypatch.setattr(module, "PROC", tmp_path / "proc")
+    with pytest.raises(UsageError, match=r"^trial: expected a system with .*proc to watch memory, got none"):
+        ending("returns", memory=MB)
+
+
+SCRIPT = """
+import sys, time
+import weather
+from warmstart.studies.execution.trial_process import TrialRunner
+
+if __name__ == "__main__":
+    with TrialRunner(weather.start_another) as runner:
+        runner.run({"file": sys.argv[1], "way": sys.argv[2]}, seed=0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "way"), [(signal.SIGKILL, "sleep"), (signal.SIGKILL, "hold the gil"), (signal.SIGINT, "sleep")]
+)
+def test_a_trial_ends_with_the_one_that_runs_it(number, way, tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    pids = tmp_path / "pids"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    script = [sys.executable, str(tmp_path / "script.py"), str(pids), way]
+    with subprocess.Popen(script, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True) as process:
+        wait_until(pids.exists, within=30)
+        os.killpg(process.pid, number)  # as a terminal does on Ctrl-C: to the whole group
+        _, said = process.communicate(timeout=30)
+    assert ("KeyboardInterrupt" in said) == (number == signal.SIGINT)
+    for pid in pids.read_text().split():
+        wait_until(lambda pid=pid: gone(int(pid)))

@@ -1,0 +1,282 @@
+"""The trials of a study, whose worker may be gone between any two writes."""
+
+import itertools
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import optuna
+import pytest
+from problems import mixed, plane
+
+from history_store.errors import DataError, StorageError, UsageError
+from history_store.space import dump_space
+from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.results.trial import best_of, ended_trials
+from warmstart.studies.state.spec import PLAN, StudySpec, WarmConfig
+from warmstart.studies.state.storage import open_store
+from warmstart.studies.state.trial_queue import begin, find_plan, open_queue, trial_seed
+
+pytestmark = pytest.mark.timeout(60)
+WARM = (
+    WarmConfig({"rate": 0.01, "layers": 2, "kind": "adam"}),
+    WarmConfig({"rate": 0.1, "layers": 3, "kind": "sgd", "momentum": 0.5}),
+)
+TOTAL = 7
+WRITES = (
+    "create_new_trial",
+    "set_trial_param",
+    "set_trial_user_attr",
+    "set_trial_system_attr",
+    "set_trial_intermediate_value",
+    "set_trial_state_values",
+)
+
+
+class Killed(BaseException):
+    """What stands for the end of a process."""
+
+
+def plan(**changes):
+    settings = {
+        "space": dump_space(mixed()),
+        "objective": {"function": "m:f"},
+        "dataset": None,
+        "fingerprint": None,
+        "seed": 3,
+        "surrogate": "gp-map",
+        "acquisition": "ei",
+        "pruner": "none",
+        "budget": None,
+        "warm": "design",
+        "k": 2,
+        "strategy": None,
+        "exclude_group": (),
+        "startup": 3,
+        "configs": WARM,
+    }
+    return StudySpec(**settings | changes)
+
+
+def outcome(config, seed):
+    if seed % 3 == 1:  # by the trial, so that no stream of configurations is without one
+        return Outcome(None, TrialStatus.CRASHED, 1.0, "unlucky")
+    error = abs(config["rate"] - 0.1) + config["layers"] / 10 + seed % 7 / 1000
+    constraints = {"small": config["layers"] - 4.5}
+    return Outcome(error, TrialStatus.OK, 1.0, curve=((1.0, error + 1),), constraints=constraints)
+
+
+def work(queue, total):
+    while (run := queue.next(total)) is not None:
+        result = outcome(run.config, run.seed)
+        for step, error in result.curve:
+            queue.report(run, step, error)
+        queue.end(run, result)
+
+
+def rows(queue):
+    return [(t.number, t.config, t.seed, t.error, t.status, t.feasible) for t in ended_trials(queue.trials())]
+
+
+def begun(path, wanted=None):
+    return begin(open_store(path), "s", lambda given: given, wanted or plan())
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    with begun(tmp_path_factory.mktemp("whole") / "s.db") as queue:
+        work(queue, TOTAL)
+        return rows(queue)
+
+
+def mortal(queue, lives):
+    """Let a ledger's process end before its write number `lives`."""
+    left = itertools.count(lives - 1, -1)
+
+    def counted(write):
+        def made(*args, **kwargs):
+            if next(left) <= 0:
+                raise Killed
+            return write(*args, **kwargs)
+
+        return made
+
+    for name in WRITES:
+        setattr(queue.store.optuna, name, counted(getattr(queue.store.optuna, name)))
+
+
+def work_under_kills(path, lives, total=TOTAL):
+    """Work through one short-lived process after the other; counts them."""
+    for deaths, life in enumerate(lives):
+        with begun(path) as queue:
+            mortal(queue, life)
+            try:
+                work(queue, total)
+            except Killed:
+                continue
+            return deaths
+    pytest.fail("never done")
+
+
+@pytest.mark.parametrize("suffix", ["db", "journal"])
+def test_a_study_killed_between_writes_again_and_again_is_the_uninterrupted_one(uninterrupted, tmp_path, suffix):
+    deaths = work_under_kills(tmp_path / f"s.{suffix}", itertools.cycle([9, 6, 12, 7, 8, 10, 5, 11]))
+    with begun(tmp_path / f"s.{suffix}") as queue:
+        assert rows(queue) == uninterrupted
+        assert queue.next(TOTAL) is None
+    assert deaths >= 8
+    assert len({status for *_, status, _ in uninterrupted}) == 2
+    assert [row[1] for row in uninterrupted[:2]] == [dict(warm.config) for warm in WARM]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_kill_before_any_write(uninterrupted, tmp_path):
+    for life in range(1, 200):
+        path = tmp_path / f"{life}.db"
+        deaths = work_under_kills(path, [life, 10**6])
+        with begun(path) as queue:
+            assert rows(queue) == uninterrupted, f"killed before write {life}"
+        if not deaths:
+            break
+    assert life > 70
+
+
+def test_seeds_are_of_the_study_and_the_trial(uninterrupted):
+    assert [seed for _, _, seed, *_ in uninterrupted] == [trial_seed(3, number) for number in range(TOTAL)]
+    assert len({trial_seed(seed, number) for seed in range(20) for number in range(50)}) == 1000
+    assert all(0 <= trial_seed(0, number) < 2**31 for number in range(50))
+
+
+HOLDER = """
+import sys
+from warmstart.studies.state.trial_queue import open_ledger
+from warmstart.studies.state.storage import open_store
+with open_ledger(open_store(sys.argv[1]), "s") as ledger:
+    run = ledger.next(3)
+    print(run.number, flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("suffix", ["db", "journal"])
+def test_a_trial_belongs_to_one_process_until_that_ends(tmp_path, suffix):
+    path = tmp_path / f"s.{suffix}"
+    begun(path).store.optuna.get_all_studies()
+    other = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout.readline() == "0\n"
+    with begun(path) as queue:
+        mine = queue.next(2)
+        assert mine.number == 1
+        queue.end(mine, outcome(mine.config, mine.seed))
+        assert queue.next(2) == "wait"
+        other.kill()
+        other.communicate()
+        taken = queue.next(2)
+        assert (taken.number, taken.config) == (0, dict(WARM[0].config))
+        queue.end(taken, outcome(taken.config, taken.seed))
+        assert queue.next(2) is None
+
+
+def test_a_result_that_came_too_late_changes_nothing(tmp_path):
+    with begun(tmp_path / "s.db") as queue:
+        run = queue.next(1)
+        queue.study.tell(run.number, 0.25)  # by a dashboard, say
+        queue.end(run, outcome(run.config, run.seed))
+        (trial,) = ended_trials(queue.trials())
+        assert (trial.error, trial.config) == (0.25, run.config)
+
+
+def test_trials_that_break_a_constraint_are_not_the_best(tmp_path):
+    with begun(tmp_path / "s.db") as queue:
+        for error, small in ((0.1, 1.0), (0.2, -1.0), (0.3, 0.0)):
+            run = queue.next(3)
+            queue.end(run, Outcome(error, TrialStatus.OK, 1.0, constraints={"small": small}))
+        assert best_of(ended_trials(queue.trials())).error == 0.2
+
+
+@pytest.mark.parametrize("pruner", ["median", "asha", "hyperband"])
+def test_pruners_stop_what_lags_behind(tmp_path, pruner):
+    pruned = []
+    with (
+        begun(tmp_path / "s.db", plan(pruner=pruner, warm="none", configs=(), startup=16)) as queue,
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        while (run := queue.next(16)) is not None:
+            hopeless = run.number > 5
+            stop = any(queue.report(run, step, 1.0 / step + hopeless) for step in range(1, 17))
+            pruned.append(stop)
+            queue.end(run, Outcome(None if stop else 0.1, TrialStatus.PRUNED if stop else TrialStatus.OK, 1.0))
+        states = [trial.state.name for trial in queue.trials()]
+    assert pruned.count(True) == states.count("PRUNED")
+    assert any(pruned[6:])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"space": dump_space(plane())}, r"`space`: adds x, y, lacks kind, layers, rate, momentum"),
+        ({"space": dump_space(mixed(layers=9))}, r"`space`: changes layers"),
+        ({"objective": {"command": "a {x}"}}, r"`objective` none \(the study has m:f\); `command` a {x} \(the study has none\)"),
+        ({"seed": 4, "surrogate": "gp"}, r"`seed` 4 \(the study has 3\); `surrogate` gp \(the study has gp-map\)"),
+        ({"warm": "none"}, r"`warm` none \(the study has design\)"),
+        ({"fingerprint": "listing:1"}, r"`dataset`, of fingerprint listing:1"),
+    ],
+)  # fmt: skip
+def test_another_problem_under_the_same_name_is_refused(tmp_path, changes, told):
+    begun(tmp_path / "s.db")
+    with pytest.raises(UsageError, match=rf"s.db:s: expected what this study was begun with, got another {told}"):
+        begun(tmp_path / "s.db", plan(**changes))
+
+
+def test_what_does_not_matter_may_change(tmp_path):
+    begun(tmp_path / "s.db")
+    again = begun(tmp_path / "s.db", plan(startup=7, configs=(), folder="/elsewhere", device="cpu", dataset=None))
+    assert again.plan.configs == WARM
+
+
+def test_a_study_of_another_program_is_left_alone(tmp_path):
+    store = open_store(tmp_path / "s.db")
+    study = optuna.create_study(storage=store.optuna, study_name="s")
+    study.add_trial(optuna.trial.create_trial(value=1.0))
+    for opened in (lambda: begun(tmp_path / "s.db"), lambda: open_queue(store, "s")):
+        with pytest.raises(DataError, match="expected a study 's' that warmstart made, got one of another program"):
+            opened()
+    with pytest.raises(DataError, match="expected a study 't', got none of that name"):
+        open_queue(store, "t")
+    assert find_plan(store, "t") is None
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"schema_version": 1}'])
+def test_a_damaged_plan_is_told(tmp_path, damage):
+    begun(tmp_path / "s.db").study.set_user_attr(PLAN, damage)
+    with pytest.raises(StorageError, match="got a damaged plan"):
+        find_plan(open_store(tmp_path / "s.db"), "s")
+
+
+def test_a_newer_plan_is_told(tmp_path):
+    queue = begun(tmp_path / "s.db")
+    queue.study.set_user_attr(PLAN, json.dumps(json.loads(queue.study.user_attrs[PLAN]) | {"schema_version": 9}))
+    with pytest.raises(StorageError, match=r"expected a study of version 1, got 9\. Upgrade"):
+        find_plan(open_store(tmp_path / "s.db"), "s")
+
+
+def test_a_plan_comes_back_as_it_was():
+    assert StudySpec.from_json(plan(history={"path": "h", "id": "x", "revision": 3}).to_json(), "s") == plan(
+        history={"path": "h", "id": "x", "revision": 3}
+    )
+
+
+def test_a_storage_that_is_gone_under_way(tmp_path):
+    path = Path(tmp_path / "s.db")
+    with begun(path) as queue:
+        run = queue.next(2)
+        path.unlink()
+        with pytest.raises(StorageError, match="expected the storage that was opened, got none in its place"):
+            queue.end(run, outcome(run.config, run.seed))

@@ -1,0 +1,90 @@
+"""Each option of tuning is stated once."""
+
+import inspect
+import json
+from dataclasses import MISSING, fields
+
+import pytest
+import typer
+
+import warmstart
+from training.workloads import DEFAULT
+from warmstart.cli.app import app
+from warmstart.studies.options import Execution, Outputs, Problem, Search, Sources, WarmStart, identity_of
+from warmstart.studies.state.spec import StudySpec
+from warmstart.studies.tune_options import TuneOptions
+
+GROUPS = (Problem, Search, WarmStart, Sources, Execution, Outputs)
+NAMES = [each.name for group in GROUPS for each in fields(group)]
+COMMAND = typer.main.get_command(app).commands["tune"]
+KEYWORDS = inspect.signature(warmstart.tune).parameters
+
+
+def test_no_option_is_in_two_groups_and_the_options_of_a_call_are_all_of_them():
+    assert len(NAMES) == len(set(NAMES))
+    assert {each.name for each in fields(TuneOptions)} == set(NAMES)
+
+
+def test_the_keywords_of_tune_are_the_options_with_their_defaults():
+    keywords = {name: each.default for name, each in KEYWORDS.items() if name != "dataset"}
+    assert keywords == {each.name: each.default for group in GROUPS for each in fields(group)}
+    assert MISSING not in keywords.values()
+
+
+def test_the_workload_that_is_meant_without_one_is_the_usual_one():
+    assert Problem.workload == DEFAULT
+
+
+def test_tune_many_shows_the_keywords_of_tune_and_split():
+    shown = inspect.signature(warmstart.tune_many).parameters
+    assert list(shown) == ["datasets", "split", *(name for name in KEYWORDS if name != "dataset")]
+    with pytest.raises(TypeError, match="unexpected keyword argument 'trails'"):
+        warmstart.tune_many(["a", "b"], trails=3)
+
+
+def test_every_option_is_one_of_the_command_with_the_same_default():
+    elsewhere = {"cluster", "cache", "progress", "tell"}  # --ray and its like, --no-cache, what is shown
+    known = {param.name: param for param in COMMAND.params}
+    assert set(NAMES) - set(known) == elsewhere
+    for group in GROUPS:
+        for each in fields(group):
+            if each.name not in elsewhere:
+                assert (known[each.name].default or None) == (each.default or None), each.name
+
+
+def test_what_is_searched_is_kept_in_the_study_by_being_in_its_group():
+    kept = {each.name for each in fields(StudySpec)}
+    assert {each.name for group in (Search, WarmStart) for each in fields(group)} <= kept
+    assert all(each.metadata for group in (Search, WarmStart) for each in fields(group))
+
+
+def test_names_may_be_one_name_or_several_in_any_order():
+    assert TuneOptions(exclude_group="a").exclude_group == ("a",)
+    assert TuneOptions(exclude_group=None).exclude_group == ()
+    assert TuneOptions(related=["b", "a", "b"]).related == ("a", "b")
+
+
+def plan(**changes):
+    return StudySpec(**{"space": "{}", "objective": {"function": "m:f"}, "dataset": "d", "fingerprint": "f"} | changes)
+
+
+def test_options_without_effect_make_no_study_another_one():
+    assert identity_of(plan(warm="none", k=2)) == identity_of(plan(warm="none", k=3, strategy="joint"))
+    assert identity_of(plan(startup=2)) == identity_of(plan(startup=5))
+    assert identity_of(plan(warm="extra", startup=2)) != identity_of(plan(warm="extra", startup=5))
+    assert identity_of(plan(neighbours=2)) == identity_of(plan())
+    assert identity_of(plan(related=["auto"], neighbours=2)) != identity_of(plan(related=["auto"]))
+
+
+def test_a_plan_of_version_0_1_is_read():
+    text = {
+        "schema_version": 1, "space": "{}", "objective": {"function": "m:f", "command": None, "target_budget": None},
+        "dataset": "d", "fingerprint": "f", "seed": 3, "surrogate": "gp", "acquisition": "ei", "pruner": "none",
+        "budget": None, "warm": "design", "k": 3, "strategy": None, "exclude_group": ["g"], "startup": 3, "configs": [],
+        "history": None, "folder": ".", "device": "auto", "related": ["b"], "neighbours": 3, "tasks": [],
+        "meta_feature": None, "members": [], "split": "equal",
+    }  # fmt: skip
+    read = StudySpec.from_json(json.dumps(text), "here")
+    assert (read.exclude_group, read.related, read.seed) == (("g",), ("b",), 3)
+    assert StudySpec.from_json(read.to_json(), "here") == read
+    assert json.loads(read.to_json()) == text

@@ -1,0 +1,322 @@
+"""`warmstart.tune`: from a dataset or an objective to the best configuration."""
+
+import json
+import logging
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause
+
+import warmstart
+from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
+from history_store.history import History
+from training.workloads.cnn.space import target_space
+from warmstart.studies.tune_options import default_name, memory_bytes
+
+pytestmark = pytest.mark.timeout(60)  # each starts processes
+SPACE = ConfigurationSpace({"x": (-1.0, 1.0), "y": (-1.0, 1.0)})
+
+
+def bowl(config, seed, reporter, budget=1.0):
+    reporter(1, 1.0)
+    return (config["x"] - 0.3) ** 2 + (config["y"] + 0.2) ** 2 + (budget or 0)
+
+
+def slow(config):
+    time.sleep(0.5)
+    return config["x"]
+
+
+def fail(config):
+    raise RuntimeError("never")
+
+
+def total(config):
+    return config["x"] + config["y"]
+
+
+def rate(config):
+    return min(abs(config["log10_learning_rate"] + 3) / 5, 1.0) if config["batch_size"] < 30 else 7.0
+
+
+def own_names(config):
+    return config["lr"] + len(config["model"]) + config["batch_size"] / 100
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def own(tiny, tmp_path, monkeypatch):
+    """Give a copy of the tiny history to write into."""
+    shutil.copy(tiny.history, tmp_path / "own.h5")
+    monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
+    return tmp_path / "own.h5"
+
+
+def tune(**changes):
+    settings = {"objective": bowl, "space": SPACE, "surrogate": "gp-map", "trials": 5, "study": "s"}
+    return warmstart.tune(**settings | changes)
+
+
+def test_a_study_goes_on_and_then_is_done(tmp_path):
+    told = []
+    first = tune(progress=told.append)
+    assert [trial.number for trial in first.trials] == list(range(5))
+    assert first.best.error == min(trial.error for trial in first.trials)
+    assert (first.study, first.storage, first.counts) == ("s", str(tmp_path / "warmstart-studies.db"), {"ok": 5})
+    ended = [now for now in told if now.latest]
+    assert [now.done for now in (told[0], *ended)] == [0, 1, 2, 3, 4, 5]
+    assert [trial.number for now in told for trial in now.running if now.done == trial.number]  # those under way
+    assert {len(now.running) for now in told if not now.latest} <= {0, 1}
+    assert told[-1].best == first.best
+    assert ended[2].left_s > 0
+    assert [len(now.latest) for now in ended] == [1, 1, 1, 1, 1]
+    more = tune(trials=7)
+    assert more.trials[:5] == first.trials
+    assert tune(trials=7, workers=3).trials == more.trials
+    assert first.trials[0].curve == ((1.0, 1.0),)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_finite_space_ends_the_study_early(workers):
+    space = ConfigurationSpace({"x": [0, 1, 2], "y": (1, 2)})
+    space.add(ForbiddenAndConjunction(ForbiddenEqualsClause(space["x"], 2), ForbiddenEqualsClause(space["y"], 1)))
+    told = []
+    found = tune(objective=total, space=space, trials=9, workers=workers, tell=told.append)
+    assert sorted((trial.config["x"], trial.config["y"]) for trial in found.trials) == [
+        (0, 1), (0, 2), (1, 1), (1, 2), (2, 2),
+    ]  # fmt: skip
+    assert (found.exhausted, found.to_dict()["exhausted"]) == (True, True)
+    assert told == ["s: every configuration of the space has had its trial: the study ends after 5."]
+    assert tune(objective=total, space=space, trials=5, tell=pytest.fail).exhausted  # all that was asked for
+
+
+def test_the_document_is_plain_json():
+    document = json.loads(json.dumps(tune(trials=2, budget=2.0).to_dict(), allow_nan=False))
+    assert set(document) == {
+        "schema_version", "study", "storage", "dataset", "best", "trials", "exhausted", "warm", "related",
+        "comparison", "metric", "report", "seconds",
+    }  # fmt: skip
+    assert document["trials"] == {"ok": 2}
+    assert set(document["best"]) == {"config", "natural", "error", "value", "trial"}
+    assert document["best"]["error"] > 2
+    assert document["comparison"]["verdict"] == "unknown"
+
+
+def test_warm_configurations_of_the_history_come_first(use_tiny, tiny):
+    dataset = f"{tiny.history}::stripes0"
+    asked = warmstart.suggest(dataset, k=2, seed=4)
+    found = tune(objective=rate, space=None, dataset=dataset, k=2, seed=4, trials=3)
+    assert [trial.config for trial in found.trials[:2]] == [design.config for design in asked]
+    assert [warm.source for warm in found.warm] == [design.source for design in asked]
+    cold = tune(objective=rate, space=None, dataset=dataset, warm="none", seed=4, trials=2, study="cold")
+    assert cold.warm == ()
+    assert cold.trials[0].config not in [design.config for design in asked]
+
+
+@pytest.mark.parametrize(("warm", "expected"), [("design", 2), ("initial", 4), ("extra", 6)])
+def test_how_warm_configurations_count(use_tiny, tiny, monkeypatch, warm, expected):
+    from bo.optimizer import Optimizer
+
+    asked = []
+    monkeypatch.setattr(Optimizer, "_promising", lambda self, rng: asked.append(len(self._history)) or None)
+    settings = {"objective": rate, "space": None, "dataset": f"{tiny.history}::stripes0"}
+    tune(**settings, k=2, startup=4, warm=warm, trials=expected)
+    assert asked == []
+    tune(**settings, k=2, startup=4, warm=warm, trials=expected + 1)
+    assert asked == [expected]
+
+
+def test_a_history_that_changed_is_told_and_not_asked_again(own, caplog):
+    settings = {"objective": rate, "space": None, "dataset": f"{own}::stripes0", "history": own, "k": 2}
+    first = tune(**settings, trials=2)
+    assert "has changed" not in caplog.text
+    with History.open(own, write=True) as history:
+        history.remove_dataset("stripes5")
+    with caplog.at_level(logging.WARNING, logger="warmstart"):
+        again = tune(**settings, trials=3)
+    assert "the history has changed since the study began; its warm configurations stay" in caplog.text
+    assert again.warm == first.warm
+    own.unlink()  # nor is it needed any more
+
+
+def test_a_space_of_ones_own_begins_warm(use_tiny, tiny):
+    space = {"lr": {"log": [1e-5, 0.1]}, "batch_size": {"choice": [16, 32]}, "model": ["a", "b", "c"]}
+    dataset, told = f"{tiny.history}::stripes0", list[str]()
+    settings = {"objective": own_names, "space": space, "dataset": dataset, "k": 3, "tell": told.append}
+    found = tune(**settings, trials=4, report=True)
+    asked = warmstart.suggest(dataset, k=3, space=space)
+    assert [trial.config for trial in found.trials[:3]] == [design.config for design in asked]
+    assert {trial.config["model"] for trial in found.trials[:3]} == {"a", "b", "c"}
+    assert [(warm.measured, warm.source_error) for warm in found.warm] == [(False, None)] * 3
+    assert found.to_dict()["warm"][0]["not_measured"] == asked[0].to_dict()["not_measured"]
+    assert any(line.startswith("Known from the history: batch_size") for line in told)
+    assert "not measured" in Path(found.report).read_text()
+    told.clear()
+    assert [trial.config for trial in tune(**settings, trials=5).trials[:4]] == [t.config for t in found.trials]
+    with pytest.raises(UsageError, match=r"got another `rename` learning_rate=lr"):
+        tune(**settings, trials=5, rename={"learning_rate": "lr"})
+
+
+def test_a_space_of_which_nothing_is_known_begins_cold(use_tiny, tiny, caplog):
+    found = tune(objective=bowl, dataset=f"{tiny.history}::stripes0", trials=1)
+    assert found.warm == ()
+    assert "The history knows nothing about your space" in caplog.text
+    assert "The study begins cold." in caplog.text
+
+
+def test_configurations_to_begin_with(use_tiny, tiny, tmp_path):
+    """No dataset and no history is needed; a file, configurations and suggestions say the same."""
+    space = {"lr": {"log": [1e-5, 0.1]}, "batch_size": {"choice": [16, 32]}, "model": ["a", "b"]}
+    configs = [{"log10_learning_rate": -3.0, "bs": 22}, {"lr": 0.05, "batch_size": 32, "model": "b", "depth": 3}]
+    (tmp_path / "start.json").write_text(json.dumps(configs))
+    told = list[str]()
+    settings = {"objective": own_names, "space": space, "tell": told.append}
+    found = tune(**settings, initial=tmp_path / "start.json", trials=3, report=True)
+    expected = [{"batch_size": 16, "lr": 1e-3, "model": "a"}, {"batch_size": 32, "lr": 0.05, "model": "b"}]
+    assert [trial.config for trial in found.trials[:2]] == expected
+    assert told == [
+        "Moved to the nearest value that your space allows: batch_size.",
+        "Not given, so varied over the initial configurations: model.",
+        "Not in your space: depth.",
+    ]
+    assert "Given; they count as `--warm design`." in Path(found.report).read_text()
+    again = tune(**settings, initial=configs, trials=4)
+    assert [trial.config for trial in again.trials[:3]] == [trial.config for trial in found.trials]
+    with pytest.raises(UsageError, match=r"got another `initial` 1 configurations"):
+        tune(**settings, initial=configs[:1], trials=4)
+    designs = warmstart.suggest(f"{tiny.history}::stripes0", k=2, space=space)
+    warm = tune(**settings, initial=designs, trials=2, study="other")
+    assert [trial.config for trial in warm.trials] == [design.config for design in designs]
+
+
+def test_the_runs_go_to_the_history_once(own):
+    settings = {"objective": rate, "space": None, "dataset": f"{own}::stripes0", "history": own, "seed": 2}
+    told = []
+    found = tune(**settings, trials=6, record="stripes0", tell=told.append)
+    fitting = [trial for trial in found.trials if trial.error <= 1]
+    assert 0 < len(fitting) < 6
+    with History.open(own) as history:
+        added = [e for e in history.evaluations("stripes0") if e.origin.startswith("tune/")]
+    assert [(e.config, e.error, e.seed) for e in added] == [(t.config, t.error, t.seed) for t in fitting]
+    assert added[0].origin == f"tune/{__name__}:rate"
+    assert told[0].startswith("The history is small")
+    assert told[1:] == [
+        f"{own}: {len(fitting)} evaluations of 'stripes0' added; {6 - len(fitting)} trials were pruned or have errors outside [0, 1], and are left out."
+    ]
+    tune(**settings, trials=6, record="stripes0", tell=told.append)
+    assert "0 evaluations of 'stripes0' added" in told[-1]
+    with History.open(own) as history:
+        assert len([e for e in history.evaluations("stripes0") if e.origin.startswith("tune/")]) == len(fitting)
+
+
+def test_a_new_dataset_is_added_with_its_runs(own, tiny, tmp_path):
+    shutil.copy(tiny.history, tmp_path / "other.h5")
+    dataset = f"{tmp_path}/other.h5::stripes1"
+    found = tune(objective=rate, space=None, dataset=dataset, history=own, trials=2, record="mine")
+    with History.open(own) as history:
+        assert history.dataset("mine").group == "mine"
+        assert len(history.evaluations("mine")) == sum(trial.error <= 1 for trial in found.trials)
+    with pytest.raises(DataError, match="expected the images that it knows by this name"):
+        tune(objective=rate, space=None, dataset=dataset, history=own, trials=2, record="stripes2")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"dataset": None, "space": target_space()}, "expected a study of a dataset"),
+        ({"space": SPACE, "warm": "none"}, "expected a study over the space of"),
+    ],
+)
+def test_what_cannot_be_recorded_is_told_before_anything_runs(own, changes, told):
+    with pytest.raises(UsageError, match=f"record: {told}"):
+        tune(**{"dataset": f"{own}::stripes0", "history": own, "record": "a", **changes}, progress=pytest.fail)
+
+
+def test_the_shipped_history_is_not_written(monkeypatch, own, tmp_path):
+    monkeypatch.setattr("warmstart.locations._DEFAULTS", tmp_path)
+    with pytest.raises(UsageError, match=r"record: expected a history of your own, got the shipped one"):
+        tune(objective=rate, space=None, dataset=f"{own}::stripes0", history=own, record="a")
+
+
+def test_the_report_says_it_all(use_tiny, tiny, tmp_path):
+    found = tune(objective=rate, space=None, dataset=f"{tiny.history}::stripes0", k=2, trials=3, report=True)
+    assert found.report == str(tmp_path / "s-report.md")
+    document = json.loads((tmp_path / "s-report.json").read_text())
+    assert document["best"]["trial"] == found.best.number
+    assert document["settings"]["surrogate"] == "gp-map"
+    assert document["settings"]["history"]["path"] == str(tiny.history)
+    assert [trial["number"] for trial in document["all"]] == [0, 1, 2]
+    text = (tmp_path / "s-report.md").read_text()
+    assert text.startswith("# Study s\n")
+    assert f"From `{tiny.history}`, revision" in text
+    assert f"| {found.warm[0].source} |" in text
+    assert tune(
+        objective=rate, space=None, dataset=f"{tiny.history}::stripes0", k=2, trials=3, report=tmp_path / "no" / "r.md"
+    ).report is None  # fmt: skip
+
+
+def test_every_trial_failed():
+    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives an error, got none of 2 \(2 crashed; the last: RuntimeError: never"):  # fmt: skip
+        tune(objective=fail, trials=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "told"),
+    [
+        ({"objective": None}, UsageError, "expected `dataset`, `objective` or `command`, got none"),
+        ({"command": "true {config}"}, UsageError, "expected either `objective` or `command`"),
+        ({"trials": 0}, UsageError, "trials: expected a whole number of at least 1, got 0"),
+        ({"workers": True}, UsageError, "workers: expected a whole number"),
+        ({"surrogate": "gpp"}, UsageError, "expected surrogate among"),
+        ({"warm": "hot", "dataset": "a"}, UsageError, "warm: expected one of design, initial, extra, none"),
+        ({"pruner": "x"}, UsageError, "pruner: expected one of none, median"),
+        ({"dataset": "none/such"}, MissingPathError, "none/such"),
+        ({"space": "none.json"}, UsageError, "space: expected compact, paper or a file of a space"),
+        ({"trial_memory": "much"}, UsageError, "trial_memory: expected an amount of memory"),
+        ({"timeout": "soon"}, UsageError, "expected a length of time"),
+    ],
+)
+def test_wrong_calls(changes, error, told, tmp_path):
+    with pytest.raises(error, match=told):
+        tune(**{"study": None, **changes})
+    if (tmp_path / "warmstart-studies.db").exists():
+        from warmstart.studies.state.storage import open_store
+
+        assert open_store().optuna.get_all_studies() == []
+
+
+def test_an_objective_that_cannot_be_loaded_leaves_no_trial():
+    with pytest.raises(UsageError, match="expected a module that can be imported"):
+        tune(objective="nowhere:f")
+    with pytest.raises(UsageError, match="got another `objective`"):
+        tune(trials=1)
+
+
+def test_the_name_of_a_study():
+    assert tune(objective=bowl, study=None, trials=1).study == "bowl"
+    assert default_name("a/photos/", None, "python3 train/fit.py --lr {lr}") == "photos-fit.py"
+    assert default_name(None, "train:objective", None) == "train-objective"
+
+
+def test_a_time_for_the_call():
+    began = time.monotonic()
+    found = tune(objective=slow, trials=None, timeout=4)
+    assert len(found.trials) < 8  # as many as began in 4 s; the last one ended
+    assert time.monotonic() - began < 19
+    assert tune(objective=slow, trials=None, timeout=0.001).trials == found.trials
+
+
+def test_limits_of_a_trial():
+    with pytest.raises(AllTrialsFailedError, match="1 timeout"):
+        tune(objective=None, command='python3 -c "import time; time.sleep(60)" {config}', trial_timeout=0.3, trials=1)
+
+
+@pytest.mark.parametrize(("text", "bytes_"), [(None, None), ("4G", 4 << 30), ("512MiB", 512 << 20), ("1.5k", 1536), (77, 77)])  # fmt: skip
+def test_amounts_of_memory(text, bytes_):
+    assert memory_bytes(text) == bytes_

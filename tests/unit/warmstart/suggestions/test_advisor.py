@@ -1,0 +1,156 @@
+"""The advisor: one way from a dataset to its place, neighbours and suggestions; reading writes nothing."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stripes import pictures, write_folder
+
+import warmstart
+from history_store.errors import UsageError
+from history_store.history import History
+from history_store.images import ImageSet
+from history_store.records import DatasetInfo
+from history_store.splits import split_codes
+from metafeat.cache import EmbeddingCache
+from metafeat.model_file import read_header
+from warmstart import Advisor
+from warmstart.suggestions import session
+from warmstart.suggestions.query import open_query
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return write_folder(tmp_path / "photos", *pictures(1, 48))
+
+
+@pytest.fixture
+def grown(tiny, tmp_path, monkeypatch):
+    """A history with a dataset whose embedding it lacks."""
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
+    path = shutil.copy(tiny.history, tmp_path / "grown.h5")
+    images, labels = pictures(7, 44)
+    codes, seed = split_codes(labels)
+    counts = [int((codes == code).sum()) for code in (0, 1, 2)]
+    with History.open(path, write=True) as history:
+        info = DatasetInfo("new", "new", *counts, 4, split_seed=seed, source="made in a test")
+        history.add_dataset(info, ImageSet(images, labels, ("a", "b", "c", "d")), codes)
+    return path
+
+
+@pytest.fixture
+def embedded(monkeypatch):
+    """List the names of datasets that are embedded from the history's images."""
+    import metafeat.embed
+
+    names, embed = [], metafeat.embed.embed_history
+    monkeypatch.setattr(
+        metafeat.embed,
+        "embed_history",
+        lambda h, asked, *a, **k: [names.extend(asked), embed(h, asked, *a, **k)][1],
+    )
+    return names
+
+
+def test_it_says_what_the_functions_say(tiny, photos):
+    advisor = Advisor(tiny.history, tiny.model, exclude_group="group0", seed=2)
+    common = {"history": tiny.history, "model": tiny.model, "exclude_group": "group0", "seed": 2}
+    assert advisor.suggest(photos, 2, explain=True) == warmstart.answer(photos, k=2, explain=True, **common)
+    assert list(advisor.neighbours(photos, 2).neighbours) == warmstart.neighbours(photos, k=2, **common)
+
+
+def test_a_dataset_is_opened_and_embedded_once_for_several_questions(tiny, photos, monkeypatch):
+    advisor = Advisor(tiny.history, tiny.model, cache=False)
+    place = advisor.locate(photos)
+    alone = advisor.suggest(photos, 3)
+    monkeypatch.setattr("warmstart.suggestions.advisor.look_at", lambda *_a, **_k: pytest.fail("embedded again"))
+    assert advisor.suggest(place, 3) == alone
+    assert advisor.neighbours(place, 4).neighbours[0].name == place.names[int(place.distances.argmin())]
+    assert advisor.locate(place) is place
+
+
+def test_a_dataset_may_be_a_path_arrays_or_opened(tiny):
+    images, labels = pictures(2, 44)
+    advisor = Advisor(tiny.history, tiny.model)
+    by_arrays = advisor.locate((images, labels))
+    again = advisor.locate(open_query((images, labels)))
+    np.testing.assert_array_equal(by_arrays.distances, again.distances)
+    own = advisor.locate(f"{tiny.history}::stripes3")
+    assert "stripes3" not in own.names
+    assert len(own.names) == len(own.rows) == len(own.distances) == 5
+    assert own.vector.dtype == np.float32
+    index = own.names.index("stripes0")
+    row = own.memory.names.index("stripes0")
+    expected = np.linalg.norm(own.vector.astype(float) - own.memory.vectors[row])
+    assert own.distances[index] == pytest.approx(expected, rel=1e-4)
+
+
+def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedded):
+    before = Path(grown).read_bytes()
+    advisor = Advisor(grown, tiny.model)
+    first = advisor.neighbours(photos, 7)
+    assert "embedded 1 datasets with this model. `warmstart history embed` stores that." in first.notes[0]
+    assert embedded == ["new"]
+    again = advisor.neighbours(photos, 7)
+    assert (again.neighbours, again.notes) == (first.neighbours, first.notes[1:])  # told once
+    session._memory.cache_clear()  # as in another process
+    assert advisor.neighbours(photos, 7).neighbours == first.neighbours
+    assert embedded == ["new"]
+    assert Path(grown).read_bytes() == before
+
+
+def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
+    kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
+    session._memory.cache_clear()
+    assert Advisor(grown, tiny.model, cache=False).neighbours(photos, 7).neighbours == kept
+    assert embedded == ["new", "new"]
+
+
+def test_refresh_stores_what_is_lacking_and_nothing_twice(grown, tiny, photos):
+    advisor = Advisor(grown, tiny.model)
+    first = advisor.neighbours(photos, 7)
+    assert advisor.refresh() == ("new",)
+    hash_ = read_header(tiny.model).hash
+    with History.open(grown) as history:
+        stored, revision = history.embeddings(hash_), history.revision
+    assert set(stored) == {*tiny.names, "new"}
+    assert advisor.refresh() == ()
+    with History.open(grown) as history:
+        assert history.revision == revision
+    found = advisor.neighbours(photos, 7)
+    assert found.neighbours == first.neighbours
+    assert not any("embedded" in note for note in found.notes)
+
+
+def test_other_images_under_the_same_name_are_embedded_anew(grown, tiny, photos, embedded):
+    Advisor(grown, tiny.model).neighbours(photos)
+    with History.open(grown, write=True) as history:
+        info = history.dataset("new")
+        history.remove_dataset("new")
+        images, labels = pictures(8, 44)
+        codes, _ = split_codes(labels, seed=info.split_seed)
+        history.add_dataset(info, ImageSet(images, labels, ("a", "b", "c", "d")), codes)
+    Advisor(grown, tiny.model).neighbours(photos)
+    assert embedded == ["new", "new"]
+
+
+def test_wrong_calls(tiny, photos):
+    with pytest.raises(UsageError, match=r"^seed: expected a whole number of at least 0, got -1"):
+        Advisor(seed=-1)
+    advisor = Advisor(tiny.history, tiny.model)
+    with pytest.raises(UsageError, match=r"^k: expected a whole number of at least 1, got 0"):
+        advisor.neighbours("nowhere", 0)
+    with pytest.raises(UsageError, match=r"^strategy: expected one of"):
+        advisor.suggest("nowhere", strategy="best")
+    with pytest.raises(UsageError, match=r"^exclude_group: expected groups of"):
+        _ = Advisor(tiny.history, tiny.model, exclude_group="nobody").memory
+
+
+def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, embedded, tmp_path):
+    kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
+    for entry in EmbeddingCache(tmp_path / "cache" / "embeddings").folder.glob("*.emb"):
+        entry.write_bytes(entry.read_bytes()[:-3])
+    session._memory.cache_clear()
+    assert Advisor(grown, tiny.model).neighbours(photos, 7).neighbours == kept
+    assert embedded == ["new", "new"]

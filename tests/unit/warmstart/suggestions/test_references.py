@@ -1,0 +1,70 @@
+"""References of a history: computed from its images, kept in it, refused when damaged."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from history_store.errors import HistoryDamagedError
+from history_store.history import History
+from metafeat.model_file import read_header
+from warmstart.suggestions.references import (
+    References,
+    compute_references,
+    read_references,
+    references_key,
+    store_references,
+)
+
+SOME = References(("a", "b"), np.array([0.5, 1.5]), np.array([[1.0, 2.0], [3.0, 4.0]]), (50, 200), (0.2, 0.1))
+
+
+def test_they_come_back():
+    back = References.from_dict(SOME.to_dict())
+    assert back.to_dict() == SOME.to_dict()
+    assert back.names == ("a", "b")
+
+
+def test_those_of_named_datasets():
+    one = SOME.of(["c", "b"])
+    assert (one.names, one.effects.tolist(), one.pixels.tolist()) == (("b",), [1.5], [[3.0, 4.0]])
+    assert SOME.of([]).pixels.shape == (0, 2)
+
+
+def test_movement_is_interpolated_and_held_at_the_ends():
+    assert SOME.movement(100) == pytest.approx(0.15)
+    assert (SOME.movement(2), SOME.movement(400)) == (0.2, 0.1)
+    assert References((), np.zeros(0), np.zeros((0, 2))).movement(50) is None
+
+
+def test_a_history_keeps_them(tiny, tmp_path):
+    path = shutil.copy(tiny.history, tmp_path / "h.h5")
+    model = read_header(tiny.model)
+    with History.open(path, write=True) as history:
+        assert read_references(history, model.hash) is None
+        found = compute_references(history, model)
+        assert set(found.names) == set(history.names)
+        assert found.sizes == ()  # 24 pictures: no draws of 50
+        store_references(history, found, model.hash)
+    with History.open(path) as history:
+        back = read_references(history, model.hash)
+    assert back.names == found.names
+    np.testing.assert_allclose(back.pixels, found.pixels, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "damage", [{"names": ["a"]}, {"pixels": "x"}, {"effects": [1.0, None]}, {"movements": [0.1]}, {"sizes": None}]
+)
+def test_damaged_ones_are_refused(tiny, tmp_path, damage):
+    path = shutil.copy(tiny.history, tmp_path / "h.h5")
+    with History.open(path, write=True) as history:
+        history.set_result(references_key("x"), SOME.to_dict() | damage)
+        with pytest.raises(HistoryDamagedError, match="expected references of model x"):
+            read_references(history, "x")
+
+
+def test_those_of_a_later_version_are_left_alone(tiny, tmp_path):
+    path = shutil.copy(tiny.history, tmp_path / "h.h5")
+    with History.open(path, write=True) as history:
+        history.set_result(references_key("x"), {"version": 99, "else": 1})
+        assert read_references(history, "x") is None

@@ -1,0 +1,251 @@
+"""Bring sources into a history: their images, their parts, fractions of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError, UsageError
+from history_store.history import History
+from history_store.images import ImageSet, ImageSource
+from history_store.manifest import Manifest
+from history_store.picture import DECODING
+from history_store.records import DatasetInfo
+from history_store.shards import history_from_shards
+from history_store.splits import split_codes
+from history_store.subsample import TEST, TRAIN, VAL, stratified_subsample
+from training.sources.obtain import open_manifest
+
+
+def enrol(
+    history: History,
+    manifests: Sequence[Manifest],
+    *,
+    root: str | Path | None = None,
+    download: bool = False,
+    fractions: Sequence[float] = (1.0,),
+) -> tuple[str, ...]:
+    """Add what the history lacks of the manifests' datasets, images included.
+
+    A dataset that the history knows without its images (from shards, say) gets them where the source's content
+    fingerprint is the one that the history holds.
+
+    Args:
+        history: open for writing.
+        manifests: sources; none: only names those datasets of the history that have images.
+        root: folder below which the manifests' files and folders lie.
+        download: fetch what is missing where a manifest says how.
+        fractions: parts of the training split, each a dataset of its own; 1.0 is the source itself, 0.3 is ``NAME@30``.
+
+    Returns: names of the datasets, those of one source side by side.
+
+    Raises:
+        UsageError: when a fraction is not a whole percentage above 0, or there is no dataset at all.
+        DataError: when a source does not fit its manifest or the history.
+        MissingPathError: when a source is not there.
+    """
+    percents = [_percent(fraction) for fraction in fractions]
+    parts = {m.name: {part_name(m.name, percent): percent / 100 for percent in percents} for m in manifests}
+    _add_parts(history, manifests, parts, root=root, download=download)
+    names = [name for of_source in parts.values() for name in of_source]
+    if not manifests:
+        names = [name for name in history.names if history.has_images(name)]
+    if not names:
+        msg = f"{history.path}: expected datasets to measure, got no manifest and no dataset with images. Name manifests, or add datasets first."
+        raise UsageError(msg)
+    return tuple(names)
+
+
+def restore_images(
+    history: History, manifests: Sequence[Manifest], *, root: str | Path | None = None, download: bool = False
+) -> tuple[str, ...]:
+    """Put images into the datasets of a history that has them without, fractions included.
+
+    Args:
+        history: open for writing.
+        manifests: sources; one that the history does not have is passed over.
+        root: folder below which the manifests' files and folders lie.
+        download: fetch what is missing where a manifest says how.
+
+    Returns: names of the datasets that have no images still.
+
+    Raises:
+        DataError: when a source is not the one that the history was measured on.
+        MissingPathError: when a source is not there.
+    """
+    parts = {
+        manifest.name: {info.name: info.fraction for info in history.datasets if info.manifest == manifest.name}
+        for manifest in manifests
+    }
+    _add_parts(history, manifests, parts, root=root, download=download)
+    return tuple(name for name in history.names if not history.has_images(name))
+
+
+def rebuild(
+    shards: str | Path,
+    path: str | Path,
+    manifests: Sequence[Manifest],
+    *,
+    root: str | Path | None = None,
+    download: bool = False,
+) -> History:
+    """Make a history from shards and the sources that they were measured on; refuses other images than those.
+
+    Args:
+        shards: folder of shards.
+        path: of the new history.
+        manifests: sources; datasets of others stay without images.
+        root: folder below which the manifests' files and folders lie.
+        download: fetch what is missing where a manifest says how.
+
+    Returns: the history, open for writing. Where a source is missing or another, the history stays at the path,
+        without images; `restore_images` goes on from there.
+
+    Raises:
+        UsageError: when something is at the path already.
+        DataError: when the shards cannot be used, or a source is not the one that they were measured on.
+        MissingPathError: when a source is not there.
+    """
+    history = history_from_shards(shards, path)
+    try:
+        restore_images(history, manifests, root=root, download=download)
+    except BaseException:
+        history.close()
+        raise
+    return history
+
+
+def _add_parts(
+    history: History,
+    manifests: Sequence[Manifest],
+    parts: Mapping[str, Mapping[str, float]],
+    *,
+    root: str | Path | None,
+    download: bool,
+) -> None:
+    """Add those datasets of each manifest (name to fraction) that lack images: all sources are checked, then added at once."""
+    known = {info.name: info for info in history.datasets}
+    lacking: list[_Lacking] = []
+    for manifest in manifests:
+        missing = {
+            name: fraction
+            for name, fraction in parts[manifest.name].items()
+            if name not in known or not history.has_images(name)
+        }
+        if missing:
+            source = open_manifest(manifest, root=root, download=download)
+            fingerprint = _check(source, manifest, [known[name] for name in missing if name in known])
+            lacking.append(_Lacking(manifest, source, fingerprint, missing))
+    if lacking:
+        history.add_datasets(
+            addition for each in lacking for addition in each.additions(known, size=history.stored_size)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lacking:
+    """A source of which a history lacks parts.
+
+    Attributes:
+        parts: name of each dataset to its fraction of the training split.
+    """
+
+    manifest: Manifest
+    source: ImageSource
+    fingerprint: str
+    parts: Mapping[str, float]
+
+    def additions(
+        self, known: Mapping[str, DatasetInfo], *, size: int
+    ) -> Iterator[tuple[DatasetInfo, ImageSet, NDArray[np.int8]]]:
+        """Decode the source once, then cut each part out of it."""
+        rules = self.manifest.splits
+        images = self.source.read(np.arange(len(self.source)), size=size)
+        own = self.source.splits if rules.kind == "own" else None
+        split, split_seed = split_codes(images.labels, own, fractions=rules.fractions, seed=rules.seed)
+        for name, fraction in self.parts.items():
+            rows = _part(images.labels, split, fraction, seed=rules.seed)
+            part = ImageSet(images.images[rows], images.labels[rows], images.class_names)
+            info = replace(
+                _info(self.manifest, part, split[rows]),
+                name=name,
+                fingerprint=self.fingerprint,
+                split_seed=split_seed,
+                decoding=f"{DECODING}, {size}",
+                fraction=fraction,
+                parent=None if fraction == 1 else self.manifest.name,
+            )
+            yield _same(known[name], info) if name in known else info, part, split[rows]
+
+
+def part_name(name: str, percent: int) -> str:
+    """Name a part of a dataset: the whole keeps its name."""
+    return name if percent == 100 else f"{name}@{percent}"
+
+
+def _percent(fraction: float) -> int:
+    percent = round(fraction * 100)
+    if not (1 <= percent <= 100 and abs(percent - fraction * 100) < 1e-6):
+        msg = f"collect: expected fractions that are whole percentages in (0, 1], got fraction={fraction}. Use 0.1 for a tenth."
+        raise UsageError(msg)
+    return percent
+
+
+def _check(source: ImageSource, manifest: Manifest, known: Sequence[DatasetInfo]) -> str:
+    """Compare a source with what its manifest and the history say of it; give its content fingerprint."""
+    fingerprint = source.fingerprint("content")
+    said = {manifest.fingerprint: "its manifest", **{info.fingerprint: "the history" for info in known}}
+    for expected, who in said.items():
+        if expected not in ("", fingerprint):
+            msg = (
+                f"{source.location}: expected the images of {manifest.name!r}, {expected} as {who} says, got {fingerprint}. "
+                "Obtain the same images, or give these another name."
+            )
+            raise DataError(msg)
+    counts = {"n_images": (manifest.n_images, len(source)), "n_classes": (manifest.n_classes, len(source.class_names))}
+    for key, (expected_count, count) in counts.items():
+        if expected_count not in (None, count):
+            msg = f"{source.location}: expected {key}={expected_count} as the manifest of {manifest.name!r} says, got {count}. Obtain the whole source."
+            raise DataError(msg)
+    return fingerprint
+
+
+def _part(labels: NDArray[np.int64], split: NDArray[np.int8], fraction: float, *, seed: int) -> NDArray[np.int64]:
+    """Choose a stratified part of the training images, and all others."""
+    train = np.flatnonzero(split == TRAIN)
+    chosen = train[stratified_subsample(labels[train], fraction, seed=seed)]
+    return np.sort(np.concatenate([chosen, np.flatnonzero(split != TRAIN)]))
+
+
+def _info(manifest: Manifest, images: ImageSet, codes: NDArray[np.int8]) -> DatasetInfo:
+    n_classes = len(images.class_names)
+    return DatasetInfo(
+        name=manifest.name,
+        group=manifest.group,
+        n_train=int((codes == TRAIN).sum()),
+        n_val=int((codes == VAL).sum()),
+        n_test=int((codes == TEST).sum()),
+        n_classes=n_classes,
+        channels=images.images.shape[3],
+        class_counts=tuple(np.bincount(images.labels[codes == TRAIN], minlength=n_classes).tolist()),
+        source=manifest.source,
+        licence=manifest.licence,
+        what=manifest.what,
+        manifest=manifest.name,
+    )
+
+
+def _same(known: DatasetInfo, found: DatasetInfo) -> DatasetInfo:
+    """Check that images fit a dataset that the history knows already; what it says of the dataset stays."""
+    for key in ("n_train", "n_val", "n_test", "n_classes", "channels", "split_seed"):
+        if getattr(known, key) != getattr(found, key):
+            msg = (
+                f"dataset {known.name!r}: expected images with {key}={getattr(known, key)}, got {getattr(found, key)}. "
+                "Split the source as it was split, or collect under another name."
+            )
+            raise DataError(msg)
+    return known

@@ -1,0 +1,140 @@
+"""What a collecting worker does: read a dataset from the history, train, tell what came out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from history_store.errors import WarmstartError
+from history_store.records import Evaluation, Status
+from training.collection.plan import Cell
+from training.workloads import Budget, Prepared, StoredDataset, Workload, get_workload
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What a worker hands back.
+
+    Attributes:
+        evaluation: of the cell; None where the collection cannot go on.
+        note: what happened where the run failed.
+        stop: why the collection cannot go on: a history that is gone, say.
+    """
+
+    evaluation: Evaluation | None
+    note: str = ""
+    stop: WarmstartError | None = None
+
+
+def lost_evaluation(cell: Cell, status: Status, origin: str, *, duration: float = math.nan) -> Evaluation:
+    """Record a cell that has no error."""
+    return Evaluation(
+        dataset=cell.dataset,
+        config=cell.config,
+        error=math.nan,
+        status=status,
+        duration=duration,
+        seed=cell.seed,
+        origin=origin,
+    )
+
+
+def limit_of(timeout_s: float) -> float:
+    """Give the wall seconds after which an executor ends a cell whose run should have given up by itself."""
+    return 60 + 10 * timeout_s  # for a process that hangs, on a machine that is busy
+
+
+@dataclass(slots=True)
+class Measure:
+    """Measures cells in a worker, one thread each; pickled without the dataset that it keeps.
+
+    Attributes:
+        history: file that holds the images.
+        budget: of every run.
+        device: of torch, e.g. ``cpu``, ``cuda:0``; None = the first GPU if there is one, else the CPU.
+        timeout_s: seconds of duration after which a run is given up.
+        origin: of the evaluations.
+        workload: what is trained.
+    """
+
+    history: Path
+    budget: Budget
+    device: str | None = None
+    timeout_s: float = math.inf
+    origin: str = ""
+    workload: Workload = field(default_factory=get_workload)
+    _kept: dict[str, tuple[Prepared, int]] = field(default_factory=dict, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[type[Measure], tuple[Path, Budget, str | None, float, str, Workload]]:
+        return Measure, (self.history, self.budget, self.device, self.timeout_s, self.origin, self.workload)
+
+    def __call__(self, cell: Cell, tell: Callable[[tuple[float | None, float]], None] | None = None) -> Measured:
+        """Measure one cell; whatever happens to the run is an evaluation.
+
+        Args:
+            cell: what to measure.
+            tell: called with (share of the run that is done, error) along the run; the error is NaN at its begin, the share
+                None after it where the workload does not know.
+        """
+        started = time.perf_counter()
+        try:
+            return Measured(self._train(cell, tell))
+        except WarmstartError as error:
+            return Measured(None, stop=error)
+        except Exception as error:  # noqa: BLE001  a configuration that breaks is a result
+            status = Status.OOM if out_of_memory(error) else Status.CRASHED
+            self._kept.clear()
+            duration = time.perf_counter() - started
+            note = f"{type(error).__name__}: {error}"
+            return Measured(lost_evaluation(cell, status, self.origin, duration=duration), note)
+
+    def _train(self, cell: Cell, tell: Callable[[tuple[float | None, float]], None] | None) -> Evaluation:
+        import torch
+
+        torch.set_num_threads(1)
+        workload, budget = self.workload, self.budget
+        if tell is not None:
+            tell((0.0, math.nan))
+        prepared, n_train = self._prepared(cell.dataset)
+        length = workload.steps(budget, config=cell.config, n_train=n_train)
+
+        def report(step: int, error: float) -> None:
+            if tell is not None:
+                tell((step / length if length else None, error))
+
+        result = prepared.train(cell.config, seed=cell.seed, budget=budget, report=report, timeout_s=self.timeout_s)
+        return Evaluation(
+            dataset=cell.dataset,
+            config=cell.config,
+            error=result.error,
+            status=result.status,
+            duration=result.duration,
+            seed=cell.seed,
+            curve=result.curve,
+            origin=self.origin,
+        )
+
+    def _prepared(self, name: str) -> tuple[Prepared, int]:
+        """Return a dataset that is ready, and the number of its training images."""
+        if name not in self._kept:
+            from history_store.history import History
+
+            self._kept.clear()
+            with History.open(self.history) as history:
+                dataset = StoredDataset(history.images(name))
+                prepared = self.workload.prepare(dataset, device=self.device)
+                self._kept[name] = prepared, len(dataset.rows("train"))
+        return self._kept[name]
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Tell whether an error says that memory ran out."""
+    # By name, so that torch is not loaded for it; torch's CPU allocator raises a plain RuntimeError.
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+    )

@@ -1,0 +1,50 @@
+"""How noisy the errors of a history are: by the seed of a run, and by the images that happen to validate."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from history_store.file.codec import config_key
+from history_store.history import History
+from training.collection.race import cell_noise
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetNoise:
+    """Noise of the best quarter of a dataset's configurations, relative to the range of its errors.
+
+    Attributes:
+        name: of the dataset.
+        runs: median number of seeds of those configurations.
+        median: median standard error of a mean over seeds ÷ range; NaN where none was repeated. `rms`: root mean square.
+        sampling: median standard error of an error because of the finite validation part ÷ range. It is shared by all
+            configurations of a dataset in part, so that differences between them are less uncertain.
+    """
+
+    name: str
+    runs: float
+    median: float
+    rms: float
+    sampling: float
+
+
+def history_noise(history: History) -> tuple[DatasetNoise, ...]:
+    """Estimate the noise of every dataset of a history that has a range of errors."""
+    cells: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    index = {config_key(config): number for number, config in enumerate(history.configs)}
+    for run in history.evaluations():
+        if run.status.has_error:
+            cells[run.dataset][index[config_key(run.config)]].append(run.error)
+    found = []
+    for info in history.datasets:
+        noise = cell_noise(cells[info.name])
+        if not noise.contenders:
+            continue
+        means = {number: float(np.mean(runs)) for number, runs in cells[info.name].items()}
+        best = np.array([means[number] for number in noise.contenders])
+        sampling = np.sqrt(best * (1 - best) / max(info.n_val, 1)) / np.ptp(list(means.values()))
+        found.append(
+            DatasetNoise(info.name, float(np.median(noise.seeds)), noise.median, noise.rms, float(np.median(sampling)))
+        )
+    return tuple(found)

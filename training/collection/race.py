@@ -1,0 +1,193 @@
+"""Racing: which cell is to get one more seed, so that few runs make the noise of the best cells small.
+
+A dataset's contenders are the best quarter of its configurations by mean error. Each gets a second seed, then a third, and so on,
+until the standard errors of their means over seeds, divided by the range of the dataset's means, have a median at or below
+a target. A contender whose own standard error is there already rests. Means move, so who contends is asked anew before every cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import UsageError
+from history_store.records import Config
+from training.collection.cells import cell_seed
+from training.collection.plan import Cell
+
+BEST_SHARE = 0.25
+"""Share of a dataset's configurations that contend."""
+POOLED_RUNS = 2.0
+"""A cell's variance is drawn towards that of all contenders as if by so many more runs: two equal runs by chance prove nothing."""
+MOST_SEEDS = 30
+"""A cell gets no more seeds than this, whatever its noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellNoise:
+    """How noisy the means of a dataset's best configurations are.
+
+    Attributes:
+        contenders: numbers of the best quarter's configurations, best first.
+        seeds: runs that gave an error, of each contender.
+        relative: standard error of each contender's mean ÷ the range of the dataset's means; NaN where no contender has
+            two runs.
+        median: of `relative`; NaN likewise. `rms`: their root mean square.
+    """
+
+    contenders: tuple[int, ...]
+    seeds: tuple[int, ...]
+    relative: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """Return the median relative standard error."""
+        return float(np.median(self.relative)) if self.relative else 0.0
+
+    @property
+    def rms(self) -> float:
+        """Return the root mean square of the relative standard errors."""
+        return float(np.sqrt(np.mean(np.square(self.relative)))) if self.relative else 0.0
+
+
+def cell_noise(errors: Mapping[int, Sequence[float]]) -> CellNoise:
+    """Estimate the noise of a dataset's contenders from their runs.
+
+    Args:
+        errors: of a dataset's runs by number of the configuration, in [0, 1].
+
+    Returns: the noise; without contenders where there is no error or all means are equal.
+    """
+    numbers = [number for number, runs in sorted(errors.items()) if len(runs)]
+    runs = {number: np.asarray(errors[number], dtype=np.float64) for number in numbers}
+    means = np.array([runs[number].mean() for number in numbers])
+    if not numbers or not np.ptp(means) > 0:
+        return CellNoise((), (), ())
+    best = np.argsort(means, kind="stable")[: math.ceil(BEST_SHARE * len(numbers))]
+    contenders = [numbers[place] for place in best.tolist()]
+    seeds = np.array([len(errors[number]) for number in contenders])
+    squares = np.array([np.sum(np.square(runs[number] - runs[number].mean())) for number in contenders])
+    relative = np.sqrt(_variances(squares, seeds) / seeds) / np.ptp(means)
+    return CellNoise(tuple(contenders), tuple(seeds.tolist()), tuple(relative.tolist()))
+
+
+def _variances(squares: NDArray[np.float64], seeds: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Estimate each contender's variance between seeds, drawn towards the pooled one; NaN where nothing was repeated."""
+    freedom = seeds - 1
+    if not freedom.sum():
+        return np.full(len(seeds), np.nan)
+    pooled = squares.sum() / freedom.sum()
+    found: NDArray[np.float64] = (squares + POOLED_RUNS * pooled) / (freedom + POOLED_RUNS)
+    return found
+
+
+class Race:
+    """Names one cell after another that is to be repeated, as results come in.
+
+    Args:
+        datasets: their names, in the order of work.
+        configs: shared by all datasets.
+        target: median relative standard error to reach on every dataset.
+        seed: of the collection.
+        most_seeds: a cell gets no more runs than this.
+
+    Raises:
+        UsageError: a target that is not in (0, 1).
+    """
+
+    def __init__(
+        self,
+        datasets: Sequence[str],
+        configs: Sequence[Config],
+        target: float,
+        *,
+        seed: int = 0,
+        most_seeds: int = MOST_SEEDS,
+    ) -> None:
+        if not 0 < target < 1:
+            msg = f"race: expected a standard error in (0, 1), as a share of a dataset's range of errors, got {target}. Use 0.015."
+            raise UsageError(msg)
+        self.datasets, self.configs, self.target = tuple(datasets), list(configs), target
+        self.seed, self.most_seeds = seed, most_seeds
+        self._errors: dict[str, dict[int, list[float]]] = {name: {} for name in datasets}
+        self._runs: dict[tuple[str, int], int] = {}  # those that failed or are under way too
+        self._seeds: set[tuple[str, int]] = set()
+        self._noise: dict[str, CellNoise] = {}
+
+    def add(self, dataset: str, index: int, *, seed: int | None, error: float) -> None:
+        """Take in a run that is over; NaN where it gave no error."""
+        if seed is None or (dataset, seed) not in self._seeds:
+            self._begin(dataset, index, seed)
+        if not math.isnan(error):
+            self._errors[dataset].setdefault(index, []).append(error)
+            self._noise.pop(dataset, None)
+
+    def noise(self, dataset: str) -> CellNoise:
+        """Return what is known of a dataset's noise."""
+        if dataset not in self._noise:
+            self._noise[dataset] = cell_noise(self._errors[dataset])
+        return self._noise[dataset]
+
+    def is_settled(self, dataset: str) -> bool:
+        """Tell whether a dataset needs no further seed, or can get none."""
+        return not self._waiting(dataset)
+
+    def next_cell(self) -> Cell | None:
+        """Name the next cell and count it as under way; None when all datasets are settled.
+
+        Contenders with the fewest runs come first, dataset by dataset, so that stopping at any time leaves all alike.
+        """
+        waiting = [
+            (runs, place, index) for place, name in enumerate(self.datasets) for runs, index in self._waiting(name)
+        ]
+        if not waiting:
+            return None
+        _, place, index = min(waiting)
+        dataset, config = self.datasets[place], self.configs[index]
+        replicate = 0
+        while (dataset, cell_seed(dataset, config, replicate, base=self.seed)) in self._seeds:
+            replicate += 1
+        cell = Cell(dataset, config, cell_seed(dataset, config, replicate, base=self.seed), index)
+        self._begin(dataset, index, cell.seed)
+        return cell
+
+    def cells_left(self) -> list[int]:
+        """Estimate how often each configuration is still to be run: its number, once a run."""
+        return [index for name in self.datasets for index in self._left(name)]
+
+    def _begin(self, dataset: str, index: int, seed: int | None) -> None:
+        self._runs[dataset, index] = self._runs.get((dataset, index), 0) + 1
+        if seed is not None:
+            self._seeds.add((dataset, seed))
+
+    def _waiting(self, dataset: str) -> list[tuple[int, int]]:
+        """List (runs, configuration) of the contenders of a dataset that are to be run again."""
+        noise = self.noise(dataset)
+        if min(noise.seeds, default=2) > 1 and noise.median <= self.target:
+            return []
+        found = [
+            (self._runs[dataset, index], index)
+            for index, seeds, relative in zip(noise.contenders, noise.seeds, noise.relative, strict=True)
+            if seeds < 2 or not relative <= self.target
+        ]
+        return [(runs, index) for runs, index in found if runs < self.most_seeds]
+
+    def _left(self, dataset: str) -> Iterable[int]:
+        """List the configurations of a dataset that its next rounds will run, if its variances stay as they are."""
+        noise = self.noise(dataset)
+        if not self._waiting(dataset):
+            return []
+        seeds = np.array(noise.seeds)
+        spread = np.array(noise.relative) * np.sqrt(seeds)
+        spread = np.where(np.isnan(spread), 2 * self.target, spread)  # a guess until something was repeated
+        enough = np.clip(np.ceil((spread / self.target) ** 2), 2, self.most_seeds)
+        after = seeds.astype(np.float64)
+        for level in range(2, self.most_seeds + 1):
+            after = np.maximum(seeds, np.minimum(level, enough))
+            if np.median(spread / np.sqrt(after)) <= self.target:
+                break
+        return np.repeat(noise.contenders, (after - seeds).astype(np.int64)).tolist()

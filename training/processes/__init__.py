@@ -1,0 +1,1 @@
+"""Processes that never outlive their parent, and leave nothing behind."""

@@ -1,0 +1,5 @@
+"""The Siamese network: its training, settings, checkpoints and curves."""
+
+from history_store.moved import forward
+
+__getattr__ = forward(__name__, train_from_history="training.siamese.train:train_from_history")

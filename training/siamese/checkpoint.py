@@ -1,0 +1,98 @@
+"""The checkpoint of a Siamese run: one safetensors file, replaced whole, no pickle."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_safetensors
+from torch import Tensor
+
+from history_store.errors import ModelError, UsageError
+from metafeat.files import replace_file
+from training.siamese.curves import Curves
+
+FORMAT = "warmstart-siamese-checkpoint"
+VERSION = 1
+METADATA_KEY = "warmstart"
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A run between two steps.
+
+    Attributes:
+        step: updates done.
+        weights: of the wing, by name.
+        moments: Adam's first and second, by parameter name.
+        curves: so far.
+        best: validation score and weights that are kept, if any.
+    """
+
+    step: int
+    weights: Mapping[str, Tensor]
+    moments: Mapping[str, tuple[Tensor, Tensor]]
+    curves: Curves
+    best: tuple[float, dict[str, Tensor]] | None
+
+
+def save_checkpoint(path: Path, state: Checkpoint, identity: Mapping[str, Any]) -> None:
+    """Write a checkpoint; `identity` says what run it belongs to.
+
+    Raises:
+        StorageError: the place cannot be written, or is full.
+    """
+    tensors = {f"weights/{name}": tensor for name, tensor in state.weights.items()}
+    for name, pair in state.moments.items():
+        tensors |= {f"moment{i}/{name}": tensor for i, tensor in enumerate(pair)}
+    if state.best is not None:
+        tensors |= {f"best/{name}": tensor for name, tensor in state.best[1].items()}
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "identity": dict(identity),
+        "step": state.step,
+        "best": None if state.best is None else state.best[0],
+        "curves": state.curves.to_dict(),
+    }
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    replace_file(path, to_safetensors(plain, metadata={METADATA_KEY: json.dumps(header)}))
+
+
+def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
+    """Read a checkpoint of the same run.
+
+    Raises:
+        ModelError: damaged, of another kind or version.
+        UsageError: of a run with other data, settings or seed.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            header = json.loads((file.metadata() or {})[METADATA_KEY])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        found = (header["format"], header["version"])
+        theirs = header["identity"]
+        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "moment0": {}, "moment1": {}, "best": {}}
+        for name, tensor in tensors.items():
+            kind, _, rest = name.partition("/")
+            parts[kind][rest] = tensor
+        state = Checkpoint(
+            header["step"],
+            parts["weights"],
+            {name: (first, parts["moment1"][name]) for name, first in parts["moment0"].items()},
+            Curves.from_dict(header["curves"]),
+            None if header["best"] is None else (header["best"], parts["best"]),
+        )
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        msg = f"{path}: expected a checkpoint of Siamese training, got a file that is damaged or of another kind ({error}). Delete it to start anew."
+        raise ModelError(msg) from error
+    if found != (FORMAT, VERSION):
+        msg = f"{path}: expected format {FORMAT!r} version {VERSION}, got {found[0]!r} version {found[1]}. Upgrade warmstart or delete it to start anew."
+        raise ModelError(msg)
+    differing = sorted(key for key in identity if json.loads(json.dumps(identity[key])) != theirs.get(key))
+    if differing:
+        msg = f"{path}: expected a checkpoint of this run, got one with another {', '.join(differing)}. Give another path or delete it."
+        raise UsageError(msg)
+    return state

@@ -1,0 +1,432 @@
+"""Training the Siamese meta-feature network: Algorithm 2 of [Kim2017warmstart] and its mini-batch version.
+
+The step is built for a CPU core: each (dataset, draw) is embedded once, fifty images at a time so that activations
+stay in cache, convolutions in bfloat16 where the processor has it, channels last, fused Adam. Random choices of step t
+depend on (seed, t) alone, so a resumed run needs no generator state to equal the uninterrupted one bit for bit.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from history_store.errors import DataError, UsageError
+from history_store.response import fill_failed, target_distance
+from metafeat.handcrafted import centre_and_scale
+from metafeat.images import check_images
+from metafeat.labels import check_labels, label_codes
+from metafeat.model import MetaFeatureModel, random_wing
+from metafeat.siamese_network import SiameseNetwork
+from metafeat.spec import space_digest
+from training.siamese.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from training.siamese.curves import Curves, Validation
+from training.siamese.labelled_images import LabelledImages
+from training.siamese.settings import SiameseSettings, preset
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+_VALIDATION_IMAGES = 200
+STREAMS = {"step": 0, "validation": 1, "held_out": 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a run stands after a step: what a progress callback is given."""
+
+    step: int
+    steps: int
+    loss: float
+    validation: Validation | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedSiamese:
+    """A finished run: the model, its curves, its last validation (None without held-out datasets)."""
+
+    model: MetaFeatureModel
+    curves: Curves
+    quality: Validation | None
+
+
+def train_siamese(
+    data: Mapping[str, LabelledImages],
+    target: NDArray[np.float64],
+    *,
+    settings: SiameseSettings | None = None,
+    seed: int = 0,
+    held_out: Sequence[str] = (),
+    checkpoint: Path | None = None,
+    checkpoint_every: int = 200,
+    progress: Callable[[Progress], None] | None = None,
+    deadline_s: float | None = None,
+    device: str = "cpu",
+) -> TrainedSiamese:
+    """Train a meta-feature model so that distances between embeddings imitate a target distance.
+
+    Args:
+        data: `m` datasets by name.
+        target: `m x m` distances, aligned with `data`; NaN = unknown pair, never trained on.
+        settings: None = preset `modern`.
+        seed: of weights, pairs and draws; same seed and thread count, same model bit for bit.
+        held_out: names used for validation alone.
+        checkpoint: file to go on from where it exists, and to write; a finished one is simply read.
+        checkpoint_every: steps between writings.
+        progress: called after every step.
+        deadline_s: stop after so many seconds; with a checkpoint, a later call goes on.
+        device: of torch.
+
+    Raises:
+        UsageError: shapes or names that do not fit; a loss that left the finite numbers.
+        DataError: images or labels of a wrong kind.
+        ModelError: a damaged checkpoint.
+    """
+    run = SiameseRun(data, target, settings or preset("modern"), seed=seed, held_out=held_out, device=device)
+    if checkpoint is not None and checkpoint.exists():
+        run.restore(load_checkpoint(checkpoint, run.identity))
+    started = time.monotonic()
+    steps = run.settings.steps
+    while run.step < steps and run.curves.stopped != "deadline":
+        run.advance()
+        if run.step == steps:
+            run.curves.stopped = "done"
+        elif deadline_s is not None and time.monotonic() - started >= deadline_s:
+            run.curves.stopped = "deadline"
+        if run.step % run.settings.validate_every == 0 or run.curves.stopped:
+            run.validate()
+        if progress is not None:
+            done = run.curves.validations
+            progress(
+                Progress(run.step, steps, run.curves.loss[-1], done[-1] if done and done[-1].step == run.step else None)
+            )
+        if checkpoint is not None and (run.step % checkpoint_every == 0 or run.curves.stopped):
+            save_checkpoint(checkpoint, run.state(), run.identity)
+    return run.result()
+
+
+class SiameseRun:
+    """One training run: network, optimiser, curves, and the best weights so far."""
+
+    def __init__(
+        self,
+        data: Mapping[str, LabelledImages],
+        target: NDArray[np.float64],
+        settings: SiameseSettings,
+        *,
+        seed: int,
+        held_out: Sequence[str],
+        device: str,
+    ) -> None:
+        self.names, self.sets = list(data), list(data.values())
+        self.target = np.asarray(target, dtype=np.float64)
+        self.settings, self.seed = settings, seed
+        self._check(held_out)
+        self.held_out = np.array([self.names.index(name) for name in held_out], dtype=np.int64)
+        self.training = np.setdiff1d(np.arange(len(self.names)), self.held_out)
+        known = np.isfinite(self.target) & ~np.eye(len(self.names), dtype=bool)
+        self.pairs = np.array([(i, j) for i in self.training for j in self.training if known[i, j]], dtype=np.int64)
+        if not len(self.pairs):
+            msg = f"siamese: expected a pair of training datasets with a known target distance, got none among {len(self.training)}. Add datasets or evaluations."
+            raise UsageError(msg)
+        self.device = torch.device(device)
+        self.autocast = uses_bfloat16(settings, self.device)
+        self.wing = random_wing(settings.spec, seed=seed).to(self.device)
+        self.features: Tensor | None = None
+        if settings.spec.handcrafted:
+            handcrafted = np.stack([entry.handcrafted_samples() for entry in self.sets])
+            self.wing.set_units(*centre_and_scale(np.concatenate(handcrafted[self.training])))
+            self.features = self.wing.standardised(handcrafted)
+        self.optimiser = torch.optim.AdamW(
+            self.wing.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+        )
+        self.curves, self.step = Curves(), 0
+        self.best: tuple[float, dict[str, Tensor]] | None = None
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Return what a checkpoint must agree on with the run that continues it."""
+        digest = hashlib.sha256(self.target.tobytes())
+        digest.update(json.dumps([self.names, [len(s.images) for s in self.sets], self.held_out.tolist()]).encode())
+        settings = self.settings.to_dict()
+        return {"settings": settings, "seed": self.seed, "bfloat16": self.autocast, "data": digest.hexdigest()}
+
+    def advance(self) -> None:
+        """Do one update."""
+        rng = np.random.default_rng([self.seed, STREAMS["step"], self.step])
+        wings, pairs = self.plan(rng)
+        samples = [self.sets[i].sample(rng, self.settings.spec.tau) for i in wings]
+        features = None
+        if self.features is not None:
+            features = self.features[wings, rng.integers(self.features.shape[1], size=len(wings))]
+        points = self.embed_wings(samples, features)
+        wanted = torch.tensor(self.target[wings[pairs[:, 0]], wings[pairs[:, 1]]], dtype=torch.float32)
+        loss = pair_loss(points, torch.from_numpy(pairs), wanted, kind=self.settings.loss)
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.settings.learning_rate_at(self.step)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.optimiser.step()
+        value = loss.item()
+        if not np.isfinite(value):
+            msg = f"siamese: expected a finite loss, got {value} at step {self.step}. Lower the learning rate or tau."
+            raise UsageError(msg)
+        self.curves.loss.append(value)
+        self.step += 1
+
+    def embed_wings(
+        self, samples: Sequence[tuple[NDArray[np.uint8], NDArray[np.int64]]], handcrafted: Tensor | None = None
+    ) -> Tensor:
+        """Return `k x 256` points of k samples, each embedded once, and their standardised `k x p` handcrafted features."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
+            features = torch.stack([self.wing.features(images, labels) for images, labels in samples])
+        codes = np.stack([label_codes(labels, self.settings.spec.label_code) for _, labels in samples])
+        return self.wing.encode(features, torch.from_numpy(codes).to(self.device), handcrafted)
+
+    def validate(self) -> None:
+        """Measure the held-out datasets against the training ones; note the weights if they are the best so far."""
+        if not len(self.held_out) or (self.curves.validations and self.curves.validations[-1].step == self.step):
+            return
+        rng = np.random.default_rng([self.seed, STREAMS["validation"]])
+        with torch.inference_mode():
+            points = [
+                self.embed_wings(
+                    [s.sample(rng, _VALIDATION_IMAGES)], None if self.features is None else self.features[i, :1]
+                )
+                for i, s in enumerate(self.sets)
+            ]
+        result = compare(torch.cat(points).cpu().numpy(), self.target, self.held_out, self.training, step=self.step)
+        self.curves.validations.append(result)
+        if self.settings.keep == "best" and (self.best is None or result.spearman > self.best[0]):
+            self.best = (result.spearman, {k: v.detach().clone() for k, v in self.wing.state_dict().items()})
+
+    def state(self) -> Checkpoint:
+        """Return everything needed to go on."""
+        slots = self.optimiser.state
+        moments = {
+            name: (slots[p]["exp_avg"], slots[p]["exp_avg_sq"])
+            for name, p in self.wing.named_parameters()
+            if p in slots
+        }
+        return Checkpoint(self.step, self.wing.state_dict(), moments, self.curves, self.best)
+
+    def restore(self, state: Checkpoint) -> None:
+        """Go back to a state."""
+        self.wing.load_state_dict(state.weights)
+        for name, parameter in self.wing.named_parameters():
+            first, second = (
+                m.to(self.device).contiguous(memory_format=_format(parameter)) for m in state.moments[name]
+            )
+            step = torch.tensor(float(state.step), device=self.device if self.device.type == "cuda" else None)
+            self.optimiser.state[parameter] = {"step": step, "exp_avg": first, "exp_avg_sq": second}
+        self.step, self.curves, self.best = state.step, state.curves, state.best
+        if self.step < self.settings.steps:
+            self.curves.stopped = None
+
+    def result(self) -> TrainedSiamese:
+        """Return the model of the weights that the settings keep."""
+        wing = SiameseNetwork(self.settings.spec)
+        wing.load_state_dict(self.wing.state_dict() if self.best is None else self.best[1])
+        kept = [v for v in self.curves.validations if self.best is None or v.spearman == self.best[0]]
+        return TrainedSiamese(
+            MetaFeatureModel(wing), self.curves, (kept[-1] if self.best is None else kept[0]) if kept else None
+        )
+
+    def plan(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw the datasets of a step's wings, and its pairs as `P x 2` positions among them."""
+        batch = self.settings.batch
+        if self.settings.sampling == "pairs":
+            chosen = self.pairs[rng.integers(len(self.pairs), size=batch)]
+            return chosen.ravel(), np.arange(2 * batch).reshape(batch, 2)
+        while True:
+            wings = rng.choice(self.training, size=min(batch, len(self.training)), replace=False)
+            pairs = np.argwhere(np.triu(np.isfinite(self.target[np.ix_(wings, wings)]), k=1))
+            if len(pairs):
+                return wings, pairs
+
+    def _check(self, held_out: Sequence[str]) -> None:
+        m = len(self.names)
+        if self.target.shape != (m, m):
+            msg = f"siamese: expected a target matrix {m} x {m} for {m} datasets, got shape {self.target.shape}. Align it with the data."
+            raise UsageError(msg)
+        unknown = sorted(set(held_out) - set(self.names))
+        if unknown:
+            msg = f"siamese: expected held-out names among the {m} datasets, got {unknown}. Check their spelling."
+            raise UsageError(msg)
+        for name, entry in zip(self.names, self.sets, strict=True):
+            check_images(entry.images, self.settings.spec, name)
+            check_labels(entry.labels, len(entry.images))
+            if entry.rows is not None and not len(entry.rows):
+                msg = f"{name}: expected at least one image to train on, got none. Check its split."
+                raise DataError(msg)
+
+
+def pair_loss(points: Tensor, pairs: Tensor, wanted: Tensor, *, kind: str) -> Tensor:
+    """Compute the loss of pairs of points against wanted distances [Kim2017warmstart] Eq. 1.
+
+    Distances are √(‖·‖² + 1e-12): the plain norm's gradient is NaN for equal points.
+
+    Args:
+        points: `k x 256`.
+        pairs: `P x 2` positions in points.
+        wanted: `P` target distances.
+        kind: `absolute` = L2 norm of the residuals, `squared` = their mean square.
+    """
+    gap = points[pairs[:, 0]] - points[pairs[:, 1]]
+    residual = wanted.to(points.device) - (gap.square().sum(1) + 1e-12).sqrt()
+    return torch.linalg.vector_norm(residual) if kind == "absolute" else residual.square().mean()
+
+
+def compare(
+    points: NDArray[np.float32],
+    target: NDArray[np.float64],
+    queries: NDArray[np.int64],
+    others: NDArray[np.int64],
+    *,
+    step: int = 0,
+) -> Validation:
+    """Compare embedding with target distances between query datasets and others.
+
+    Args:
+        points: `m x 256`.
+        target: `m x m`, NaN = unknown.
+        queries: rows of the held-out datasets.
+        others: rows they are compared with.
+        step: noted in the result.
+
+    Returns: mean squared residual and rank correlations; NaN where fewer than three pairs are known.
+    """
+    from scipy.stats import spearmanr
+
+    found = np.linalg.norm(points[queries, None].astype(np.float64) - points[None, others], axis=2)
+    wanted = target[np.ix_(queries, others)]
+    known = np.isfinite(wanted)
+
+    def correlation(mask: NDArray[np.bool_], a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+        a, b = a[mask], b[mask]
+        return float(spearmanr(a, b).statistic) if len(a) > 2 and np.ptp(a) > 0 and np.ptp(b) > 0 else float("nan")
+
+    rows = [correlation(known[i], found[i], wanted[i]) for i in range(len(queries))]
+    rows = [r for r in rows if np.isfinite(r)]
+    loss = float(np.square(found - wanted)[known].mean()) if known.any() else float("nan")
+    return Validation(step, loss, correlation(known, found, wanted), float(np.mean(rows)) if rows else float("nan"))
+
+
+def uses_bfloat16(settings: SiameseSettings, device: torch.device) -> bool:
+    """Tell whether the convolutions run in bfloat16: asked for, or `auto` and the hardware has instructions for it."""
+    if settings.precision != "auto":
+        return settings.precision == "bfloat16"
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported())
+    try:
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return "avx512_bf16" in flags or "amx_bf16" in flags
+
+
+def choose_held_out(names: Sequence[str], groups: Sequence[str], fraction: float, *, seed: int) -> tuple[str, ...]:
+    """Choose whole groups of sibling datasets at random until they hold the fraction of all datasets.
+
+    Args:
+        names: `m` datasets.
+        groups: `m` groups of siblings.
+        fraction: in [0, 1); 0 = none.
+        seed: of the choice.
+    """
+    rng = np.random.default_rng([seed, STREAMS["held_out"]])
+    chosen: set[str] = set()
+    for group in rng.permutation(sorted(set(groups))):
+        if sum(g in chosen for g in groups) >= fraction * len(names):
+            break
+        chosen.add(str(group))
+    return tuple(name for name, group in zip(names, groups, strict=True) if group in chosen)
+
+
+def train_from_history(
+    history: "History",
+    settings: SiameseSettings | None = None,
+    *,
+    seed: int = 0,
+    held_out: Sequence[str] | None = None,
+    held_out_fraction: float = 0.2,
+    names: Sequence[str] | None = None,
+    handcrafted: Mapping[str, NDArray[np.float64]] | None = None,
+    checkpoint: Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    deadline_s: float | None = None,
+    device: str = "cpu",
+) -> TrainedSiamese:
+    """Train on the images and errors of a history; the model's header ties it to the history.
+
+    Draws come from each dataset's training split. Target distances use the configurations that at least half of the
+    datasets have, so a collection that was stopped half-way serves too; a run that failed counts as error 1.
+
+    Args:
+        history: open, with images.
+        settings: None = preset `modern`; the image size becomes that of the stored images.
+        seed: as for `train_siamese`.
+        held_out: dataset names for validation; None = whole groups chosen at random.
+        held_out_fraction: share of datasets so chosen.
+        names: datasets to use; None = all.
+        handcrafted: `k x p` features of k samples by dataset, where several runs share them; None = computed if needed.
+        checkpoint: as for `train_siamese`.
+        progress: as for `train_siamese`.
+        deadline_s: as for `train_siamese`.
+        device: as for `train_siamese`.
+
+    Raises:
+        ImagesMissingError: the history holds no images of a dataset.
+        DataError: two datasets share fewer than half of those configurations.
+        UsageError: as `train_siamese`.
+    """
+    settings = settings or preset("modern")
+    settings = replace(settings, spec=replace(settings.spec, image_size=history.stored_size))
+    names = list(history.names) if names is None else list(names)
+    rows = [list(history.names).index(name) for name in names]
+    groups = [history.groups[row] for row in rows]
+    errors = fill_failed(history.errors, history.failed)[rows]
+    errors = errors[:, np.isfinite(errors).mean(0) >= 0.5]
+    target = target_distance(errors, settings.spec.target, names=names)
+    if held_out is None:
+        held_out = choose_held_out(names, groups, held_out_fraction, seed=seed)
+    data = {}
+    for name in names:
+        stored = history.images(name)
+        known = None if handcrafted is None else handcrafted[name]
+        data[name] = LabelledImages(stored.array, stored.labels, stored.rows("train"), known)
+    trained = train_siamese(
+        data,
+        target,
+        settings=settings,
+        seed=seed,
+        held_out=held_out,
+        checkpoint=checkpoint,
+        progress=progress,
+        deadline_s=deadline_s,
+        device=device,
+    )
+    quality = trained.quality
+    header = {
+        "history_id": history.id,
+        "history_revision": history.revision,
+        "space_digest": space_digest(history.space_json),
+        "datasets": [name for name in names if name not in set(held_out)],
+        "held_out": list(held_out),
+        "quality": None
+        if quality is None
+        else {"loss": quality.loss, "spearman": quality.spearman, "per_query": quality.per_query},
+        "training": settings.to_dict() | {"seed": seed, "steps_done": len(trained.curves.loss)},
+    }
+    return TrainedSiamese(MetaFeatureModel(trained.model.wing, header), trained.curves, quality)
+
+
+def _format(parameter: Tensor) -> torch.memory_format:
+    return torch.channels_last if parameter.ndim == 4 else torch.contiguous_format

@@ -1,0 +1,1 @@
+"""Sources of images: what a manifest names, downloaded, and the datasets of torchvision."""

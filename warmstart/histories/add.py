@@ -1,0 +1,229 @@
+"""What a person gives to a history: a dataset of theirs, or one run."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from history_store.errors import DataError, MissingPathError, UsageError
+from history_store.file.content import is_blank
+from history_store.images import BrokenImage, ImageSource, read_all
+from history_store.picture import DECODING
+from history_store.records import DatasetInfo, Evaluation, Status
+from history_store.splits import split_codes
+from history_store.subsample import TEST, TRAIN, VAL
+from metafeat.labels import check_contrast
+from warmstart.suggestions.tuned_before import LEFT_OUT
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+
+def add_source(
+    history: "History",
+    source: ImageSource,
+    *,
+    name: str,
+    group: str,
+    what: str = "",
+    licence: str = "not stated",
+    with_images: bool = True,
+    skip_broken: bool = False,
+    seed: int = 0,
+) -> tuple[DatasetInfo, tuple[BrokenImage, ...]]:
+    """Store a collection in a history: its record, its parts and, unless told otherwise, its images.
+
+    A dataset that the history knows without its images gets them, where they are the same images. One that it knows by its
+    runs alone, as an import makes it, gets its record too; the runs stay.
+
+    Args:
+        history: open for writing.
+        source: all its images are read once.
+        name: of the dataset in the history.
+        group: its siblings; datasets of one group share images, drawers or a source.
+        what: one line on what the images show.
+        licence: as the source states it.
+        with_images: store the images too.
+        skip_broken: go on without pictures that cannot be decoded.
+        seed: of the split, where the source has none of its own.
+
+    Returns: the record, and the pictures left out.
+
+    Raises:
+        UsageError: a name or group that is empty, or a name that the history has already, images included.
+        DataError: a collection that cannot be read, or other images than those that the history knows by this name.
+        StorageError: a history that cannot be written.
+    """
+    for param, value in (("name", name), ("group", group)):
+        if not value.strip() or "::" in value:
+            msg = f"expected a text without '::', got {value!r}. Name it after what it shows."
+            raise UsageError(msg, param=param)
+    known = history.dataset(name) if name in history.names else None
+    blank = known is not None and is_blank(known)
+    if known is not None and not blank and (history.has_images(name) or not with_images):
+        msg = f"{history.path}: expected a new name, got {name!r}, which it has already. Choose another, or remove that one first."
+        raise UsageError(msg)
+    check_contrast(source.labels, source.location)
+    read, own = read_all(source, history.stored_size, skip_broken=skip_broken)
+    check_contrast(read.labels, source.location)
+    if known is not None and known.split_seed is not None:
+        seed = known.split_seed
+    codes, split_seed = split_codes(read.labels, own, seed=seed)
+    train, val, test = (int(np.count_nonzero(codes == code)) for code in (TRAIN, VAL, TEST))
+    info = DatasetInfo(
+        name=name,
+        group=group,
+        n_train=train,
+        n_val=val,
+        n_test=test,
+        n_classes=len(read.class_names),
+        channels=int(read.images.shape[3]),
+        class_counts=tuple(np.bincount(read.labels[codes == TRAIN], minlength=len(read.class_names)).tolist()),
+        fingerprint=source.fingerprint("content"),
+        source=source.location,
+        licence=licence,
+        what=what,
+        split_seed=split_seed,
+        decoding=f"{DECODING}, {history.stored_size}",
+        extra={LEFT_OUT: str(len(read.broken))} if read.broken else {},
+    )
+    if known is not None:
+        info = _described(known, info, str(history.path)) if blank else _same(known, info, str(history.path))
+    history.add_dataset(info, read if with_images else None, codes if with_images else None)
+    return info, read.broken
+
+
+def _described(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
+    """Describe a dataset of which runs alone were known; what an import said of it besides stays."""
+    if known.fingerprint not in ("", found.fingerprint):
+        _same(replace(known, n_train=found.n_train, n_val=found.n_val, n_test=found.n_test), found, where)
+    return replace(found, what=found.what or known.what, manifest=known.manifest, extra={**known.extra, **found.extra})
+
+
+def _same(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
+    """Check that images are those that the history knows by a name; what it says of them stays."""
+    for key in ("fingerprint", "n_train", "n_val", "n_test", "n_classes", "channels"):
+        old, new = getattr(known, key), getattr(found, key)
+        if old not in ("", new):
+            msg = f"{where}:{known.name}: expected the images that it was measured on ({key}={old}), got {key}={new}. Obtain the same images, or add these under another name."
+            raise DataError(msg)
+    return known
+
+
+def read_evaluation(
+    *,
+    dataset: str,
+    config: str,
+    error: float | None,
+    status: str = "ok",
+    duration: float | None = None,
+    seed: int | None = None,
+    curve: str | None = None,
+    origin: str = "record",
+) -> Evaluation:
+    """Make the record of one run from what a person typed.
+
+    Args:
+        dataset: name in the history.
+        config: JSON object of hyperparameters, or ``@FILE`` that holds one.
+        error: validation error in [0, 1]; None where the run gave none.
+        status: ok, diverged, crashed, timeout or oom.
+        duration: seconds.
+        seed: of the run.
+        curve: JSON list of [update, error], or ``@FILE``.
+        origin: who measured it.
+
+    Raises:
+        UsageError: a status that is none of these, text that is no JSON of that shape.
+        MissingPathError: a ``@FILE`` that is not there.
+        DataError: numbers out of range.
+    """
+    values = _json(config, "config")
+    if (
+        not isinstance(values, Mapping)
+        or not values
+        or not all(isinstance(v, int | float | str) for v in values.values())
+    ):
+        msg = f"expected a JSON object of numbers, texts and truth values, got {config[:80]!r}. Write '{{\"batch_size\": 16}}' or @FILE."
+        raise UsageError(msg, param="config")
+    try:
+        kind = Status(status)
+    except ValueError as problem:
+        msg = f"expected one of {', '.join(Status)}, got {status!r}. Leave it out for a run that went well."
+        raise UsageError(msg, param="status") from problem
+    if error is None and kind.has_error:
+        msg = f"expected a validation error in [0, 1] for status {status!r}, got none. Give it, or `status` crashed, timeout or oom."
+        raise UsageError(msg, param="error")
+    return Evaluation(
+        dataset=dataset,
+        config=dict(values),
+        error=math.nan if error is None else error,
+        status=kind,
+        duration=math.nan if duration is None else duration,
+        seed=seed,
+        curve=_curve(curve),
+        origin=origin,
+    )
+
+
+def import_into(path: Path, source: Path) -> dict[str, int]:
+    """Read exported evaluations into a history, which is made where it is not there.
+
+    Args:
+        path: the history.
+        source: a ``.csv`` or ``.parquet`` file, or a folder of shards.
+
+    Returns: `imported` evaluations, and `n_evaluations` of the history afterwards.
+
+    Raises:
+        MissingPathError: nothing at `source`.
+        DataError: `source` cannot be read or does not fit the history; nothing was added.
+        StorageError: a history that cannot be written.
+    """
+    from history_store.exchange import import_evaluations, import_history
+    from history_store.history import History
+    from history_store.shards import history_from_shards, merge_shards
+
+    if not path.exists():
+        with history_from_shards(source, path) if source.is_dir() else import_history(source, path) as made:
+            return {"imported": made.n_evaluations, "n_evaluations": made.n_evaluations}
+    with History.open(path, write=True) as history:
+        added = merge_shards(history, source) if source.is_dir() else import_evaluations(history, source).n_evaluations
+        return {"imported": added, "n_evaluations": history.n_evaluations}
+
+
+def _curve(text: str | None) -> tuple[tuple[int, float], ...]:
+    if text is None:
+        return ()
+    points = _json(text, "curve")
+    if not isinstance(points, Sequence) or not all(_is_point(point) for point in points):
+        msg = f"expected a JSON list of [update, error], got {text[:80]!r}. Write '[[100, 0.4], [200, 0.3]]' or @FILE."
+        raise UsageError(msg, param="curve")
+    curve = tuple((int(step), float(error)) for step, error in points)
+    if any(later <= earlier for (earlier, _), (later, _) in pairwise(curve)):
+        msg = f"expected updates that increase, got {[step for step, _ in curve][:8]}. Sort the points."
+        raise DataError(msg, param="curve")
+    return curve
+
+
+def _is_point(point: Any) -> bool:
+    return isinstance(point, list) and len(point) == 2 and type(point[0]) is int and isinstance(point[1], int | float)
+
+
+def _json(text: str, param: str) -> Any:
+    if text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            msg = f"expected a readable file after @, got {text[1:]!r} ({problem}). Check the path."
+            raise MissingPathError(msg, param=param) from problem
+    try:
+        return json.loads(text)
+    except ValueError as problem:
+        msg = f"expected JSON, got {text[:80]!r} ({problem}). Quote names with double quotes."
+        raise UsageError(msg, param=param) from problem

@@ -1,0 +1,158 @@
+"""What a history holds, as rows for people and documents for programs."""
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from history_store.space import natural
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+_BEST, _NEAREST = 3, 5
+
+
+def dataset_rows(history: "History") -> list[dict[str, Any]]:
+    """List the datasets of a history: group, size, evaluations, lowest error."""
+    counts = np.bincount(history.table().dataset, minlength=len(history.datasets))
+    return [
+        {
+            "name": info.name,
+            "group": info.group,
+            "n_train": info.n_train,
+            "n_val": info.n_val,
+            "n_test": info.n_test,
+            "n_classes": info.n_classes,
+            "n_evaluations": int(count),
+            "best_error": _best(errors),
+        }
+        for info, count, errors in zip(history.datasets, counts, history.errors, strict=True)
+    ]
+
+
+def summary(history: "History") -> dict[str, Any]:
+    """Describe a history as a whole."""
+    errors = history.errors
+    copied_from = history.notes.get("copied_from")
+    return {
+        "history": str(history.path),
+        "id": history.id,
+        "revision": history.revision,
+        "n_datasets": len(history.names),
+        "n_groups": len(set(history.groups)),
+        "n_configs": len(history.configs),
+        "n_evaluations": history.n_evaluations,
+        "cells_measured": round(float(np.isfinite(errors).mean()), 4) if errors.size else 0.0,
+        "stored_size": history.stored_size,
+        "hyperparameters": _hyperparameters(history),
+        **({} if copied_from is None else {"copied_from": copied_from}),
+    }
+
+
+def describe(history: "History", name: str, *, model_hash: str | None = None) -> dict[str, Any]:
+    """Describe one dataset: its record, its runs and their errors, what did best, where errors gather, what it resembles.
+
+    Args:
+        history: that holds it.
+        name: of the dataset.
+        model_hash: of the model whose stored embeddings say what it resembles.
+
+    Raises:
+        UsageError: a name that the history does not know.
+    """
+    info = history.dataset(name)
+    row = history.names.index(name)
+    errors, configs = history.errors[row], history.configs
+    runs = history.evaluations(name)
+    durations = [run.duration for run in runs if not math.isnan(run.duration)]
+    fields = {key: getattr(info, key) for key in info.__slots__ if key not in ("extra", "class_counts")}
+    best = [
+        {"error": float(errors[column]), "config": dict(configs[column]), "natural": natural(configs[column])}
+        for column in np.argsort(errors, kind="stable")[:_BEST].tolist()
+        if np.isfinite(errors[column])
+    ]
+    values, words = _centres(history, name)
+    return {
+        **fields,
+        "class_counts": list(info.class_counts),
+        "extra": dict(info.extra),
+        "images": history.has_images(name),
+        "siblings": [
+            other
+            for other, group in zip(history.names, history.groups, strict=True)
+            if group == info.group and other != name
+        ],
+        "n_evaluations": len(runs),
+        "statuses": dict(Counter(run.status.value for run in runs)),
+        "seconds": round(sum(durations), 3),
+        "errors": _distribution(errors),
+        "best_error": _best(errors),
+        "best_config": best[0]["config"] if best else None,
+        "best_configs": best,
+        "ccov": values,
+        "ccov_in_words": words,
+        "nearest": _nearest(history, name, model_hash),
+    }
+
+
+def _distribution(errors: np.ndarray[Any, Any]) -> dict[str, float | int] | None:
+    """Give how the errors of a dataset are spread over the configurations; None where there are none."""
+    known = errors[np.isfinite(errors)]
+    if not len(known):
+        return None
+    places = dict(
+        zip(
+            ("lowest", "quarter", "median", "three_quarters", "highest"),
+            np.quantile(known, (0, 0.25, 0.5, 0.75, 1)),
+            strict=True,
+        )
+    )
+    return {
+        "configs": len(known),
+        "missing": len(errors) - len(known),
+        **{place: round(float(value), 6) for place, value in places.items()},
+    }
+
+
+def _centres(history: "History", name: str) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Give CCoV by hyperparameter (None where it is not defined), and what it says in words."""
+    from warmstart.histories.ccov import centres_of, say_centre
+
+    if not len(history.configs) or np.isnan(history.errors[history.names.index(name)]).all():
+        return dict.fromkeys(_hyperparameters(history)), {}
+    found = centres_of(history, [name])
+    values = {
+        key: round(float(value), 4) if np.isfinite(value) else None
+        for key, value in zip(found.hyperparameters, found.values[0], strict=True)
+    }
+    rows = zip(found.hyperparameters, found.values[0], found.chance[0], found.clear[0], strict=True)
+    return values, {
+        key: say_centre(float(value), float(chance), clear=bool(clear)) for key, value, chance, clear in rows
+    }
+
+
+def _nearest(history: "History", name: str, model_hash: str | None) -> list[dict[str, Any]]:
+    """List the datasets whose embeddings lie nearest, siblings among them; none where the model's are not stored."""
+    vectors = history.embeddings(model_hash) if model_hash is not None else {}
+    if name not in vectors:
+        return []
+    groups = dict(zip(history.names, history.groups, strict=True))
+    far = {
+        other: float(np.linalg.norm(vector.astype(np.float64) - vectors[name]))
+        for other, vector in vectors.items()
+        if other != name
+    }
+    order = sorted(far, key=lambda other: (far[other], other))[:_NEAREST]
+    return [{"name": other, "distance": far[other], "sibling": groups[other] == groups[name]} for other in order]
+
+
+def _hyperparameters(history: "History") -> list[str]:
+    import json
+
+    return [entry["name"] for entry in json.loads(history.space_json)["hyperparameters"]]
+
+
+def _best(errors: np.ndarray[Any, Any]) -> float | None:
+    return None if np.isnan(errors).all() else float(np.nanmin(errors))

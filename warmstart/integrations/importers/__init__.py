@@ -1,0 +1,1 @@
+"""Runs of other tools, one importer a file."""

@@ -1,0 +1,147 @@
+"""Tables of HPO-B as runs: search space, dataset, configurations `X` in [0, 1] and accuracies `y` [PinedaArango2021hpob].
+
+With `meta-dataset-descriptors.json` beside the file the values are brought back to what was measured: scaled to the
+variable's range, taken out of its logarithm, one-hot columns joined into choices, `.na` columns into missing values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError, UsageError
+from history_store.external_runs import ForeignParameter, ForeignRuns
+from history_store.records import Status
+from warmstart.integrations.importers.external_json import read_json
+
+DESCRIPTORS = "meta-dataset-descriptors.json"
+_WHAT = 'a table of HPO-B, {"space": {"dataset": {"X": ..., "y": ...}}}'
+_OFFSET = 1e-4
+"""What HPO-B adds before it takes a logarithm."""
+_NONE = ("INVALID", "na")
+"""Choices that stand for no value."""
+
+
+def read_hpob(path: Path, *, study: str | None = None) -> ForeignRuns:
+    """Read the runs of one search space, on all its datasets.
+
+    Args:
+        path: of the JSON file.
+        study: the search space; may be left out where there is one only.
+
+    Raises:
+        MissingPathError: no file there.
+        UsageError: no space of that name, or several to choose from.
+        DataError: it is no such table.
+    """
+    content = read_json(path, _WHAT)
+    if not isinstance(content, Mapping) or not content:
+        msg = f"{path}: expected {_WHAT}, got {type(content).__name__}. Give one of its meta-...-dataset.json files."
+        raise DataError(msg)
+    if study not in content and (study is not None or len(content) > 1):
+        msg = f"expected one of the search spaces {', '.join(content)}, got {study or 'none'}. Name one."
+        raise UsageError(msg, param="study")
+    space = study or next(iter(content))
+    X, y, datasets = _stacked(content[space], f"{path}:{space}")
+    params, known = _described(path.parent / DESCRIPTORS, space, X)
+    return ForeignRuns(
+        kind=f"HPO-B space {space}",
+        params=params,
+        values=y,
+        status=[Status.OK if fine else Status.CRASHED for fine in np.isfinite(y).tolist()],
+        datasets=datasets,
+        durations=np.full(len(y), np.nan),
+        seeds=[None] * len(y),
+        origins=[f"import/hpob/{space}"] * len(y),
+        curves=[()] * len(y),
+        maximised=True,
+        space=known,
+    )
+
+
+def _stacked(tables: Any, where: str) -> tuple[NDArray[np.float64], NDArray[np.float64], list[str]]:
+    """Put the datasets one below the other: `n x d`, `n`, and the name of each row's dataset."""
+    try:
+        names = list(tables)
+        blocks = [np.array(tables[name]["X"], dtype=np.float64) for name in names]
+        values = [np.array(tables[name]["y"], dtype=np.float64).reshape(-1) for name in names]
+        X, y = np.concatenate(blocks), np.concatenate(values)
+        counts = [len(block) for block in blocks]
+        if X.ndim != 2 or counts != [len(column) for column in values]:
+            msg = f"X of shape {X.shape} and {len(y)} values"
+            raise ValueError(msg)  # noqa: TRY301 - one message for every fault
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"{where}: expected {_WHAT}, got something else ({type(error).__name__}: {error}). Give one of its meta-...-dataset.json files."
+        raise DataError(msg) from error
+    return X, y, [f"hpob-{name}" for name, count in zip(names, counts, strict=True) for _ in range(count)]
+
+
+def _described(
+    path: Path, space: str, X: NDArray[np.float64]
+) -> tuple[dict[str, Sequence[object]], dict[str, ForeignParameter]]:
+    """Name the columns and bring them back to values, where the descriptions lie beside and know the space."""
+    if not path.is_file():
+        return _plain(X)
+    everything = read_json(path, "descriptions of HPO-B's search spaces")
+    try:
+        if space not in everything:
+            return _plain(X)
+        about = everything[space]
+        if len(about["variables_order"]) == X.shape[1]:
+            return _restored(X, about)
+        said = f"{len(about['variables_order'])} variables"
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        said = f"something else ({type(error).__name__}: {error})"
+    msg = f"{path}:{space}: expected the {X.shape[1]} variables of the table, got {said}. Take the file that belongs to the table."
+    raise DataError(msg)
+
+
+def _plain(X: NDArray[np.float64]) -> tuple[dict[str, Sequence[object]], dict[str, ForeignParameter]]:
+    names = [f"x{column}" for column in range(X.shape[1])]
+    columns: dict[str, Sequence[object]] = dict(zip(names, X.T.tolist(), strict=True))
+    return columns, dict.fromkeys(names, ForeignParameter(0.0, 1.0))
+
+
+def _restored(
+    X: NDArray[np.float64], described: Mapping[str, Any]
+) -> tuple[dict[str, Sequence[object]], dict[str, ForeignParameter]]:
+    """Bring the columns back to values."""
+    index = {name: column for column, name in enumerate(described["variables_order"])}
+    params: dict[str, Sequence[object]] = {}
+    known: dict[str, ForeignParameter] = {}
+    for name, about in described["variables"].items():
+        if "categories" in about:
+            hot = {key.split(".ohe.", 1)[1].removeprefix("_"): X[:, column] for key, column in index.items() if key.startswith(f"{name}.ohe.")}  # fmt: skip
+            params[name], known[name] = _choices(hot)
+        elif not name.endswith(".na"):
+            missing = X[:, index[f"{name}.na"]] > 0.5 if f"{name}.na" in index else np.zeros(len(X), dtype=np.bool_)
+            params[name], known[name] = _numbers(X[:, index[name]], missing, about)
+    return params, known
+
+
+def _choices(hot: Mapping[str, NDArray[np.float64]]) -> tuple[list[object], ForeignParameter]:
+    names = list(hot)
+    columns = np.stack([hot[name] for name in names])
+    chosen = [names[row] if on else None for row, on in zip(columns.argmax(axis=0).tolist(), (columns.max(axis=0) > 0.5).tolist(), strict=True)]  # fmt: skip
+    values: list[object] = [None if name in _NONE else name for name in chosen]
+    return values, ForeignParameter(choices=tuple(name for name in names if name not in _NONE))
+
+
+def _numbers(
+    column: NDArray[np.float64], missing: NDArray[np.bool_], about: Mapping[str, Any]
+) -> tuple[list[object], ForeignParameter]:
+    low, high = float(about["min"]), float(about["max"])
+    is_log = low != about.get("min_before_tf", low) or high != about.get("max_before_tf", high)
+    values = low + column * (high - low)
+    bounds = (low, high)
+    if is_log:
+        values = np.exp(values) - _OFFSET
+        bounds = float(about["min_before_tf"]), float(about["max_before_tf"])
+    found: list[object] = [
+        None if gone else value for value, gone in zip(values.tolist(), missing.tolist(), strict=True)
+    ]
+    return found, ForeignParameter(*bounds, log=is_log)

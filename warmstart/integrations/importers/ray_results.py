@@ -1,0 +1,137 @@
+"""Result folders of Ray Tune as runs: one folder a trial with `params.json` and `result.json`; no pickle is opened."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from history_store.errors import DataError, MissingPathError, UsageError
+from history_store.external_runs import Curve, ForeignRuns, as_columns
+from history_store.records import Status
+from warmstart.integrations.importers.external_json import read_json
+
+PARAMS, RESULTS, FAILURE = "params.json", "result.json", "error.txt"
+ITERATION, SECONDS = "training_iteration", "time_total_s"
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """One folder.
+
+    Attributes:
+        params: flat, nested names joined by `/`.
+        results: what was reported, flat likewise, in order.
+        failed: whether it ended by an error.
+    """
+
+    params: Mapping[str, object]
+    results: Sequence[Mapping[str, Any]]
+    failed: bool
+
+    @property
+    def length(self) -> int:
+        """Count its iterations."""
+        return int(self.results[-1].get(ITERATION, len(self.results))) if self.results else 0
+
+
+def read_results(source: Path, *, metric: str | None = None) -> ForeignRuns:
+    """Read an experiment: a trial's value is the last that it reported.
+
+    Ray does not write down which trials a scheduler has stopped; those that ended after fewer iterations than the
+    longest are left out.
+
+    Args:
+        source: folder of the experiment, `~/ray_results/NAME`.
+        metric: reported value that is meant; nested names are joined by `/`.
+
+    Raises:
+        MissingPathError: no folder there.
+        UsageError: no metric is named, or none of that name was reported.
+        DataError: no trial in it, or a file that cannot be read.
+    """
+    if not source.is_dir():
+        msg = f"{source}: expected a result folder of Ray Tune, got {'a file' if source.exists() else 'nothing there'}. Check the path."
+        raise MissingPathError(msg)
+    trials = [_read(path.parent) for path in sorted(source.glob(f"*/{PARAMS}"))]
+    if not trials:
+        msg = f"{source}: expected a folder a trial with {PARAMS} in it, got none. Give the folder of the experiment, ~/ray_results/NAME."
+        raise DataError(msg)
+    reported = sorted(
+        {name for trial in trials for row in trial.results for name, value in row.items() if _is_real(value)}
+    )
+    if metric is None or metric not in reported:
+        msg = f"expected one of {', '.join(name for name in reported if not name.startswith('config/'))}, which the trials of {source} reported, got {metric or 'none'}. Name the one that is the error."
+        raise UsageError(msg, param="metric")
+    longest = max((trial.length for trial in trials if not trial.failed), default=0)
+    kept = [trial for trial in trials if trial.failed or (trial.length == longest and trial.results)]
+    stopped = len(trials) - len(kept)
+    values = np.array([_value(trial, metric) for trial in kept], dtype=np.float64)
+    name = source.resolve().name
+    return ForeignRuns(
+        kind=f"Ray Tune experiment {name!r}",
+        params=as_columns([trial.params for trial in kept]),
+        values=values,
+        status=[Status.OK if fine else Status.CRASHED for fine in np.isfinite(values).tolist()],
+        datasets=[None] * len(kept),
+        durations=np.array([_seconds(trial) for trial in kept], dtype=np.float64),
+        seeds=[None] * len(kept),
+        origins=[f"import/ray/{name}"] * len(kept),
+        curves=[_curve(trial, metric) for trial in kept],
+        maximised=None,
+        left_out={f"ended before iteration {longest}: stopped or still running": stopped} if stopped else {},
+    )
+
+
+def _read(folder: Path) -> _Trial:
+    params = read_json(folder / PARAMS, "the configuration of a trial")
+    if not isinstance(params, Mapping):
+        msg = f"{folder / PARAMS}: expected a JSON object, got {type(params).__name__}. Write it anew."
+        raise DataError(msg)
+    results: list[Mapping[str, Any]] = []
+    path = folder / RESULTS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    for number, line in enumerate(lines, start=1):
+        try:
+            results.append(_flat(json.loads(line)))
+        except (ValueError, AttributeError) as error:
+            if number == len(lines):
+                break  # the trial was killed while it wrote
+            msg = f"{path} line {number}: expected a JSON object, got {line[:60]!r}. Take the line out."
+            raise DataError(msg) from error
+    return _Trial(_flat(params), results, (folder / FAILURE).is_file())
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Join nested names by `/`, as Ray's own data frames do."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found.update(_flat(value, f"{prefix}{name}/"))
+        else:
+            found[f"{prefix}{name}"] = json.dumps(value) if isinstance(value, list) else value
+    return found
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _value(trial: _Trial, metric: str) -> float:
+    if trial.failed:
+        return math.nan
+    value = trial.results[-1].get(metric)
+    return float(value) if _is_real(value) and math.isfinite(value) else math.nan  # type: ignore[arg-type]
+
+
+def _seconds(trial: _Trial) -> float:
+    return float(trial.results[-1].get(SECONDS, math.nan)) if trial.results else math.nan
+
+
+def _curve(trial: _Trial, metric: str) -> Curve:
+    return tuple((int(row[ITERATION]), float(row[metric])) for row in trial.results if ITERATION in row and _is_real(row.get(metric)))  # fmt: skip

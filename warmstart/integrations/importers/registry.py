@@ -1,0 +1,138 @@
+"""Which importer reads which source of runs; one of your own is one `Importer`, in `IMPORTERS` or an entry point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from history_store.errors import MissingPathError, UsageError
+from history_store.external_runs import ForeignRuns
+from history_store.records import DatasetInfo
+from history_store.registry import Registry
+
+Runs = tuple[ForeignRuns, tuple[DatasetInfo, ...]]
+"""Runs, and the datasets that their source describes."""
+TABLES = (".csv", ".parquet", ".pq")
+
+
+class Read(Protocol):
+    """Reads the runs of a source."""
+
+    def __call__(self, source: str, *, study: str | None, metric: str | None) -> Runs:
+        """Read runs, and the datasets that the source describes.
+
+        Args:
+            source: file, folder, URL or name, as given.
+            study: one of several studies or spaces; None where the importer knows no such option.
+            metric: the objective that is the error; likewise.
+
+        Raises:
+            UsageError: when what was asked does not fit the source.
+            DataError: when the runs cannot be read.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """One kind of source of runs.
+
+    Attributes:
+        matches: tells at a glance whether a source is of the kind; importers are asked in order, ours first.
+        read: reads it.
+        options: of ``study`` and ``metric``, those that say something here; the others are refused.
+    """
+
+    matches: Callable[[str], bool]
+    read: Read
+    options: Collection[str] = ("study", "metric")
+
+
+def find_importer(source: str) -> Importer:
+    """Return the importer of a source.
+
+    Raises:
+        MissingPathError: when there is nothing at the path, and no importer knows the name.
+    """
+    for importer in IMPORTERS.values():
+        if importer.matches(source):
+            return importer
+    if not Path(source).exists():
+        msg = f"{source}: expected runs to import, got nothing there. Check the path."
+        raise MissingPathError(msg)
+    return next(importer for importer in _BY_SHAPE if importer.matches(source))
+
+
+def read_source(source: str, *, study: str | None = None, metric: str | None = None) -> Runs:
+    """Read the runs of a source, whatever kind it is, and the datasets that it describes.
+
+    Raises:
+        UsageError: when what was asked does not fit the source.
+        MissingPathError: when there is nothing at `source`.
+        DataError: when the runs cannot be read.
+        StorageError: when a storage cannot be read.
+    """
+    importer = find_importer(source)
+    for option, value in (("study", study), ("metric", metric)):
+        if value is not None and option not in importer.options:
+            msg = f"expected none for {source}, got {value!r}. Leave it out."
+            raise UsageError(msg, param=option)
+    return importer.read(source, study=study, metric=metric)
+
+
+def _read_optuna(source: str, *, study: str | None, metric: str | None) -> Runs:
+    from warmstart.integrations.optuna.trials import read_study
+
+    return read_study(source, study=study, metric=metric), ()
+
+
+def _read_table(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+    from history_store.external_table import read_table
+
+    return read_table(Path(source), metric=metric)
+
+
+def _read_smac(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+    from warmstart.integrations.importers.smac import read_runhistory
+
+    return read_runhistory(Path(source), metric=metric), ()
+
+
+def _read_ray(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+    from warmstart.integrations.importers.ray_results import read_results
+
+    return read_results(Path(source), metric=metric), ()
+
+
+def _read_hpob(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+    from warmstart.integrations.importers.hpob import read_hpob
+
+    return read_hpob(Path(source), study=study), ()
+
+
+def _is_smac(source: str) -> bool:
+    path = Path(source)
+    return (path / "runhistory.json").is_file() or (path.name == "runhistory.json" and path.exists())
+
+
+IMPORTERS: Registry[Importer] = Registry(
+    "warmstart.importers",
+    "importer",
+    {
+        "optuna-url": Importer(lambda source: "://" in source, _read_optuna),
+        "table": Importer(lambda source: Path(source).suffix.lower() in TABLES, _read_table, ("metric",)),
+        "smac": Importer(_is_smac, _read_smac, ("metric",)),
+    },
+    check=lambda found: isinstance(found, Importer),
+    wanted="a warmstart.integrations.importers.registry.Importer",
+)
+"""Importers of sources that say what they are, in the order in which they are asked."""
+
+_BY_SHAPE = (
+    Importer(lambda source: Path(source).is_dir(), _read_ray, ("metric",)),
+    Importer(lambda source: Path(source).suffix.lower() == ".json", _read_hpob, ("study",)),
+    Importer(lambda _: True, _read_optuna),
+)
+"""Asked last: any folder is taken for Ray's, any JSON file for HPO-B's, any other file for a storage of Optuna."""

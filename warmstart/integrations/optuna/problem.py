@@ -1,0 +1,169 @@
+"""What the trials of an Optuna study say about one space: evaluations, and configurations under way."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from ConfigSpace import ConfigurationSpace, Constant
+from ConfigSpace.exceptions import ForbiddenValueError
+from ConfigSpace.util import deactivate_inactive_hyperparameters
+from optuna.distributions import BaseDistribution, FloatDistribution
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from bo.observation import Observation
+from bo.space.encoding import Encoding
+from history_store.errors import DataError
+from history_store.records import Config, Value
+from history_store.space import dump_space
+from warmstart.integrations.optuna.space import snapped
+
+CLAIM = "warmstart:config"
+"""System attribute of a trial: the configuration that was suggested for it."""
+_WHOLE = (TrialState.COMPLETE, TrialState.PRUNED)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """The space of a suggestion, and how trials are read as its configurations.
+
+    Attributes:
+        space: what is searched.
+        distributions: of its parameters.
+        is_given: the user stated the space: what a finished trial lacks is not made up.
+    """
+
+    space: ConfigurationSpace
+    distributions: Mapping[str, BaseDistribution]
+    is_given: bool
+
+    @cached_property
+    def encoding(self) -> Encoding:
+        """Give the space as arrays."""
+        return Encoding(self.space)
+
+    @cached_property
+    def digest(self) -> str:
+        """Give a text that tells spaces apart."""
+        return hashlib.sha256(dump_space(self.space).encode()).hexdigest()[:16]
+
+    def config(self, trial: FrozenTrial) -> dict[str, Value] | None:
+        """Read a trial as a configuration: its own values, then what was planned for it; inactive ones left out.
+
+        Returns: None where something is missing, or the space does not allow it.
+        """
+        planned = trial.system_attrs.get(CLAIM, {}) | trial.system_attrs.get("fixed_params", {})
+        values = self.values({**planned, **trial.params})
+        if self._fits(values):
+            return values
+        full = {name: values.get(name, self.space[name].default_value) for name in self.space}
+        try:
+            active = deactivate_inactive_hyperparameters(full, self.space)
+        except (ForbiddenValueError, ValueError):
+            return None
+        missing = [n for n in active if n not in values and not isinstance(self.space[n], Constant)]
+        if missing and (self.is_given or trial.state not in _WHOLE):
+            return None
+        values = {name: full[name] for name in active}
+        return values if self._fits(values) else None
+
+    def values(self, params: Mapping[str, Any]) -> dict[str, Value]:
+        """Give Optuna's parameters as values of the space, those that are none of it left out."""
+        given = {name: d for name, d in self.distributions.items() if name in params}
+        values = {name: snapped(d, params[name], self.space[name]) for name, d in given.items()}
+        for name in self._reals.keys() & values.keys():
+            value, known, kept = values[name], self._reals[name], self.space[name]
+            if isinstance(value, int | float) and known.low <= value <= known.high:
+                values[name] = min(max(value, kept.lower), kept.upper)  # bounds are rounded to 13 decimals
+        return values
+
+    @cached_property
+    def _reals(self) -> dict[str, FloatDistribution]:
+        """Give the distributions of reals without steps."""
+        return {
+            name: d
+            for name, d in self.distributions.items()
+            if isinstance(d, FloatDistribution) and d.step is None and not d.single()
+        }
+
+    def repeated(self, pending: Sequence[Config], *, rng: np.random.Generator) -> dict[str, Value]:
+        """Draw a configuration that is not pending; any where all are."""
+        keys = set(self.encoding.keys(self.encoding.encode(pending)))
+        for exclude in (keys, set[str]()):
+            points = self.encoding.sample(1, design="uniform", rng=rng, exclude=exclude)
+            if len(points):
+                break
+        return self.encoding.decode(points)[0]
+
+    def _fits(self, config: Config) -> bool:
+        """Tell whether the space holds a configuration."""
+        try:
+            self.encoding.encode([config])
+        except DataError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the trials of a study say.
+
+    Attributes:
+        told: evaluations, in order of the trials' numbers.
+        pending: configurations of trials that run, and of those that wait.
+        unread: numbers of completed trials that are no configurations of the space.
+    """
+
+    told: tuple[Observation, ...]
+    pending: tuple[dict[str, Value], ...]
+    unread: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Count the configurations."""
+        return len(self.told) + len(self.pending)
+
+    def holds(self, config: Config) -> bool:
+        """Tell whether a configuration is among them."""
+        return config in self.pending or any(observation.config == config for observation in self.told)
+
+
+def read_trials(trials: Collection[FrozenTrial], problem: Problem, direction: StudyDirection) -> Known:
+    """Read trials as evaluations of a problem, errors as they are or negated, and as configurations under way."""
+    sign = -1.0 if direction == StudyDirection.MAXIMIZE else 1.0
+    told: list[Observation] = []
+    pending: list[dict[str, Value]] = []
+    unread: list[int] = []
+    for trial in trials:
+        config = problem.config(trial)
+        if config is None:
+            if trial.state == TrialState.COMPLETE:
+                unread.append(trial.number)
+        elif trial.state.is_finished():
+            told.append(_observation(trial, config, sign))
+        else:
+            pending.append(config)
+    return Known(tuple(told), tuple(pending), tuple(unread))
+
+
+def _observation(trial: FrozenTrial, config: Config, sign: float) -> Observation:
+    """Read a finished trial; a pruned one has the error that it reported last."""
+    value = math.nan
+    if trial.state == TrialState.COMPLETE and trial.value is not None:
+        value = trial.value
+    elif trial.state == TrialState.PRUNED and trial.intermediate_values:
+        value = trial.intermediate_values[max(trial.intermediate_values)]
+    seconds = None if trial.duration is None else trial.duration.total_seconds()
+    return Observation.of(
+        config,
+        sign * value,
+        duration=None if seconds is None or seconds < 0 else seconds,  # a clock may be put back
+        status="failed" if trial.state == TrialState.FAIL else "ok",
+        constraints={name: bound <= 0 for name, bound in trial.constraints.items()},
+    )

@@ -1,0 +1,434 @@
+"""Optuna's sampler over our optimiser, and warm starts of its studies.
+
+::
+
+    study = optuna.create_study(sampler=WarmStartSampler(seed=0))
+    warm_start(study, dataset="path/to/images")
+    study.optimize(objective, n_trials=30)
+
+The sampler keeps nothing that a study does not: each suggestion is made from the trials in the storage, the seed and the
+trial's number, so that another process goes on as this one would have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import logging
+import math
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import optuna
+from ConfigSpace import ConfigurationSpace
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.samplers._base import _process_constraints_after_trial
+from optuna.trial import FrozenTrial, TrialState
+
+from bo.optimizer import STARTUP, Optimizer
+from bo.related import RelatedTask
+from bo.space.encoding import Encoding
+from bo.space.sampling import Design
+from history_store.errors import SpaceExhaustedError, UsageError
+from history_store.records import Config
+from warmstart.integrations.optuna.problem import CLAIM, Known, Problem, read_trials
+from warmstart.integrations.optuna.space import Presence, shown, to_distributions, to_space
+
+if TYPE_CHECKING:
+    from warmstart.locations import PathLike
+    from warmstart.spaces import SpaceLike
+    from warmstart.suggestions.answer import InitialDesign
+
+CHECKPOINT = "warmstart:checkpoint"
+"""System attribute of a trial: what the next suggestion of any process depends on besides the trials."""
+ORIGIN = "warmstart"
+"""User attribute of an enqueued trial: where its configuration comes from."""
+_ORIGIN = ("from", "distance", "source_error", "measured", "not_measured")
+BLOCK = 16
+"""Consecutive trials whose independent values are a Latin hypercube."""
+_log = logging.getLogger("warmstart")
+
+
+class WarmStartSampler(optuna.samplers.BaseSampler):
+    """Bayesian optimisation by `bo.Optimizer`: conditional spaces, parallel trials, failures, constraints, related tasks.
+
+    Without a space, it is what the completed trials showed; the first trials, and parameters that appear later or change
+    their range, are drawn from a design. Trials that run or wait are pending, failed trials teach where evaluations fail,
+    pruned ones count with the last value that they reported.
+    """
+
+    def __init__(
+        self,
+        *,
+        space: ConfigurationSpace | None = None,
+        surrogate: str = "gp",
+        acquisition: str = "ei",
+        initial: Sequence[Config] = (),
+        related: Sequence[RelatedTask] = (),
+        meta_feature: Sequence[float] | None = None,
+        design: Design = "sobol",
+        startup: int | None = None,
+        seed: int | None = None,
+        constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+    ) -> None:
+        """Set up a sampler.
+
+        Args:
+            space: what to search, with conditions and forbidden clauses; None = what the trials show.
+            surrogate: a name in `bo.surrogates.SURROGATES`.
+            acquisition: a name in `bo.models.ACQUISITIONS`.
+            initial: configurations of the space to evaluate first and in order; without a space, use `study.enqueue_trial`.
+            related: what is known of related tasks over the space, for the surrogates `mt-...`.
+            meta_feature: of the task at hand, where the related ones have one.
+            design: how to go on after the initial configurations: `uniform`, `latin`, `halton` or `sobol`.
+            startup: trials before the surrogate is asked, enqueued ones included; None = 3, or, with related tasks, 0.
+            seed: of everything random; None = another one every time.
+            constraints_func: gives the constraints of a finished trial, met where they are at most 0; `trial.set_constraint`
+                says them too.
+
+        Raises:
+            UsageError: when an argument does not fit.
+            DataError: when a configuration does not fit the space.
+        """
+        if space is None and (initial or related):
+            msg = f"WarmStartSampler: expected a space for the {'initial configurations' if initial else 'related tasks'}, got none. Give space=, or enqueue configurations with study.enqueue_trial."
+            raise UsageError(msg)
+        self._has_seed = seed is not None
+        self._settings: dict[str, Any] = {
+            "surrogate": surrogate,
+            "acquisition": acquisition,
+            "initial": tuple(initial),
+            "related": tuple(related),
+            "meta_feature": meta_feature,
+            "design": design,
+        }
+        self._startup = startup if startup is not None else 0 if related else STARTUP
+        self._constraints_func = constraints_func
+        self._given = None if space is None else Problem(space, to_distributions(space), is_given=True)
+        self._shown: tuple[Any, Problem] | None = None  # the last one: building a space takes time
+        any_space = ConfigurationSpace({"x": (0.0, 1.0)}) if space is None else space
+        checked = Optimizer(any_space, **self._settings, startup=startup, seed=seed)
+        self._seed: int = checked.to_dict()["settings"]["seed"]
+        self._unread: set[int] = set()
+        self._related = _digest(related)
+        self._made: tuple[object, tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
+
+    @property
+    def space(self) -> ConfigurationSpace | None:
+        """Give the space that the sampler was given; None = what the trials show."""
+        return None if self._given is None else self._given.space
+
+    def reseed_rng(self) -> None:
+        """Draw another seed where none was given: a seed and a trial's number are one suggestion in any thread or process."""
+        if not self._has_seed:
+            self._seed = int(np.random.SeedSequence().generate_state(1)[0])
+
+    def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002  Optuna's signature
+        """Give the parameters that are sampled together: those of the space, or those that completed trials showed."""
+        if self._given is not None:
+            found: Mapping[str, BaseDistribution] = self._given.distributions
+        else:
+            found, _ = shown(_completed(study.get_trials(deepcopy=False)))
+        return {name: distribution for name, distribution in found.items() if _is_searched(distribution)}
+
+    def sample_relative(
+        self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """Suggest a configuration that no other trial has, and note it with the trial before it is returned.
+
+        A trial whose process ended after that keeps it: some of its parameters may be stored already.
+        """
+        self._raise_error_if_multi_objective(study)
+        if not search_space:
+            return {}
+        if CHECKPOINT in trial.system_attrs:  # noted last
+            return {name: value for name, value in trial.system_attrs[CLAIM].items() if name in search_space}
+        while True:
+            trials = _others(study, trial)
+            problem = self._given or self._shown_problem(trials, search_space)
+            known, optimizer, config, checkpoint = self._proposal(study, trials, problem, trial.number)
+            _note(study, trial, CLAIM, config)
+            ended = {other.number for other in trials if other.state.is_finished()}
+            moved = [other for other in _others(study, trial) if other.number not in ended]
+            if known.holds(config) or not read_trials(moved, problem, study.direction).holds(config):
+                break  # else another worker chose it meanwhile
+        _note(study, trial, CHECKPOINT, optimizer.checkpoint() | checkpoint)
+        return {name: value for name, value in config.items() if name in search_space}
+
+    def log_gain(self, study: optuna.Study) -> float | None:
+        """Give the log of the improvement that the next trial promises, in the unit of its value; None without a space, or where no model knows."""
+        trials = study.get_trials(deepcopy=False)
+        return None if self._given is None else self._proposal(study, trials, self._given, len(trials))[1].log_gain
+
+    def _proposal(
+        self, study: optuna.Study, trials: Sequence[FrozenTrial], problem: Problem, number: int
+    ) -> tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]:
+        """Choose the configuration of a trial from what others say; the last choice is kept until they say more.
+
+        Returns: what they say, the optimiser that chose, its choice, and what its checkpoint is good for.
+        """
+        said = tuple((other.number, other.state, CLAIM in other.system_attrs) for other in trials)
+        made = self._made
+        if made is None or made[0] != (self._seed, number, said):
+            setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
+            known = self._known(trials, problem, study)
+            optimizer = self._optimizer(problem, known, _newest(trials, setup), number)
+            try:
+                config = optimizer.ask()[0]
+            except SpaceExhaustedError:
+                _log.warning("trial %d: every configuration was proposed already, and one is repeated", number)
+                config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, number]))
+            chosen = known, optimizer, config, {"setup": setup, "related": self._related}
+            self._made = made = (self._seed, number, said), chosen
+        return made[1]
+
+    def sample_independent(
+        self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """Draw one parameter from a design: 16 consecutive trials are a Latin hypercube in all parameters."""
+        self._raise_error_if_multi_objective(study)
+        block, place = divmod(trial.number, BLOCK)
+        rng = np.random.default_rng([self._seed, zlib.crc32(param_name.encode()), block])
+        u = float((rng.permutation(BLOCK)[place] + rng.random(BLOCK)[place]) / BLOCK)
+        if isinstance(param_distribution, CategoricalDistribution):
+            return param_distribution.choices[int(u * len(param_distribution.choices))]
+        if (encoding := _range(param_distribution)) is not None:
+            return encoding.decode(np.full((1, encoding.p), u))[0][""]
+        sampler = optuna.samplers.RandomSampler(seed=int(u * 2**32))
+        return sampler.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(
+        self,
+        study: optuna.Study,
+        trial: FrozenTrial,
+        state: TrialState,
+        values: Sequence[float] | None,  # noqa: ARG002  Optuna's signature
+    ) -> None:
+        """Note the constraints of a trial, say what it left of its warm start, and stop where it was the last of a stated space."""
+        planned = trial.system_attrs.get("fixed_params", {}) if ORIGIN in trial.user_attrs else {}
+        lost = [name for name in planned if not {name, *_scales(name)} & trial.params.keys()]
+        if lost and state != TrialState.FAIL:
+            _log.warning(
+                "trial %d: the objective never asked for %s of its warm start; rename= says what it calls them",
+                trial.number,
+                ", ".join(lost),
+            )
+        if self._constraints_func is not None:
+            _process_constraints_after_trial(self._constraints_func, study, trial, state)
+        if self._given is not None and self._is_last(study, trial, self._given):
+            _log.info("trial %d: every configuration of the space has its trial, and the study stops", trial.number)
+            with contextlib.suppress(RuntimeError):  # told by hand: there is no loop to stop
+                study.stop()
+
+    @staticmethod
+    def _is_last(study: optuna.Study, trial: FrozenTrial, problem: Problem) -> bool:
+        """Tell whether every configuration of a space has its trial, those that other workers run included."""
+        others = [other for other in _others(study, trial) if other.state != TrialState.WAITING]
+        size = problem.encoding.size
+        if len(others) + 1 < size:
+            return False
+        known = read_trials(others, problem, study.direction)
+        configs = [*(told.config for told in known.told), *known.pending, problem.config(trial)]
+        return len({problem.encoding.key(config) for config in configs if config is not None}) >= size
+
+    def _shown_problem(self, trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution]) -> Problem:
+        """Give the space of distributions, with the conditions that completed trials show."""
+        _, conditions = shown(_completed(trials))
+        kept = {
+            child: presence
+            for child, presence in conditions.items()
+            if child in search_space and presence.parent in search_space
+        }
+        asked: tuple[Mapping[str, BaseDistribution], Mapping[str, Presence]] = dict(search_space), kept
+        last = self._shown
+        if last is None or last[0] != asked:
+            self._shown = last = asked, Problem(to_space(*asked), asked[0], is_given=False)
+        return last[1]
+
+    def _known(self, trials: Sequence[FrozenTrial], problem: Problem, study: optuna.Study) -> Known:
+        """Read trials, and say once of each that is passed over."""
+        known = read_trials(trials, problem, study.direction)
+        for number in sorted({*known.unread} - self._unread):
+            self._unread.add(number)
+            _log.warning("trial %d: its parameters are no configuration of the space, and it is passed over", number)
+        return known
+
+    def _optimizer(
+        self, problem: Problem, known: Known, checkpoint: Mapping[str, Any] | None, number: int
+    ) -> Optimizer:
+        """Set up the optimiser that suggests for a trial."""
+        startup = self._startup if known.count < self._startup else 0
+        optimizer = Optimizer(problem.space, **self._settings, startup=startup, seed=self._seed)
+        for told in known.told:
+            optimizer.tell(
+                told.config,
+                told.error,
+                duration=_finite(told.duration),
+                status=told.status,
+                constraints=told.constraints,
+            )
+        last = checkpoint or optimizer.checkpoint()
+        count, digest = last.get("related", self._related)
+        if count != self._related[0]:
+            last = {**last, "models": {}}  # their chains are about other tasks
+        elif digest != self._related[1]:
+            last = {**last, "told": last["told"] - 1}  # the related tasks were told more
+        optimizer.resume({**last, "asked": number}, pending=known.pending)
+        return optimizer
+
+
+def _others(study: optuna.Study, trial: FrozenTrial) -> list[FrozenTrial]:
+    """Give the other trials of a study, in order of their numbers."""
+    return [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
+
+
+def _completed(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
+    """Give the trials that show a space: those that ended of themselves."""
+    return [trial for trial in trials if trial.state == TrialState.COMPLETE]
+
+
+def _note(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:
+    """Keep a system attribute of a trial."""
+    study._storage.set_trial_system_attr(trial._trial_id, key, value)  # noqa: SLF001  where samplers keep what they must
+
+
+def _digest(related: Sequence[RelatedTask]) -> list[int]:
+    """Count related tasks, and tell what they say from anything else."""
+    return [len(related), zlib.crc32(json.dumps([task.to_dict() for task in related]).encode())]
+
+
+def _newest(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
+    """Find the newest checkpoint that is good for a setup."""
+    for trial in reversed(trials):
+        checkpoint: dict[str, Any] | None = trial.system_attrs.get(CHECKPOINT)
+        if checkpoint is not None and checkpoint["setup"] == setup:
+            return checkpoint
+    return None
+
+
+def _finite(value: float) -> float | None:
+    """Give None for a number that is not known."""
+    return value if math.isfinite(value) else None
+
+
+def _is_searched(distribution: BaseDistribution) -> bool:
+    """Tell whether a parameter varies and has a space."""
+    if isinstance(distribution, CategoricalDistribution):
+        try:
+            to_space({"": distribution})
+        except UsageError:
+            return False
+        return not distribution.single()
+    return not distribution.single() and _range(distribution) is not None
+
+
+@functools.lru_cache(maxsize=256)  # thousands of steps take half a second
+def _range(distribution: BaseDistribution) -> Encoding | None:
+    """Give the space of one number as an array; None where ConfigSpace cannot express it."""
+    try:
+        return Encoding(to_space({"": distribution}))
+    except UsageError:
+        return None
+
+
+def warm_start(
+    study: optuna.Study,
+    *,
+    dataset: PathLike | None = None,
+    images: Any = None,
+    labels: Any = None,
+    k: int = 3,
+    strategy: str | None = None,
+    history: PathLike | None = None,
+    model: PathLike | None = None,
+    space: SpaceLike | None = None,
+    rename: Mapping[str, str] | None = None,
+    exclude_group: str | Collection[str] | None = None,
+    skip_broken: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+    cache: bool = True,
+    download: bool = False,
+) -> list[InitialDesign]:
+    """Enqueue the configurations that `warmstart.suggest` gives for a dataset, best first; those enqueued before are not again.
+
+    With a space, or a sampler of ours that was given one, the suggestions are put into it: its names, its scales, and only
+    values that it allows, so that no `trial.suggest_...` refuses one. What the history never measured is varied over them;
+    see docs/import.md. Without a space, a value on a logarithmic scale is enqueued under both of its names, so that an
+    objective may ask for `log10_learning_rate` or for `learning_rate`. A sampler of ours says so where an objective asks
+    for neither.
+
+    Args:
+        study: any study, with any sampler.
+        dataset: a path as `warmstart.suggest` takes it.
+        images: instead of a path; `labels` with it.
+        labels: of `images`.
+        k: how many.
+        strategy: as in `warmstart.suggest`, and so the arguments below that are not named here.
+        history: the history file.
+        model: the meta-feature model.
+        space: what the study searches, in any form that `warmstart.spaces.read_space` takes: a dict of Optuna's
+            distributions, a ConfigSpace space, a short form or a file of one. Left out, that of a sampler of ours.
+        rename: the study's name of a hyperparameter, by its name in the history or its natural one.
+        exclude_group: groups of the history to leave out.
+        skip_broken: go on without pictures that cannot be decoded.
+        seed: of the images chosen.
+        device: where the network runs.
+        threads: CPU threads of the network.
+        cache: keep and use meta-features.
+        download: let torchvision fetch what is missing.
+
+    Returns: the suggestions; the trials carry their origin as the user attribute `warmstart`.
+
+    Raises:
+        UsageError: when `rename` names what no suggestion has, or an argument does not fit.
+        DataError: when the space is none.
+        MissingPathError, StorageError: as `warmstart.suggest`.
+    """
+    from warmstart.api import suggest
+
+    if space is None and isinstance(study.sampler, WarmStartSampler):
+        space = study.sampler.space
+    designs = suggest(
+        dataset,
+        images=images,
+        labels=labels,
+        k=k,
+        strategy=strategy,
+        history=history,
+        model=model,
+        space=space,
+        rename=rename if space is not None else None,
+        exclude_group=exclude_group,
+        skip_broken=skip_broken,
+        seed=seed,
+        device=device,
+        threads=threads,
+        cache=cache,
+        download=download,
+    )
+    for design in designs:
+        origin = {key: value for key, value in design.to_dict().items() if key in _ORIGIN}
+        params = dict(design.config) if space is not None else _renamed(design, rename or {})
+        study.enqueue_trial(params, user_attrs={ORIGIN: origin}, skip_if_exists=True)
+    return designs
+
+
+def _renamed(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]:
+    """Give a suggestion under a study's names: both scales of a value, or the one that is renamed."""
+    values = {**design.config, **design.natural}
+    if unknown := rename.keys() - values.keys():
+        msg = f"rename: expected names among {', '.join(values)}, got {min(unknown)!r}. Correct the name."
+        raise UsageError(msg)
+    twins = {other for name in rename for other in _scales(name) if other not in rename}
+    return {rename.get(name, name): value for name, value in values.items() if name not in twins}
+
+
+def _scales(name: str) -> tuple[str, str]:
+    """Give both names of a value: natural and logarithmic."""
+    bare = name.removeprefix("log10_")
+    return bare, f"log10_{bare}"

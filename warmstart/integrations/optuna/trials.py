@@ -1,0 +1,201 @@
+"""Studies of Optuna as runs: from a storage's URL, an SQLite file or a journal file, none of which is written to."""
+
+from __future__ import annotations
+
+import math
+import urllib.parse
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import (
+    BaseDistribution,
+    CategoricalDistribution,
+    FloatDistribution,
+    IntDistribution,
+    json_to_distribution,
+)
+from optuna.trial import FrozenTrial, TrialState
+
+from history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as_columns
+from history_store.records import Status
+from warmstart.studies.state.journal_file import JournalFile
+from warmstart.studies.state.sqlite_file import engine_options
+
+BUSY_S = 30.0
+"""Seconds that a read waits for a writer."""
+LEFT_OUT = {
+    TrialState.PRUNED: "pruned before the end",
+    TrialState.RUNNING: "still running",
+    TrialState.WAITING: "waiting",
+}
+
+
+def read_study(source: str, *, study: str | None = None, metric: str | None = None) -> ForeignRuns:
+    """Read a study: completed trials have their value, failed ones are crashed runs.
+
+    Args:
+        source: a storage URL, an SQLite file or a journal file.
+        study: its name; may be left out where there is one only.
+        metric: name or number of the objective, where a study has several.
+
+    Raises:
+        MissingPathError: no file there.
+        UsageError: no study or objective of that name, or several to choose from.
+        StorageError: it cannot be read.
+    """
+    with _storage_errors(source):
+        storage = _open(source)
+        names = optuna.get_all_study_names(storage)
+        if not names:
+            msg = f"{source}: expected a storage with a study, got an empty one. Check the path."
+            raise DataError(msg)
+        if study not in names and (study is not None or len(names) > 1):
+            msg = f"expected one of {', '.join(names)}, got {study or 'none'}. Name the study to import."
+            raise UsageError(msg, param="study")
+        opened = optuna.load_study(study_name=study or names[0], storage=storage)
+        trials = _trials(opened, storage)
+        objective = _objective(opened, metric)
+        maximised = opened.directions[objective] == optuna.study.StudyDirection.MAXIMIZE
+    kind = f"Optuna study {opened.study_name!r}"
+    return _runs(kind, f"import/optuna/{opened.study_name}", trials, objective=objective, maximised=maximised)
+
+
+def _runs(kind: str, origin: str, trials: Sequence[FrozenTrial], *, objective: int, maximised: bool) -> ForeignRuns:
+    ended = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.FAIL)]
+    states = Counter(LEFT_OUT[trial.state] for trial in trials if trial.state in LEFT_OUT)
+    values = np.array([_value(trial, objective) for trial in ended], dtype=np.float64)
+    return ForeignRuns(
+        kind=kind,
+        params=as_columns([trial.params for trial in ended]),
+        values=values,
+        status=[Status.OK if fine else Status.CRASHED for fine in np.isfinite(values).tolist()],
+        datasets=[None] * len(ended),
+        durations=np.array([_seconds(trial) for trial in ended], dtype=np.float64),
+        seeds=[None] * len(ended),
+        origins=[origin] * len(ended),
+        curves=[_curve(trial) for trial in ended],
+        maximised=maximised,
+        space=_space(trials),
+        left_out=dict(states),
+    )
+
+
+def _trials(study: optuna.Study, storage: optuna.storages.BaseStorage) -> Sequence[FrozenTrial]:
+    """Read all trials; those of a database table by table, for the rows of its objects take a minute for 100,000 trials."""
+    if not isinstance(storage, optuna.storages.RDBStorage):
+        return study.get_trials(deepcopy=False)
+    from optuna.storages._rdb import models
+    from sqlalchemy import select
+
+    trial, param = models.TrialModel.__table__.c, models.TrialParamModel.__table__.c
+    value, report = models.TrialValueModel.__table__.c, models.TrialIntermediateValueModel.__table__.c
+    study_id = study._study_id  # noqa: SLF001 - the id that the tables use
+    found: dict[int, FrozenTrial] = {}
+    distributions: dict[str, BaseDistribution] = {}
+    with storage.engine.connect() as base:
+        rows: Any = select(trial.trial_id, trial.number, trial.state, trial.datetime_start, trial.datetime_complete)
+        for key, number, state, start, end in base.execute(rows.where(trial.study_id == study_id)):
+            found[key] = FrozenTrial(number, state, None, start, end, {}, {}, {}, {}, {}, key, values=[])
+        is_known = (trial.study_id == study_id) & (trial.trial_id <= max(found, default=0))  # others go on writing
+        mine = select(trial.trial_id).where(is_known)
+        rows = select(param.trial_id, param.param_name, param.param_value, param.distribution_json)
+        for key, name, number, text in base.execute(rows.where(param.trial_id.in_(mine)).order_by(param.param_id)):
+            if text not in distributions:
+                distributions[text] = json_to_distribution(text)
+            found[key].distributions[name] = distributions[text]
+            found[key].params[name] = distributions[text].to_external_repr(number)
+        rows = select(value.trial_id, value.value, value.value_type).where(value.trial_id.in_(mine))
+        for key, number, kind in base.execute(rows.order_by(value.objective)):
+            found[key].values.append(models.TrialValueModel.stored_repr_to_value(number, kind))
+        rows = select(report.trial_id, report.step, report.intermediate_value, report.intermediate_value_type)
+        for key, step, number, kind in base.execute(rows.where(report.trial_id.in_(mine))):
+            read = models.TrialIntermediateValueModel.stored_repr_to_intermediate_value
+            found[key].intermediate_values[step] = read(number, kind)
+    return sorted(found.values(), key=lambda each: each.number)
+
+
+def _open(source: str) -> optuna.storages.BaseStorage:
+    is_file = "://" not in source or (source.startswith("sqlite:///") and "?" not in source)
+    if not is_file:
+        return optuna.storages.RDBStorage(source)
+    path = Path(source.removeprefix("sqlite:///"))
+    if source.startswith("sqlite:///") and not path.exists():
+        path = Path(urllib.parse.unquote(str(path)))
+    if not path.is_file():
+        msg = f"{source}: expected a study of Optuna, got {'a folder' if path.is_dir() else 'nothing there'}. Check the path."
+        raise MissingPathError(msg)
+    if is_sqlite(path):
+        url, options = engine_options(path.resolve(), timeout=BUSY_S, write=False)
+        return optuna.storages.RDBStorage(url, engine_kwargs=options)
+    return optuna.storages.JournalStorage(JournalFile(path, None))
+
+
+def is_sqlite(path: Path) -> bool:
+    """Tell whether a file is an SQLite database."""
+    with path.open("rb") as file:
+        return file.read(16) == b"SQLite format 3\x00"
+
+
+@contextmanager
+def _storage_errors(source: str) -> Iterator[None]:
+    """Turn what Optuna and its back ends raise into errors of ours."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except (SQLAlchemyError, optuna.exceptions.OptunaError, RuntimeError, ImportError, ValueError, KeyError, OSError) as error:  # fmt: skip
+        if isinstance(error, UsageError | DataError | MissingPathError | StorageError):
+            raise
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        msg = f"{source}: expected a storage that Optuna {optuna.__version__} reads, got: {said[0][:200]}. Check the URL; `optuna storage upgrade` brings an old one up to date."
+        raise StorageError(msg) from error
+
+
+def _objective(study: optuna.Study, metric: str | None) -> int:
+    """Find the number of the objective."""
+    count = len(study.directions)
+    names = study.metric_names or [str(index) for index in range(count)]
+    if metric is None and count == 1:
+        return 0
+    if metric in names:
+        return names.index(metric)
+    msg = f"expected one of {', '.join(names)}, the objectives of study {study.study_name!r}, got {metric or 'none'}. Name the one that is the error."
+    raise UsageError(msg, param="metric")
+
+
+def _value(trial: FrozenTrial, objective: int) -> float:
+    values: Any = trial.values
+    value = float(values[objective]) if trial.state == TrialState.COMPLETE and values else math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def _seconds(trial: FrozenTrial) -> float:
+    return math.nan if trial.duration is None else trial.duration.total_seconds()
+
+
+def _curve(trial: FrozenTrial) -> Curve:
+    return tuple((int(step), float(value)) for step, value in trial.intermediate_values.items())
+
+
+def _space(trials: Sequence[FrozenTrial]) -> dict[str, ForeignParameter]:
+    """Describe the hyperparameters, over all trials: ranges may have changed on the way."""
+    found: dict[str, dict[BaseDistribution, None]] = {}
+    for trial in trials:
+        for name, distribution in trial.distributions.items():
+            found.setdefault(name, {})[distribution] = None
+    return {name: _parameter(list(distributions)) for name, distributions in found.items()}
+
+
+def _parameter(distributions: Sequence[BaseDistribution]) -> ForeignParameter:
+    choices = [d.choices for d in distributions if isinstance(d, CategoricalDistribution)]
+    if choices:
+        return ForeignParameter(choices=tuple(dict.fromkeys(choice for each in choices for choice in each)))
+    numeric = [d for d in distributions if isinstance(d, FloatDistribution | IntDistribution)]
+    low, high = min(d.low for d in numeric), max(d.high for d in numeric)
+    return ForeignParameter(float(low), float(high), log=any(d.log for d in numeric))

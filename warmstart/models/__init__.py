@@ -1,0 +1,1 @@
+"""Meta-feature models: train and evaluate them."""

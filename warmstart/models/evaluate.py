@@ -1,0 +1,335 @@
+"""From a history, or tables of errors, to the report of an evaluation."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history_store.errors import UsageError
+from metafeat.cache import cache_folder
+
+if TYPE_CHECKING:
+    from history_store.history import History
+    from metafeat.model_file import ModelHeader
+    from training.evaluation.metrics import Metric
+    from training.evaluation.protocol import Protocol
+    from training.evaluation.rivals import Rival
+    from training.evaluation.table import ErrorTable
+    from training.siamese.settings import SiameseSettings
+
+Show = Callable[[int, int, str], None]
+LEARNED = "learned"
+METRICS = (LEARNED, "handcrafted", "random network")
+"""The distances between datasets of a history."""
+PAPER = {"ADF": "adf", "Bi-LSTM": "bilstm"}
+"""The two models of [Kim2017warmstart], by their label in its figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSettings:
+    """How to evaluate; the options of the command.
+
+    Attributes:
+        protocol: `leave-source-out` or `in-source`.
+        rivals: names; none = all.
+        ours: the rival that differences are taken of; None = the one that `suggest` asks.
+        horizon: evaluations; `repeats` of what is random; `seed` of all of it.
+        only: datasets to ask; none = all.
+        workers: processes.
+        surrogate: of the searches.
+        paper_figure: play the runs of the paper's figures too.
+        model: its recipe is the one trained for every fold; None = `settings`.
+        settings: what `warmstart.models.train.choose_settings` takes.
+        folds: models, each trained without one part of the datasets.
+        models: folder where they are kept; None = one in the cache.
+        device: where they are trained.
+    """
+
+    protocol: "Protocol" = "leave-source-out"
+    rivals: tuple[str, ...] = ()
+    ours: str | None = None
+    horizon: int = 20
+    repeats: int = 5
+    seed: int = 0
+    only: tuple[str, ...] = ()
+    workers: int = 1
+    surrogate: str = "gp"
+    paper_figure: bool = False
+    model: Path | None = None
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"preset_name": "modern"})
+    folds: int = 6
+    models: Path | None = None
+    device: str = "cpu"
+
+
+def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
+    """Replay a table of errors with the meta-features and distances that its file gives.
+
+    Raises:
+        UsageError: an unknown name, or numbers out of range.
+        MissingPathError: no such file.
+        DataError: a file that is no table, or too little in it.
+    """
+    from training.evaluation.metrics import feature_metric, given_metric
+    from training.evaluation.table import read_table
+
+    table = read_table(path)
+    metrics: dict[str, Metric] = {name: given_metric(matrix) for name, matrix in table.distances.items()}
+    if table.meta_features is not None:
+        metrics["handcrafted"] = feature_metric(table.meta_features)
+    ours_by = "learned" if "learned" in metrics else next(iter(metrics), None)
+    return _report(table, metrics, plan, ours_by, figure_metrics={name: name for name in metrics}, progress=progress)
+
+
+def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
+    """Hold every source of a history out and train the models that never saw it.
+
+    Only what the chosen rivals need is computed: without those that ask for distances no image is looked at.
+
+    Raises:
+        UsageError: an unknown name, or numbers out of range.
+        ImagesMissingError: a history without images, where distances are wanted.
+        StorageError: a history, model or folder that cannot be used.
+    """
+    from history_store.history import History
+    from training.evaluation.rivals import choose_rivals, make_rivals
+    from training.evaluation.table import history_table
+
+    with History.open(path) as history:
+        table = history_table(history, path.name)
+        metrics = HistoryMetrics(history, table, plan, progress)
+        rivals = choose_rivals(make_rivals(list(METRICS), LEARNED, has_unit=True), plan.rivals)
+        wanted = [name for name in METRICS if any(rival.metric == name for rival in rivals.values())]
+        nested = any(rival.metric == LEARNED and rival.is_calibrated for rival in rivals.values())
+        found = {name: metrics.make(name, nested=nested) for name in wanted}
+        figure_metrics = {}
+        if plan.paper_figure:
+            found |= {label: metrics.learned(metrics.paper(kind), nested=False) for label, kind in PAPER.items()}
+            figure_metrics = {label: label for label in PAPER} | ({"the model": LEARNED} if plan.model else {})
+            if plan.model:
+                found.setdefault(LEARNED, metrics.make(LEARNED, nested=nested))
+        return _report(table, found, plan, LEARNED, figure_metrics=figure_metrics, progress=progress, known=METRICS)
+
+
+class HistoryMetrics:
+    """Makes the distances between a history's datasets, under one plan.
+
+    Args:
+        history: open.
+        table: made of it.
+        plan: protocol, folds, recipe, folder.
+        progress: of the trainings.
+
+    Raises:
+        UsageError: settings that do not exist.
+        ModelError: the recipe's model cannot be read.
+    """
+
+    def __init__(
+        self, history: "History", table: "ErrorTable", plan: EvaluationSettings, progress: Show | None
+    ) -> None:
+        from training.evaluation.protocol import deal
+        from warmstart.models.train import choose_settings
+
+        self.history, self.table, self.plan, self.progress = history, table, plan, progress
+        self.parts = deal(plan.protocol, table.datasets, table.groups, plan.folds, seed=plan.seed)
+        self.settings = choose_settings(**plan.settings) if plan.model is None else recipe(plan.model, plan.settings)
+        self.folder = cache_folder() / "evaluate" / history.id if plan.models is None else plan.models
+
+    def make(self, name: str, *, nested: bool) -> "Metric":
+        """Make a metric by its name in `METRICS`."""
+        from training.evaluation.fold_models import handcrafted_features, make_folder, random_embeddings
+        from training.evaluation.metrics import euclidean, feature_metric, given_metric
+
+        make_folder(self.folder)
+        if name == LEARNED:
+            return self.foreign() or self.learned(self.settings, nested=nested)
+        if name == "handcrafted":
+            return feature_metric(handcrafted_features(self.history, self.table.datasets, folder=self.folder))
+        fixed = random_embeddings(
+            self.history, self.table.datasets, self.settings, folder=self.folder, seed=self.plan.seed
+        )
+        return given_metric(euclidean(fixed))
+
+    def foreign(self) -> "Metric | None":
+        """Make the metric of a model that was trained on another history: as it is, for it saw none of these datasets.
+
+        Returns: the metric; None where the model is this history's, or none is named.
+        """
+        from metafeat.embed import embed_history
+        from metafeat.model_file import check_fits, is_at_home, read_header
+        from training.evaluation.metrics import euclidean, given_metric
+
+        if self.plan.model is None:
+            return None
+        header, history = read_header(self.plan.model), self.history
+        if is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
+            return None
+        check_fits(header, stored_size=history.stored_size, where=str(history.path))
+        known = embed_history(history, self.table.datasets, header, device=self.plan.device)
+        return given_metric(euclidean([known[name] for name in self.table.datasets]))
+
+    def learned(self, settings: "SiameseSettings", *, nested: bool) -> "Metric":
+        """Train whatever models are not there yet, and make their metric."""
+        from metafeat.device import resolve_device
+        from training.evaluation.fold_models import FoldModels
+        from training.evaluation.metrics import embedding_metric
+
+        models = FoldModels(
+            self.history,
+            self.table.datasets,
+            self.parts,
+            settings,
+            folder=self.folder,
+            seed=self.plan.seed,
+            device=resolve_device(self.plan.device),
+            progress=self.progress,
+        )
+        parts = sorted(set(self.parts.tolist()))
+        nested = nested and len(parts) > 2
+        asked = [self.parts[row] for row, name in enumerate(self.table.datasets) if name in (self.plan.only or (name,))]
+        for part in sorted({int(part) for part in asked}):
+            for other in parts if nested else [part]:
+                models.embeddings(frozenset((part, other)))
+        return embedding_metric(models.embeddings, self.parts, nested=nested)
+
+    def paper(self, extractor: str) -> "SiameseSettings":
+        """Give the paper's recipe with one of its two set encoders, as long as the plan's steps."""
+        from warmstart.models.train import choose_settings
+
+        return choose_settings("paper", extractor=extractor, steps=self.plan.settings.get("steps"))
+
+
+def recipe(path: Path, settings: Mapping[str, Any]) -> "SiameseSettings":
+    """Read from a model how it was trained; a header that does not tell gives the preset with the model's architecture.
+
+    Args:
+        path: of the model.
+        settings: as `EvaluationSettings.settings`; of them the number of steps counts, and the preset where the header tells nothing.
+    """
+    from metafeat.model_file import read_header
+    from training.siamese.settings import SiameseSettings
+    from warmstart.models.train import choose_settings
+
+    header = read_header(path)
+    told = header.fields.get("training")
+    found = choose_settings(settings.get("preset_name", "modern")) if not told else SiameseSettings.from_dict(told)
+    steps = settings.get("steps")
+    return replace(found, spec=header.spec, steps=found.steps if steps is None else steps)
+
+
+def _report(
+    table: "ErrorTable",
+    metrics: "Mapping[str, Metric]",
+    plan: EvaluationSettings,
+    ours_by: str | None,
+    *,
+    figure_metrics: Mapping[str, str],
+    progress: Show | None,
+    known: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Play the rivals, and the runs of the figures where they are wanted, and summarise."""
+    from bo.transfer.calibration import calibrate
+    from training.evaluation.replay import evaluate
+    from training.evaluation.report import check_ours, make_figures, make_report
+    from training.evaluation.rivals import choose_rivals, make_paper_rivals, make_rivals, our_rival
+
+    rivals = choose_rivals(make_rivals(known or list(metrics), ours_by, has_unit=table.unit is not None), plan.rivals)
+    ours = plan.ours or our_rival(ours_by)
+    if plan.ours is None and ours not in rivals:
+        ours = next(iter(rivals))
+    check_ours(ours, rivals)
+
+    def play(some: "Mapping[str, Rival]", note: str) -> Any:
+        show = None if progress is None else (lambda done, total, text: progress(done, total, f"{note}{text}"))
+        return evaluate(
+            table,
+            some,
+            protocol=plan.protocol,
+            metrics=metrics,
+            horizon=plan.horizon,
+            repeats=plan.repeats,
+            seed=plan.seed,
+            only=plan.only,
+            workers=plan.workers,
+            surrogate=plan.surrogate,
+            progress=show,
+        )
+
+    figures = None
+    if plan.paper_figure:
+        if table.unit is None:
+            msg = f"expected a table with configurations X, got none in {table.name}. Add the array, or leave the option out."
+            raise UsageError(msg, param="paper_figure")
+        runs = {f"{a}/{start}": rival for (a, start), rival in make_paper_rivals(figure_metrics).items()}
+        figures = make_figures(play(runs, "figures: "))
+    outcome = play(rivals, "")
+    report = make_report(outcome, ours=ours, figures=figures)
+    if ours_by in outcome.distances and not plan.only and len(set(table.groups)) > 2:
+        found = calibrate(table.known_errors(), outcome.distances[ours_by], table.groups)
+        report["calibration"] = {"distance": ours_by, **found.to_dict()}
+    return report
+
+
+def store_calibration(history: "History", model: "ModelHeader", report: Mapping[str, Any]) -> str:
+    """Put a report's calibration into a history open for writing, for the model's distances; returns what to tell.
+
+    Raises:
+        UsageError: the report has none.
+        StorageError: the history cannot be written.
+        ModelMismatchError: the model belongs to another history.
+    """
+    from metafeat.model_file import check_fits
+    from warmstart.suggestions.session import calibration_key
+
+    if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
+        msg = "expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave `only` out, and let `rivals` name joint."
+        raise UsageError(msg, param="calibrate")
+    check_fits(model, stored_size=history.stored_size, where=str(history.path))
+    history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})
+    return f"Calibrated {history.path} for model {model.hash}."
+
+
+def as_document(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Give the JSON document: the report itself, or a list of several."""
+    return dict(reports[0]) if len(reports) == 1 else {"schema_version": 1, "reports": list(reports)}
+
+
+def check_places(out: Path | None, plots: Path | None) -> None:
+    """Refuse places that cannot be written before hours are spent.
+
+    Raises:
+        UsageError: a folder that does not exist, or plots without what draws them.
+    """
+    for param, folder in (("out", None if out is None else out.parent), ("plots", plots)):
+        if folder is not None and not folder.is_dir():
+            msg = f"expected a place in a folder that exists, got {folder}. Make the folder first."
+            raise UsageError(msg, param=param)
+    if plots is not None and find_spec("matplotlib") is None:
+        msg = "expected matplotlib, got none. Install it with pip install 'warmstart[plots]'."
+        raise UsageError(msg, param="plots")
+
+
+def keep(reports: Sequence[Mapping[str, Any]], out: Path | None, plots: Path | None) -> list[str]:
+    """Write and draw reports where that is wanted.
+
+    Returns: what to tell.
+
+    Raises:
+        StorageError: a place that cannot be written.
+    """
+    notes = []
+    if out is not None:
+        from metafeat.files import replace_file
+        from warmstart.suggestions.formats import to_json
+
+        replace_file(out, (to_json(as_document(reports)) + "\n").encode())
+        notes.append(f"Wrote {out}.")
+    if plots is not None:
+        from warmstart.plots.regret import draw_regret
+
+        for report in reports:
+            stem = "regret" if len(reports) == 1 else f"{Path(report['table']).stem}-regret"
+            notes.extend(f"Wrote {path}." for path in draw_regret(report, plots, stem=stem))
+    return notes

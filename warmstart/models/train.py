@@ -1,0 +1,210 @@
+"""From a history to a model file, its curves and the history's embeddings."""
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history_store.errors import StorageError, UsageError
+
+if TYPE_CHECKING:
+    from history_store.history import History
+    from training.siamese.settings import SiameseSettings
+
+
+def train_model(
+    history: Path,
+    out: Path,
+    *,
+    extractor: str | None = None,
+    preset_name: str = "modern",
+    target: str | None = None,
+    backbone: str | None = None,
+    handcrafted: bool = False,
+    steps: int | None = None,
+    hold_out_groups: Sequence[str] = (),
+    budget: str | None = None,
+    resume: bool = False,
+    seed: int = 0,
+    device: str = "auto",
+    threads: int | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> dict[str, Any]:
+    """Train a meta-feature model on a history and write all that belongs to it; see `choose_datasets` for who is left out.
+
+    Args:
+        history: holds the images.
+        out: the model file; ``OUT.curves.json``, with matplotlib ``OUT.curves.png``, and, while unfinished, ``OUT.checkpoint`` lie beside it.
+        extractor: set encoder; None = the preset's.
+        preset_name: ``modern`` or ``paper``.
+        target: distance that embeddings shall imitate; None = the preset's.
+        backbone: convolutions; None = the preset's.
+        handcrafted: append the handcrafted features.
+        steps: updates; None = the preset's.
+        hold_out_groups: sibling groups to validate on; none = drawn by the seed.
+        budget: stop after so long, e.g. ``30m``.
+        resume: go on from the checkpoint; otherwise an old one is refused.
+        seed: of weights, pairs and draws.
+        device: ``auto`` = the first GPU, if any.
+        threads: CPU threads.
+        progress: called with (steps done, steps, text).
+
+    Returns: what was done: model, hash, steps, loss, quality, held_out, seconds, notes.
+
+    Raises:
+        UsageError: an unknown group, a checkpoint where none shall be resumed, or fewer than two datasets with images and runs.
+        ImagesMissingError: a history without images.
+        StorageError: a place that cannot be written.
+    """
+    from history_store.history import History
+    from metafeat.device import cpu_threads, resolve_device
+    from metafeat.embed import embed_history
+    from metafeat.model_file import read_header
+    from training.collection.plan import parse_time
+    from training.siamese.train import train_from_history
+    from warmstart.suggestions.references import compute_references, store_references
+
+    if not out.parent.is_dir():
+        msg = f"expected a file in a folder that exists, got {out}. Make the folder first."
+        raise UsageError(msg, param="out")
+    checkpoint = out.with_name(out.name + ".checkpoint")
+    if checkpoint.exists() and not resume:
+        msg = (
+            f"{checkpoint}: expected `resume` where an unfinished run lies, got none. Add it, or delete the checkpoint."
+        )
+        raise UsageError(msg)
+    where = resolve_device(device)
+    settings = choose_settings(
+        preset_name, extractor=extractor, target=target, backbone=backbone, handcrafted=handcrafted, steps=steps
+    )
+    limit = None if budget is None else parse_time(budget)
+    notes = []
+    with History.open(history) as opened, cpu_threads(threads):
+        names, left_out = choose_datasets(opened)
+        notes += left_out
+        groups = [group for name, group in zip(opened.names, opened.groups, strict=True) if name in set(names)]
+        trained = train_from_history(
+            opened,
+            settings,
+            seed=seed,
+            names=names,
+            held_out=_held_out(names, groups, hold_out_groups),
+            checkpoint=checkpoint,
+            progress=None if progress is None else lambda now: progress(now.step, now.steps, f"loss {now.loss:.4f}"),
+            deadline_s=limit,
+            device=where,
+        )
+    trained.curves.save(out.with_name(out.name + ".curves.json"))
+    trained.model.save(out)
+    if find_spec("matplotlib") is None:
+        notes.append("The curves were not drawn: that needs matplotlib, pip install 'warmstart[plots]'.")
+    else:
+        trained.curves.plot(out.with_name(out.name + ".curves.png"))
+    finished = trained.curves.stopped == "done"
+    if finished:
+        checkpoint.unlink(missing_ok=True)
+    else:
+        notes.append(f"Stopped after {len(trained.curves.loss)} of {settings.steps} steps; --resume goes on.")
+    header = read_header(out)
+    with History.open(history) as opened:
+        pictured = [name for name in opened.names if opened.has_images(name)]
+        vectors = embed_history(opened, pictured, header, device=where, threads=threads)
+    try:
+        with History.open(history, write=True) as opened:
+            opened.set_embeddings(header.hash, vectors)
+            references = compute_references(opened, header, device=where, threads=threads)
+            if references is not None:
+                store_references(opened, references, header.hash)
+    except StorageError as error:
+        notes.append(f"The embeddings were not stored: {error}")
+    quality = trained.quality
+    return {
+        "model": str(out),
+        "hash": header.hash,
+        "history": str(history),
+        "steps": len(trained.curves.loss),
+        "loss": trained.curves.loss[-1],
+        "quality": None if quality is None else {"spearman": quality.spearman, "per_query": quality.per_query},
+        "held_out": list(header.fields.get("held_out", ())),
+        "notes": notes,
+    }
+
+
+def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
+    """Choose the datasets of a history that a model can be trained on: with images, and measured like the others.
+
+    Measured like the others is who has at least half of the configurations that are common: those that at least half of the
+    datasets with images and runs have.
+
+    Returns: their names, and a note on each kind of dataset that is left out.
+
+    Raises:
+        UsageError: fewer than two are left.
+    """
+    import numpy as np
+
+    measured = ~np.isnan(history.errors) | history.failed
+    missing = {name for name in history.names if not history.has_images(name)}
+    if missing == set(history.names):
+        history.images(history.names[0])  # raises what fits
+    unmeasured = {name for name, row in zip(history.names, measured, strict=True) if not row.any()} - missing
+    rows = [row for row, name in enumerate(history.names) if name not in missing | unmeasured]
+    common = measured[rows].mean(axis=0) >= 0.5 if rows else np.zeros(0, dtype=bool)
+    share = dict(zip(history.names, measured[:, common].mean(axis=1), strict=True)) if common.any() else {}
+    few = {history.names[row] for row in rows if share and share[history.names[row]] < 0.5}
+    notes = [
+        f"Left out {len(names)} of {len(history.names)} datasets, {why}: {_some(names)}."
+        for names, why in (
+            (missing, "whose images the history does not hold"),
+            (unmeasured, "on which nothing was measured"),
+            (few, "measured on fewer than half of the configurations that the others have in common"),
+        )
+        if names
+    ]
+    chosen = [name for name in history.names if name not in missing | unmeasured | few]
+    if len(chosen) < 2:
+        msg = f"{history.path}: expected at least two datasets with images and runs to learn from, got {len(chosen)}. {' '.join(notes)} `warmstart history collect` measures them."
+        raise UsageError(msg)
+    return chosen, notes
+
+
+def _some(names: Collection[str]) -> str:
+    shown = sorted(names)[:5]
+    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "")
+
+
+def choose_settings(
+    preset_name: str,
+    *,
+    extractor: str | None = None,
+    target: str | None = None,
+    backbone: str | None = None,
+    handcrafted: bool = False,
+    steps: int | None = None,
+) -> "SiameseSettings":
+    """Give a preset with what a person wants otherwise; None and False change nothing.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    from training.siamese.settings import preset
+
+    looking = "adf" if backbone is not None and preset_name == "modern" else None  # modern alone looks at no image
+    settings = preset(preset_name, extractor=extractor or looking)  # type: ignore[arg-type]  # checked by the function itself
+    chosen: dict[str, Any] = {"target": target, "backbone": backbone, "handcrafted": handcrafted or None}
+    spec = dataclasses.replace(settings.spec, **{name: value for name, value in chosen.items() if value is not None})
+    return dataclasses.replace(settings, spec=spec, steps=settings.steps if steps is None else steps)
+
+
+def _held_out(names: Sequence[str], groups: Sequence[str], chosen: Sequence[str]) -> list[str] | None:
+    """Give the datasets of the chosen groups; None where none is chosen.
+
+    Raises:
+        UsageError: a group that the history does not know.
+    """
+    unknown = sorted(set(chosen) - set(groups))
+    if unknown:
+        msg = f"expected groups of the history, got {', '.join(unknown)}. `warmstart history list` shows them."
+        raise UsageError(msg, param="hold_out_group")
+    return [name for name, group in zip(names, groups, strict=True) if group in chosen] if chosen else None

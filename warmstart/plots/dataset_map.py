@@ -1,0 +1,115 @@
+"""What `plot map` shows: the datasets of a history in a plane, a query among them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError
+from warmstart.plots.map import DatasetMap, QueryPoint
+from warmstart.plots.plane import fit_plane
+from warmstart.suggestions.advisor import Advisor
+from warmstart.suggestions.session import Memory
+
+if TYPE_CHECKING:
+    from history_store.images import ImageSource
+
+THUMBNAILS = 4
+_NEAREST = 3
+
+
+def map_history(
+    dataset: str | None = None,
+    *,
+    history: str | None = None,
+    model: str | None = None,
+    skip_broken: bool = False,
+    download: bool = False,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+    cache: bool = True,
+) -> tuple[DatasetMap, Memory, tuple[str, ...]]:
+    """Place the datasets of a history, and a query; arguments and refusals as in `warmstart.api.nearest`.
+
+    The plane is fitted to the history alone, so that a query does not move it.
+
+    Returns: the map, what it was made from, and what a person should hear.
+    """
+    advisor = Advisor(
+        history,
+        model,
+        skip_broken=skip_broken,
+        seed=seed,
+        device=device,
+        threads=threads,
+        cache=cache,
+        download=download,
+    )
+    place = None if dataset is None else advisor.locate(dataset)
+    memory = advisor.memory if place is None else place.memory
+    if memory.model is None:
+        msg = f"{memory.path}: expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
+        raise DataError(msg)
+    plane = fit_plane(memory.vectors)
+    query, notes = None, memory.notes
+    if dataset is not None and place is not None:
+        order = np.argsort(place.distances, kind="stable")[:_NEAREST].tolist()
+        nearest = [(place.names[i], float(place.distances[i])) for i in order]
+        pictures_of = _query_pictures(place.query.source)
+        query, notes = QueryPoint(_plain_name(dataset), plane.place(place.vector), nearest, pictures_of), place.notes
+    lowest = np.min(np.where(np.isnan(memory.errors), np.inf, memory.errors), axis=1, initial=np.inf)
+    parts, pictures = _parts_and_pictures(memory.path)
+    found = DatasetMap(
+        names=memory.names,
+        groups=memory.groups,
+        positions=plane.place(memory.vectors),
+        lowest=np.where(np.isfinite(lowest), lowest, np.nan),
+        share=plane.share,
+        title=f"{memory.path.name}: {len(memory.names)} datasets of {len(set(memory.groups))} groups",
+        parts=parts,
+        images=pictures,
+        query=query,
+    )
+    return found, memory, notes
+
+
+def choose_pictures(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Choose up to four rows of as many classes as there are: the first of classes spread over all."""
+    classes, first = np.unique(labels[rows], return_index=True)
+    if len(classes) >= THUMBNAILS:
+        chosen = first[np.linspace(0, len(classes) - 1, THUMBNAILS).round().astype(np.int64)]
+    else:
+        chosen = np.unique(np.concatenate([first, np.arange(min(THUMBNAILS, len(rows)))]))[:THUMBNAILS]
+    return rows[np.sort(chosen)]
+
+
+def _parts_and_pictures(path: Path) -> tuple[frozenset[str], dict[str, NDArray[np.uint8]]]:
+    """Name the datasets that are parts of others, and read thumbnails of the rest where their images are in the history."""
+    from history_store.history import History
+
+    pictures = {}
+    with History.open(path) as history:
+        parts = frozenset(info.name for info in history.datasets if info.parent in history.names)
+        for name in history.names:
+            if name not in parts and history.has_images(name):
+                stored = history.images(name)
+                rows = stored.rows("train")
+                if len(rows):
+                    pictures[name] = np.array(stored.array[choose_pictures(np.asarray(stored.labels), rows)])
+    return parts, pictures
+
+
+def _query_pictures(source: "ImageSource") -> NDArray[np.uint8] | None:
+    """Decode thumbnails of the query; none where those chosen are broken."""
+    rows = np.asarray(source.splits.get("train", np.arange(len(source))))
+    try:
+        return source.read(choose_pictures(source.labels, rows), size=32).images
+    except DataError:
+        return None
+
+
+def _plain_name(dataset: str) -> str:
+    """Give a name for people: the last part of a path."""
+    return dataset.rpartition("::")[2] if "::" in dataset else Path(dataset).name or dataset

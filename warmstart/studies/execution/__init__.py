@@ -1,0 +1,1 @@
+"""Who runs trials: workers, the processes of trials."""

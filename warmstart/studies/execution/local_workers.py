@@ -1,0 +1,77 @@
+"""Several workers of one study as processes of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+
+from history_store.errors import AllTrialsFailedError, WarmstartError
+from training.processes.supervisor import GRACE_S, SupervisedProcess, describe_end, end_all
+from warmstart.studies.execution.worker import Job
+from warmstart.studies.objectives.pickling import hidden_main
+
+LOOK_S = 0.5
+LOSSES = 5
+"""Workers that may die without a trial having ended in between."""
+
+
+def run_crew(job: Job, workers: int, look: Callable[[], int]) -> None:
+    """Work on a study with several processes; one that dies is replaced, and its trial is run again.
+
+    Args:
+        job: of every worker.
+        workers: processes at a time.
+        look: called about twice a second; counts the trials that ended.
+
+    Raises:
+        AllTrialsFailedError: when workers die again and again.
+        WarmstartError: what a worker raised; the others are ended then.
+    """
+    crew = [_begin(job) for _ in range(workers)]
+    losses, ended = 0, look()
+    try:
+        while crew:
+            news = wait([member.pipe for member in crew], LOOK_S)
+            for member in [each for each in crew if each.pipe in news]:
+                crew.remove(member)
+                problem = _last_word(member)
+                if isinstance(problem, WarmstartError):
+                    raise problem
+                if problem is not None:
+                    losses += 1
+                    if losses >= LOSSES:
+                        msg = f"tune: expected workers that stay, got {losses} that {problem}. Look at their trials with -v, or start fewer."
+                        raise AllTrialsFailedError(msg)
+                    crew.append(_begin(job))
+            now = look()
+            losses, ended = (losses, ended) if now == ended else (0, now)
+    finally:
+        end_all(crew)
+
+
+def _begin(job: Job) -> SupervisedProcess:
+    with hidden_main():
+        return SupervisedProcess(_serve, job)
+
+
+def _last_word(member: SupervisedProcess) -> WarmstartError | str | None:
+    """Take what a worker that ended said: an error, how it died, or None where all was well."""
+    try:
+        error: WarmstartError | None = member.pipe.recv()
+    except (EOFError, OSError):
+        member.end(GRACE_S)
+        return describe_end(member.code)
+    member.end(GRACE_S)
+    return error
+
+
+def _serve(pipe: Connection, job: Job) -> None:
+    """Work in a process of our own, and tell the parent how that ended."""
+    said: WarmstartError | None = None
+    try:
+        job()
+    except WarmstartError as error:
+        said = error
+    with contextlib.suppress(OSError):
+        pipe.send(said)

@@ -1,0 +1,285 @@
+"""Trials in a process of their own: whatever they do there is an outcome here."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import math
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing.connection import wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from history_store.errors import UsageError
+from history_store.records import Config
+from training.processes.guardian import PROC, is_running
+from training.processes.supervisor import SupervisedProcess, describe_end, memory_below
+from warmstart.studies.execution.child import serve
+from warmstart.studies.objectives.base import Objective, Outcome, TrialStatus
+from warmstart.studies.objectives.pickling import dump_function, hidden_main
+from warmstart.studies.objectives.result import one_line
+
+GRACE_S = 2.0
+START_S = 120.0
+STARTS = 3
+LOOK_S = 0.2
+TAIL_BYTES = 4096
+
+
+class TrialRunner:
+    """Evaluates an objective in one child process, kept warm between trials.
+
+    The child is replaced after a trial that raised, was killed or was stopped. It leaves Ctrl-C to this process, ends
+    with all that it started when this one is gone, however it went, and writes what it prints to a log.
+    Not for several threads at once.
+    """
+
+    def __init__(self, objective: Objective, *, log: Path | None = None) -> None:
+        """Take an objective; the child starts with the `with` block.
+
+        Args:
+            objective: picklable, by value where need be.
+            log: file to which all that the trials print is appended; None = kept for the trial under way only.
+
+        Raises:
+            UsageError: when the objective cannot be pickled.
+        """
+        self._pickled = dump_function(objective)
+        self._path = log
+        self._child: _Child | None = None
+        self._log: Any = None
+
+    def __enter__(self) -> Self:
+        """Start the child and let the objective prepare.
+
+        Raises:
+            UsageError: when the objective cannot be loaded.
+            WarmstartError: what it raised while it prepared.
+        """
+        self._log = _nameless_file() if self._path is None else self._path.open("ab+")
+        try:
+            self._child = self._start()
+        except BaseException:
+            self._log.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the child."""
+        try:
+            self._retire(GRACE_S)
+        finally:
+            self._log.close()
+
+    def run(
+        self,
+        config: Config,
+        *,
+        seed: int,
+        budget: float | None = None,
+        report: Callable[[float, float], bool] | None = None,
+        timeout: float = math.inf,
+        memory: int | None = None,
+    ) -> Outcome:
+        """Evaluate a configuration; whatever becomes of the child is an outcome.
+
+        Args:
+            config: hyperparameter values by name.
+            seed: of everything random in it.
+            budget: how much may be spent, in the objective's own unit; None = all.
+            report: called here with each (step, error) that the trial reports; true = stop the trial.
+            timeout: wall seconds of the trial, the time in `report` left out.
+            memory: bytes of memory that the child and its children may hold; looked at several times a second.
+
+        Raises:
+            UsageError: when the timeout or the memory is not positive, or memory cannot be watched here; when a new
+                child is needed and cannot load the objective any more.
+        """
+        if not timeout > 0 or (memory is not None and not memory > 0):
+            msg = f"trial: expected a positive timeout and memory, got timeout={timeout}, memory={memory}. Leave them out for no limit."
+            raise UsageError(msg)
+        if memory is not None and not PROC.is_dir():
+            msg = f"trial: expected a system with {PROC} to watch memory, got none. Leave the limit out."
+            raise UsageError(msg)
+        if self._child is not None and not is_running(self._child.pid):
+            self._retire(0.0)
+        if self._child is None:
+            self._child = self._start()
+        start = self._begin_log()
+        try:
+            trial = _Trial(self._child, report, timeout=timeout, memory=memory)
+            outcome = trial.run(dict(config), seed, budget)
+        except BaseException:
+            self._retire(0.0)
+            raise
+        if trial.spent:
+            self._retire(GRACE_S if trial.ended else 0.0)
+        return outcome if trial.ended else replace(outcome, note=self._with_tail(outcome.note, start))
+
+    def _start(self) -> _Child:
+        """Start a child; one that dies before it is ready is replaced, some times."""
+        start = self._begin_log()
+        fate = ""
+        for _ in range(STARTS):
+            child = _Child(self._pickled, self._log.fileno())
+            ready = False
+            try:
+                ready = child.ready()
+            finally:
+                if not ready:
+                    child.end(0.0)
+            if ready:
+                return child
+            fate = self._with_tail(f"a process that {describe_end(child.process.code)}", start)
+        msg = f"objective: expected one that loads, got {fate}, {STARTS} times. Import it in a fresh Python to see why."
+        raise UsageError(msg)
+
+    def _retire(self, wait_s: float) -> None:
+        child, self._child = self._child, None
+        if child is not None:
+            child.end(wait_s)
+
+    def _begin_log(self) -> int:
+        """Give the place where the log of a trial begins."""
+        if self._path is None:
+            self._log.truncate(0)
+        return int(self._log.seek(0, os.SEEK_END))
+
+    def _with_tail(self, note: str, start: int) -> str:
+        """Add the last line that a trial printed."""
+        end = self._log.seek(0, os.SEEK_END)
+        # The child moves the place in the file too: it is not ours to seek.
+        tail = os.pread(self._log.fileno(), TAIL_BYTES, max(start, end - TAIL_BYTES))
+        lines = [one_line(line) for line in tail.decode(errors="replace").splitlines()]
+        last = next((line for line in reversed(lines) if line), "")
+        return one_line(f"{note}; the last line it printed: {last}") if last else note
+
+
+class _Child:
+    """The process, seen from here."""
+
+    def __init__(self, pickled: bytes, log: int) -> None:
+        with hidden_main():
+            self.process = SupervisedProcess(serve, pickled, output=log, grace_s=GRACE_S)
+        self.pipe = self.process.pipe
+        self.pid = 0
+
+    def ready(self) -> bool:
+        """Wait until it is; tell whether it is, or died on the way. Raises what the objective raised."""
+        if not wait([self.pipe], START_S):
+            msg = f"objective: expected one that loads, got none after {START_S:g} s. Import it in a fresh Python to see why."
+            raise UsageError(msg)
+        try:
+            message = self.pipe.recv()
+        except (EOFError, OSError):
+            self.fate()
+            return False
+        if message[0] == "unusable":
+            raise message[1]
+        self.pid = message[1]
+        return True
+
+    def fate(self) -> int | None:
+        """Wait for its end, and that of what it left behind; gives its exit code, None where it stays."""
+        return self.process.wait(GRACE_S + self.process.grace_s)
+
+    def end(self, wait_s: float) -> None:
+        """End it and all that it started; it has wait_s to leave by itself."""
+        self.process.end(wait_s)
+
+
+class _Trial:
+    """One trial under way.
+
+    Attributes:
+        spent: the child is not to be used again.
+        ended: the child said that the trial is over.
+    """
+
+    def __init__(
+        self, child: _Child, report: Callable[[float, float], bool] | None, *, timeout: float, memory: int | None
+    ) -> None:
+        self.child, self.report, self.timeout, self.memory = child, report, timeout, memory
+        self.curve: list[tuple[float, float]] = []
+        self.token = secrets.token_hex(8)
+        self.refused = 0
+        self.spent = self.ended = False
+        self.started = self.look = time.monotonic()
+
+    def run(self, config: Config, seed: int, budget: float | None) -> Outcome:
+        """Evaluate, answering the reports."""
+        with contextlib.suppress(OSError):  # it just died: the next read tells
+            self.child.pipe.send((self.token, config, seed, budget))
+        outcome = None
+        while outcome is None:
+            outcome = self._step()
+        if self.refused:
+            note = f"{self.refused} message(s) of another trial or process were refused"
+            outcome = replace(outcome, note=one_line("; ".join(filter(None, [outcome.note, note]))))
+        return replace(outcome, curve=tuple(self.curve))
+
+    def _step(self) -> Outcome | None:
+        """Wait for the next thing to happen; gives the outcome where that ends the trial."""
+        pipe, limit = self.child.pipe, self.started + self.timeout
+        news = bool(wait([pipe], max(min(limit, self.look) - time.monotonic(), 0.0)))
+        if time.monotonic() >= self.look:
+            self.look = time.monotonic() + LOOK_S
+            held = 0 if self.memory is None else memory_below(self.child.process.pid)
+            if self.memory is not None and held > self.memory:
+                return self._stopped(TrialStatus.OOM, f"held {held:,} bytes of memory, {self.memory:,} allowed")
+            if self.child.process.code is not None and not pipe.poll():  # its children may hold the pipe open
+                return self._died()
+        if news:
+            return self._read()
+        if time.monotonic() >= limit:
+            return self._stopped(TrialStatus.TIMEOUT, f"no result after {self.timeout:g} s")
+        return None
+
+    def _read(self) -> Outcome | None:
+        try:
+            message = self.child.pipe.recv()
+        except (EOFError, OSError):
+            return self._died()
+        kind, token, process, *said = message
+        if (token, process) != (self.token, self.child.pid):
+            self.refused += 1
+            return None
+        if kind == "done":
+            outcome, self.spent = said
+            self.ended = True
+            return outcome  # type: ignore[no-any-return]
+        step, error = said
+        if math.isfinite(step) and math.isfinite(error):
+            self.curve.append((step, error))
+        before = time.monotonic()
+        stop = self.report is not None and bool(self.report(step, error))
+        self.started += time.monotonic() - before
+        with contextlib.suppress(OSError):
+            self.child.pipe.send(stop)
+        return None
+
+    def _died(self) -> Outcome:
+        code = self.child.fate()
+        if code is None:
+            return self._stopped(TrialStatus.CRASHED, "its process closed the pipe to this one")
+        status = TrialStatus.KILLED if code < 0 else TrialStatus.CRASHED
+        return self._stopped(status, f"its process {describe_end(code)}")
+
+    def _stopped(self, status: TrialStatus, note: str) -> Outcome:
+        self.spent = True
+        return Outcome(None, status, time.monotonic() - self.started, note)
+
+
+def _nameless_file() -> Any:
+    """Open a temporary file that no kill leaves behind, to append to."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115  the caller closes it
+    fcntl.fcntl(file, fcntl.F_SETFL, fcntl.fcntl(file, fcntl.F_GETFL) | os.O_APPEND)
+    return file

@@ -1,0 +1,175 @@
+"""One worker of a study, or of several: take a trial, run it, tell what came of it, until there is nothing left to do."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from training.workloads import DEFAULT
+from warmstart.studies.execution.trial_process import TrialRunner
+from warmstart.studies.objectives.base import Objective
+from warmstart.studies.objectives.load import load_objective
+from warmstart.studies.objectives.measured import measured
+from warmstart.studies.state.spec import StudySpec
+from warmstart.studies.state.storage import open_store
+from warmstart.studies.state.study_group import StudyGroup
+from warmstart.studies.state.trial_queue import Run, TrialQueue
+
+WAIT_S = 0.3
+"""Between two looks for a trial while the last ones run elsewhere."""
+KEPT = 4
+"""Processes of objectives that stay while others run: each holds what it loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much one call of a study may spend; not part of its plan.
+
+    Attributes:
+        trials: that the study shall have.
+        until: `time.monotonic` after which no trial begins, on this machine.
+        trial_timeout: wall seconds of a trial.
+        trial_memory: bytes of memory of a trial; None = any.
+    """
+
+    trials: float = math.inf
+    until: float = math.inf
+    trial_timeout: float = math.inf
+    trial_memory: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """All that another process needs to work on a study.
+
+    Attributes:
+        storage: as `open_store` takes it.
+        studies: their names; several are tuned together.
+        limits: of this call.
+        objectives: one a study, where the plans alone cannot make them: a function that has no name to import it by.
+        log: file for what the trials print.
+    """
+
+    storage: str
+    studies: tuple[str, ...]
+    limits: Limits
+    objectives: tuple[Objective, ...] = ()
+    log: Path | None = None
+
+    def __call__(self) -> None:
+        """Work until there is nothing left to do; raises as `work` and `open_ledger`."""
+        with StudyGroup.open(open_store(self.storage), self.studies) as group:
+            objectives = self.objectives or [objective_of(queue.plan) for queue in group.queues]
+            work(group, objectives, self.limits, log=self.log)
+
+
+def objective_of(plan: StudySpec) -> Objective:
+    """Make the objective of a plan.
+
+    Raises:
+        UsageError: when it is not here.
+    """
+    from history_store.space import load_space
+
+    found = load_objective(
+        plan.objective.get("function"),
+        names=list(load_space(plan.space)),
+        command=plan.objective.get("command"),
+        dataset=plan.dataset,
+        workload=plan.workload or DEFAULT,
+        target_budget=plan.objective.get("target_budget"),
+        device=plan.device,
+        folder=Path(plan.folder),
+    )
+    return measured(found, plan.measure)
+
+
+def work(
+    group: StudyGroup,
+    objectives: Sequence[Objective],
+    limits: Limits,
+    *,
+    log: Path | None = None,
+    ended: Callable[[], object] = lambda: None,
+    begun: Callable[[], object] = lambda: None,
+    reported: Callable[[], object] = lambda: None,
+) -> None:
+    """Run trials until the studies have as many as wanted, or the time is up.
+
+    Args:
+        group: the studies.
+        objectives: what is evaluated, one a study.
+        limits: of this call.
+        log: file for what the trials print.
+        ended: called after each trial of this worker.
+        begun: called when a trial of this worker begins.
+        reported: called when it reports.
+
+    Raises:
+        UsageError: when the objective cannot be loaded; no trial was begun then.
+        StorageError: when the storage does not answer; what was told stays.
+    """
+    with ExitStack() as stack:
+        runners = Runners(objectives, log, stack)
+        while time.monotonic() < limits.until:
+            chosen = group.next(limits.trials)
+            if chosen is None:
+                return
+            if chosen == "wait":
+                time.sleep(WAIT_S)
+                continue
+            i, run = chosen
+            queue = group.queues[i]
+            begun()
+
+            def report(step: float, error: float, queue: TrialQueue = queue, run: Run = run) -> bool:
+                stop = queue.report(run, step, error)
+                reported()
+                return stop
+
+            outcome = runners[i].run(
+                run.config,
+                seed=run.seed,
+                budget=queue.plan.budget,
+                report=report,
+                timeout=limits.trial_timeout,
+                memory=limits.trial_memory,
+            )
+            queue.end(run, outcome)
+            ended()
+
+
+class Runners:
+    """The processes of several objectives; each has loaded its own once, and the latest few stay."""
+
+    def __init__(self, objectives: Sequence[Objective], log: Path | None, stack: ExitStack) -> None:
+        """Start all in turn, so that one that cannot be loaded is told of before any trial.
+
+        Args:
+            objectives: of the runners.
+            log: of their trials.
+            stack: ends those that are left.
+
+        Raises:
+            UsageError: when an objective cannot be loaded.
+        """
+        self._objectives, self._log = objectives, log
+        self._started: dict[int, tuple[TrialRunner, ExitStack]] = {}
+        self._stack = stack
+        for i in range(len(objectives)):
+            self[i]
+
+    def __getitem__(self, i: int) -> TrialRunner:
+        """Give the runner of an objective, started anew where it was ended for others."""
+        found = self._started.pop(i, None)
+        if found is None:
+            if len(self._started) == KEPT:
+                self._started.pop(next(iter(self._started)))[1].close()
+            life = self._stack.enter_context(ExitStack())
+            found = life.enter_context(TrialRunner(self._objectives[i], log=self._log)), life
+        self._started[i] = found  # the latest is the last
+        return found[0]

@@ -1,0 +1,1 @@
+"""What a study takes from a history, and gives back to it."""

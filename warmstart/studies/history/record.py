@@ -1,0 +1,150 @@
+"""What a study gives back: its dataset and its trials, as evaluations of a history."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from history_store.errors import DataError, UsageError
+from history_store.records import Evaluation, Status
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.results.trial import Trial
+from warmstart.studies.state.spec import StudySpec, same_space
+
+if TYPE_CHECKING:
+    from history_store.history import History
+    from history_store.images import ImageSource
+
+_STATUS = {
+    TrialStatus.OK: Status.OK,
+    TrialStatus.DIVERGED: Status.DIVERGED,
+    TrialStatus.FAILED: Status.CRASHED,
+    TrialStatus.CRASHED: Status.CRASHED,
+    TrialStatus.KILLED: Status.CRASHED,
+    TrialStatus.TIMEOUT: Status.TIMEOUT,
+    TrialStatus.OOM: Status.OOM,
+}
+"""A pruned trial has no error of its whole run, and is no failure: a history has no room for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What was added to a history.
+
+    Attributes:
+        history: its path.
+        name: of the dataset in it.
+        added: evaluations that are new in it.
+        left_out: trials that a history has no room for: pruned, or with an error outside [0, 1].
+    """
+
+    history: str
+    name: str
+    added: int
+    left_out: int
+
+    @property
+    def line(self) -> str:
+        """Say it in one line."""
+        rest = (
+            f"; {self.left_out} trials were pruned or have errors outside [0, 1], and are left out"
+            if self.left_out
+            else ""
+        )
+        return f"{self.history}: {self.added} evaluations of {self.name!r} added{rest}."
+
+
+def record_study(
+    path: Path, name: str, plan: StudySpec, trials: Sequence[Trial], *, download: bool = False
+) -> Recorded:
+    """Add the dataset of a study and its trials to a history that may take them; what it has already is not added again.
+
+    Args:
+        path: the history.
+        name: of the dataset in it; a new one becomes a group of its own.
+        plan: of the study.
+        trials: that ended.
+        download: let torchvision fetch what is missing of the dataset.
+
+    Raises:
+        DataError: a dataset that cannot be read, or other images than those that the history knows by this name.
+        StorageError: a history that cannot be written.
+    """
+    from history_store.history import History
+    from warmstart.histories.add import add_source
+    from warmstart.suggestions.query import open_path
+
+    assert plan.dataset is not None  # noqa: S101  checked before the study began
+    source = open_path(plan.dataset, download=download)
+    with History.open(path, write=True) as history:
+        if name in history.names:
+            _check_same(history, name, source)
+        else:
+            add_source(history, source, name=name, group=name, what=f"tuned by {plan.evaluated}", seed=0)
+        known = {_key(evaluation) for evaluation in history.evaluations(name)}
+        found = [evaluation for trial in trials if (evaluation := _evaluation(trial, name, plan)) is not None]
+        new = [evaluation for evaluation in found if _key(evaluation) not in known]
+        history.extend(new)
+    return Recorded(str(path), name, len(new), len(trials) - len(found))
+
+
+def check_recordable(path: Path, plan: StudySpec) -> None:
+    """Check that a history could take the trials of a study, before any of them is run.
+
+    Raises:
+        UsageError: a study without a dataset, or over another space than the history's; the history that was shipped.
+        StorageError: a history that cannot be written.
+    """
+    from history_store.history import History
+    from warmstart.locations import is_shipped
+
+    if plan.dataset is None:
+        msg = "expected a study of a dataset, got one without. Give `dataset`."
+        raise UsageError(msg, param="record")
+    if is_shipped(path):
+        msg = f"expected a history of your own, got the shipped one, which an upgrade replaces. Copy {path}, and name the copy with `history`."
+        raise UsageError(msg, param="record")
+    with History.open(path, write=True) as history:
+        if not same_space(history.space_json, plan.space):
+            msg = f"expected a study over the space of {path}, got one over another. Leave `space` out, or `record`."
+            raise UsageError(msg, param="record")
+
+
+def _check_same(history: History, name: str, source: ImageSource) -> None:
+    """Check that a dataset is the one that a history knows by a name."""
+    file, _, own = source.location.rpartition("::")
+    if source.layout == "history" and own == name and Path(file).resolve() == Path(history.path).resolve():
+        return
+    known, got = history.dataset(name).fingerprint, source.fingerprint("content")
+    if known != got:
+        msg = f"{history.path}:{name}: expected the images that it knows by this name ({known or 'no fingerprint'}), got {got}. Record under another name."
+        raise DataError(msg)
+
+
+def _evaluation(trial: Trial, name: str, plan: StudySpec) -> Evaluation | None:
+    """Make the evaluation of a trial; None where a history has no room for it."""
+    status = _STATUS.get(trial.status)
+    if status is None or (trial.error is not None and not 0 <= trial.error <= 1):
+        return None
+    curve: list[tuple[int, float]] = []
+    for step, error in trial.curve:
+        if step == int(step) and step > (curve[-1][0] if curve else -1) and 0 <= error <= 1:
+            curve.append((int(step), error))
+    return Evaluation(
+        dataset=name,
+        config=trial.config,
+        error=math.nan if trial.error is None else trial.error,
+        status=status,
+        duration=math.nan if trial.duration is None else trial.duration,
+        seed=trial.seed,
+        curve=tuple(curve),
+        origin=f"tune/{plan.evaluated}",
+    )
+
+
+def _key(evaluation: Evaluation) -> tuple[object, ...]:
+    """Tell evaluations apart."""
+    return (tuple(sorted(evaluation.config.items())), evaluation.seed, evaluation.origin)

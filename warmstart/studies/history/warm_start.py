@@ -1,0 +1,100 @@
+"""The warm start of a study: what the history suggests, asked once and kept in the plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from history_store.errors import WarmstartError
+from history_store.space import load_space
+from warmstart.studies.history.related import ask_related
+from warmstart.studies.options import Sources
+from warmstart.studies.state.history_state import history_state
+from warmstart.studies.state.spec import StudySpec, WarmConfig, same_space
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    from warmstart.suggestions.advisor import Advisor, Location
+    from warmstart.suggestions.query import Query
+
+
+def ask_history(
+    plan: StudySpec, *, sources: Sources, tell: Callable[[str], object], query: Query | None = None
+) -> StudySpec:
+    """Ask the history about the dataset of a plan, and for the related datasets that it wants.
+
+    Args:
+        plan: of a new study.
+        sources: the history that is asked, and the model of the meta-features.
+        tell: called with each line that a person should hear.
+        query: the dataset of the plan, where it is open already.
+
+    Returns: the plan with what to begin with in its space, and with the evaluations of related datasets.
+
+    Raises:
+        UsageError: related datasets that do not fit; see `warmstart.studies.history.related.ask_related`.
+        WarmstartError: as in `warmstart.Advisor.suggest`.
+    """
+
+    @cache
+    def advisor() -> Advisor:
+        from metafeat.device import resolve_device
+        from warmstart.suggestions.advisor import Advisor
+
+        return Advisor(
+            **asdict(sources), exclude_group=plan.exclude_group, seed=plan.seed, device=resolve_device(plan.device)
+        )
+
+    @cache
+    def locate() -> Location:
+        return advisor().locate(query or plan.dataset, strategy=plan.strategy)
+
+    asked = ask_related(plan, locate, history=sources.history)
+    if plan.initial:
+        assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
+        return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
+    if plan.warm == "none":
+        return asked
+    from warmstart.suggestions.translation import EVENLY
+
+    place = locate()
+    space, rename = _other_space(plan, place), dict(plan.rename)
+    k = min(plan.k, max(1, len(place.memory.configs)))  # a young history gives what it has
+    found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
+    for note in found.notes:
+        tell(note)
+    known = [design for design in found.suggestions if design.why != EVENLY]
+    if not known:
+        tell("The study begins cold.")
+    configs = tuple(
+        WarmConfig(dict(each.config), each.source, each.distance, each.source_error, each.measured, each.not_measured)
+        for each in known
+    )
+    return asked.with_warm(configs, history_state(Path(found.history)))
+
+
+def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:
+    """Give the space of a plan, where it is not the history's or names are to be told; else None."""
+    is_same = same_space(place.memory.space_json, plan.space)
+    return None if is_same and not plan.rename else load_space(plan.space)
+
+
+def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, tell: Callable[[str], object]) -> None:
+    """Tell of a history that changed since it was asked; the study goes on with what it was told then."""
+    from warmstart.locations import history_path
+
+    if plan.history is None:
+        return
+    try:
+        now = history_state(history_path(history))
+    except WarmstartError:  # gone, or locked: the study does not need it any more
+        return
+    if (now["id"], now["revision"]) != (plan.history["id"], plan.history["revision"]):
+        tell(
+            f"{now['path']}: the history has changed since the study began; its warm configurations stay as they were."
+        )

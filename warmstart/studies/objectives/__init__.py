@@ -1,0 +1,1 @@
+"""Objectives: what one trial evaluates, and what came out."""

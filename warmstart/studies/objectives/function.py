@@ -1,0 +1,211 @@
+"""An objective that is a Python function, called with what its signature asks for."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import operator
+import pickle
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from history_store.errors import UsageError
+from history_store.records import Config
+from warmstart.collisions import make_way
+from warmstart.studies.objectives.base import Report
+from warmstart.studies.objectives.pickling import dump_function
+
+ROLES = {
+    "config": "config",
+    "configuration": "config",
+    "dataset": "dataset",
+    "budget": "budget",
+    "report": "reporter",
+    "reporter": "reporter",
+    "seed": "seed",
+}
+_STEP = "Take the configuration first, and any of dataset, budget, reporter and seed by name."
+
+
+@dataclass(slots=True)
+class FunctionObjective:
+    """Calls a function with the configuration and whichever of dataset, budget, reporter and seed it takes.
+
+    The first parameter gets the configuration, whatever its name; the others are known by theirs. `**kwargs` gets all.
+
+    A function itself is sent to the child as it is when the objective is made: by value where it is of a notebook, of the
+    script that runs, or of another function, else by the name of its module.
+
+    Attributes:
+        function: itself, or ``module:name`` or ``folder/file.py:name``, imported in the child; bytes: its pickle.
+        dataset: what the function gets as `dataset`.
+        folder: first on the path of the import; of ``folder/file.py`` it is that folder.
+    """
+
+    function: str | bytes | Callable[..., object]
+    dataset: str | None = None
+    folder: Path = field(default_factory=Path.cwd)
+    _called: tuple[Callable[..., object], tuple[str, ...], dict[str, str]] | None = field(default=None, repr=False)
+    _sent: str | bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the spelling, or the signature; a module is imported where the function is called.
+
+        Raises:
+            UsageError: when it is no function that a trial's process can call.
+        """
+        given: object = self.function
+        if isinstance(given, bytes):
+            self._sent = given
+        elif isinstance(given, str):
+            _split(given)
+            self._sent = given
+        elif not callable(given):
+            msg = f"expected a function, or text that names one, got {given!r}. Write train:objective for the function objective of train.py."
+            raise UsageError(msg, param="objective")
+        else:
+            _bind(given, _called_name(given))
+            self._sent = _pickled(given)
+
+    def __reduce__(self) -> tuple[type[FunctionObjective], tuple[str | bytes, str | None, Path]]:
+        """Pickle what is sent, so that processes on the way need not load the function."""
+        return type(self), (self._sent, self.dataset, self.folder)
+
+    def prepare(self) -> None:
+        """Import the function and read its signature.
+
+        Raises:
+            UsageError: when the module has no such function, or it asks for something else.
+        """
+        function = self.function
+        if isinstance(function, bytes):
+            function = pickle.loads(function)  # noqa: S301  our parent's
+            assert callable(function)  # noqa: S101  checked before it was sent
+        elif isinstance(function, str):
+            function = self._import(function)
+        shown = self.function if isinstance(self.function, str) else _called_name(function)
+        self._called = (function, *_bind(function, shown))
+
+    def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
+        """Call the function; raises and returns what it does."""
+        if self._called is None:
+            self.prepare()
+        assert self._called is not None  # noqa: S101  prepared
+        function, positional, named = self._called
+        have = {"config": dict(config), "dataset": self.dataset, "budget": budget, "reporter": report, "seed": seed}
+        return function(*(have[role] for role in positional), **{name: have[role] for name, role in named.items()})
+
+    def _import(self, text: str) -> Callable[..., object]:
+        module, name = _split(text)
+        folder = self.folder
+        if module.endswith(".py"):
+            folder, module = self.folder / Path(module).parent, Path(module).stem
+        sys.path.insert(0, str(folder.absolute()))
+        make_way(str(folder.absolute()), module)
+        try:
+            with _importing(text):
+                found = importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise
+            msg = f"expected a module that can be imported from {folder}, got {module!r} ({error}). Start in its folder, or write folder/file.py:{name}."
+            raise UsageError(msg, param="objective") from error
+        try:
+            function = operator.attrgetter(name)(found)
+        except AttributeError as error:
+            msg = f"expected a function of {getattr(found, '__file__', module)}, got {name!r}, which it has not. Check the name after the colon."
+            raise UsageError(msg, param="objective") from error
+        if not callable(function):
+            msg = f"expected a function, got {text!r}, which is a {type(function).__name__}. Name one."
+            raise UsageError(msg, param="objective")
+        return function  # type: ignore[no-any-return]
+
+
+_under_way: ContextVar[str] = ContextVar("objective that is being imported", default="")
+
+
+@contextmanager
+def _importing(text: str) -> Iterator[None]:
+    """Note which objective is being imported, for `check_not_importing`."""
+    token = _under_way.set(text)
+    try:
+        yield
+    finally:
+        _under_way.reset(token)
+
+
+def check_not_importing() -> None:
+    """Check that no study begins while a trial's process imports its objective: that would begin another, and so on.
+
+    Raises:
+        UsageError: when one does.
+    """
+    if text := _under_way.get():
+        msg = f"expected a module that defines a function, got {text}, which tunes when it is imported. Put its last lines under if __name__ == '__main__':."
+        raise UsageError(msg, param="objective")
+
+
+def _pickled(function: Callable[..., object]) -> str | bytes:
+    """Return the pickle of a function; where it uses what cannot be sent, ``script.py:name`` if the script that runs has it.
+
+    Raises:
+        UsageError: when there is neither.
+    """
+    try:
+        return dump_function(function)
+    except UsageError:
+        name, main = getattr(function, "__qualname__", ""), sys.modules["__main__"]
+        file = Path(getattr(main, "__file__", None) or "")
+        try:
+            is_there = function.__module__ == "__main__" and operator.attrgetter(name)(main) is function
+        except AttributeError:
+            is_there = False
+        if not is_there or file.suffix != ".py" or not file.is_file():
+            raise
+        return f"{file.absolute()}:{name}"
+
+
+def _called_name(function: object) -> str:
+    return str(getattr(function, "__qualname__", None) or repr(function))
+
+
+def _split(text: str) -> tuple[str, str]:
+    module, _, name = text.rpartition(":")
+    parts = name.split(".") if module.endswith(".py") else [*module.split("."), *name.split(".")]
+    if not module or not all(part.isidentifier() for part in parts):
+        msg = f"expected module:function or folder/file.py:function, got {text!r}. Write train:objective for the function objective of train.py."
+        raise UsageError(msg, param="objective")
+    return module, name
+
+
+def _bind(function: Callable[..., object], where: str) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Decide what a function gets: roles by position, and roles by parameter name."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError:  # a function of C that does not say
+        return ("config",), {}
+    positional: list[str] = []
+    named: dict[str, str] = {}
+    for number, parameter in enumerate(parameters):
+        role = ROLES.get(parameter.name, "config" if number == 0 else None)
+        if parameter.kind is parameter.VAR_KEYWORD:
+            taken = {*positional, *named.values()}
+            named |= {role: role for role in dict.fromkeys(ROLES.values()) if role not in taken}
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            positional += ["config"] * (number == 0)
+        elif role is None:
+            if parameter.default is parameter.empty:
+                msg = f"expected a function of configuration, dataset, budget, reporter, seed, got {where}, which needs {parameter.name!r}. {_STEP}"
+                raise UsageError(msg, param="objective")
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            positional.append(role)
+        else:
+            named[parameter.name] = role
+    if "config" not in (*positional, *named.values()):
+        msg = f"expected a function that takes a configuration, got {where} with the parameters ({', '.join(p.name for p in parameters)}). {_STEP}"
+        raise UsageError(msg, param="objective")
+    return tuple(positional), named

@@ -1,0 +1,294 @@
+"""What a trial is judged by where that is no error: where the number lies, which way is better, and the error that it stands for."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from history_store.errors import UsageError
+
+Scale = Literal["fraction", "percent", "any"]
+"""What a metric may be: 0 to 1, 0 to 100, or any number."""
+LAST = "last"
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
+LARGER = frozenset(
+    [
+        "acc",
+        "accuracy",
+        "auc",
+        "auroc",
+        "auprc",
+        "dice",
+        "f1",
+        "iou",
+        "map",
+        "mcc",
+        "precision",
+        "r2",
+        "recall",
+        "reward",
+        "score",
+        "top1",
+        "top5",
+    ]
+)
+SMALLER = frozenset(
+    ["bce", "ce", "error", "err", "fid", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wer"]
+)
+_REGEX, _FILE = "regex:", "file:"
+
+
+class ContradictionError(ValueError):
+    """A number that cannot be what the metric is said to be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """The number that a study is about.
+
+    Attributes:
+        spec: ``KEY`` of a JSON object, dots for objects in it; ``last`` number printed; ``regex:PATTERN``, whose first group, or
+            all of it, is the number, the last match counting; ``file:PATH:KEY`` of a JSON file that the trial writes; None =
+            the number that the objective gives.
+        maximize: whether larger is better.
+        scale: what it may be; None = ``any``, but at most 1 where larger is better.
+    """
+
+    spec: str | None = None
+    maximize: bool = False
+    scale: Scale | None = None
+
+    def __post_init__(self) -> None:
+        """Check that it can be read, and that its name says nothing else.
+
+        Raises:
+            UsageError: when it cannot, or its name does.
+        """
+        spec: object = self.spec
+        if spec is not None and not (isinstance(spec, str) and spec.strip()):
+            msg = (
+                f"expected a key, last, regex:PATTERN or file:PATH:KEY, got {spec!r}. Leave it out for a number alone."
+            )
+            raise UsageError(msg, param="metric")
+        maximize: object = self.maximize
+        if not isinstance(maximize, bool):
+            msg = f"expected true or false, got {maximize!r}. Leave it out where less is better."
+            raise UsageError(msg, param="maximize")
+        if self.scale is not None and self.scale not in get_args(Scale):
+            msg = f"expected one of {', '.join(get_args(Scale))}, got {self.scale!r}. Leave it out for the default."
+            raise UsageError(msg, param="scale")
+        if self.pattern is not None:
+            _check_pattern(self.pattern)
+        if self.file is not None and not all(self.file):
+            msg = f"expected file:PATH:KEY, got {self.spec!r}. Write file:metrics.json:accuracy."
+            raise UsageError(msg, param="metric")
+        words = set(re.split(r"[\W_]+", self.name.lower()))
+        if not self.maximize and words & LARGER and not words & SMALLER:
+            msg = f"expected a metric of which less is better, got {self.name!r}. Add `maximize`."
+            raise UsageError(msg, param="metric")
+        if self.maximize and words & SMALLER:
+            msg = f"expected a metric of which more is better with `maximize`, got {self.name!r}. Leave `maximize` out."
+            raise UsageError(msg, param="metric")
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether the number is the error itself, as objectives give it."""
+        return self == PLAIN
+
+    @property
+    def key(self) -> str | None:
+        """Return the key in what the objective gives; None where the number lies elsewhere."""
+        return None if self.spec is None or self.spec == LAST or self.spec.startswith((_REGEX, _FILE)) else self.spec
+
+    @property
+    def pattern(self) -> str | None:
+        """Return the regular expression; None where there is none."""
+        return self.spec.removeprefix(_REGEX) if self.spec is not None and self.spec.startswith(_REGEX) else None
+
+    @property
+    def file(self) -> tuple[str, str] | None:
+        """Return path and key of the file; None where there is none."""
+        if self.spec is None or not self.spec.startswith(_FILE):
+            return None
+        path, _, key = self.spec.removeprefix(_FILE).rpartition(":")
+        return path, key
+
+    @property
+    def name(self) -> str:
+        """Name it for people."""
+        if self.file is not None:
+            return self.file[1]
+        return self.key or ("score" if self.maximize else "error")
+
+    def to_error(self, value: float) -> float:
+        """Return the error of a value: 1 - value where larger is better, percent as a fraction, - value on scale ``any``.
+
+        Raises:
+            ContradictionError: when it is outside its scale.
+        """
+        if not math.isfinite(value):
+            return value
+        top = 100.0 if self.scale == "percent" else 1.0
+        is_bound = self.scale in ("fraction", "percent")
+        if (is_bound and not 0 <= value <= top) or (self.scale is None and self.maximize and value > top):
+            range_ = f"in [0, {top:g}]" if is_bound else "of at most 1 with `maximize`"
+            hint = "percent" if self.scale != "percent" and 1 < value <= 100 else "any"
+            msg = f"expected {self.name} {range_}, got {value:g}. Correct the objective, or give `scale` {hint}."
+            raise ContradictionError(msg)
+        if not self.maximize:
+            return value / top
+        return -value if self.scale == "any" else 1 - value / top
+
+    def to_value(self, error: float) -> float:
+        """Return the value that an error stands for, rounded to 12 digits: 1 - (1 - 0.9) is not 0.9."""
+        if self.is_plain:
+            return error
+        top = 100.0 if self.scale == "percent" else 1.0
+        score = -error if self.scale == "any" else (1 - error) * top
+        return float(f"{score if self.maximize else error * top:.12g}")
+
+    def result(self, given: object) -> object:
+        """Return what an objective gave with the error in it, as `read_result` takes it."""
+        from warmstart.studies.objectives.result import plain_number
+
+        if isinstance(given, Mapping):
+            status = given.get("status", "ok")
+            if status not in ("ok", "diverged"):
+                return given
+            if self.key is None:
+                return _failed(f"expected a number, got {_shown(given)}. Name its key with `metric`.")
+            found = dig(given, self.key)
+            if found is None:
+                return _failed(f"expected {self.key!r} in the result, got {_shown(given)}")
+        else:
+            found, given = given, {}
+        number = plain_number(found)
+        if number is None:
+            return _failed(f"expected {self.name} that is one finite number, got {_shown(found)}")
+        try:
+            return {**given, self.name: number, "error": self.to_error(number)}
+        except ContradictionError as problem:
+            return _failed(str(problem))
+
+
+PLAIN = Metric()
+"""The error itself."""
+
+
+class MetricReader:
+    """Finds the metric in what one trial prints and writes."""
+
+    def __init__(self, metric: Metric, file: Path | None = None) -> None:
+        """Begin before the trial does.
+
+        Args:
+            metric: to find.
+            file: that the trial writes, where the metric lies in one.
+        """
+        self._metric, self._file, self._before = metric, file, _state(file)
+        self._found: object = None
+
+    def read(self, line: str) -> float | None:
+        """Read a line that the trial prints; return the step where it is a report."""
+        metric = self._metric
+        if metric.pattern is not None:
+            for match in re.finditer(metric.pattern, line):
+                self._found = _number(match[1] if match.re.groups else match[0])
+        elif metric.spec == LAST:
+            for match in NUMBER.finditer(line):
+                self._found = float(match[0])
+        else:
+            return self._read_json(line)
+        return None
+
+    def value(self) -> float:
+        """Return what a report says, after `read` gave its step; raises `ValueError` where that is no number."""
+        found = dig(self._found, self._metric.key) if isinstance(self._found, Mapping) and self._metric.key else None
+        return float(found)  # type: ignore[arg-type]
+
+    def result(self) -> object:
+        """Return what the trial came to, with its error."""
+        metric = self._metric
+        if metric.file is not None:
+            assert self._file is not None  # noqa: S101  given with it
+            if _state(self._file) == self._before:
+                return _failed(f"expected {self._file} to be written by the trial, got none of it")
+            try:
+                document = json.loads(self._file.read_text(encoding="utf-8"))
+            except (OSError, ValueError, RecursionError) as problem:
+                return _failed(f"expected {self._file} as JSON, got {type(problem).__name__}: {problem}")
+            found = dig(document, metric.file[1]) if isinstance(document, Mapping) else None
+            if found is None:
+                return _failed(f"expected {metric.file[1]!r} in {self._file}, got {_shown(document)}")
+            return metric.result(found if metric.key is None else {metric.key: found})
+        if self._found is None:
+            what = {LAST: "a number", None: "a number as the last JSON line"}.get(metric.spec, f"{metric.spec!r}")
+            return _failed(f"expected {what} in what it prints, got none")
+        if isinstance(self._found, Mapping):
+            self._found = {name: value for name, value in self._found.items() if name != "step"}
+        return metric.result(self._found)
+
+    def _read_json(self, line: str) -> float | None:
+        """Keep a line of JSON that holds the metric, or is a number alone."""
+        try:
+            said: Any = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
+        if isinstance(said, dict):
+            key = self._metric.key
+            if key is None or dig(said, key) is not None or "status" in said:
+                self._found = said
+                step = said.get("step")
+                return step if isinstance(step, int | float) and not isinstance(step, bool) else None
+        elif isinstance(said, int | float) and not isinstance(said, bool):
+            self._found = said
+        return None
+
+
+def dig(document: Any, key: str | None) -> Any:
+    """Return what lies under a key, or under one in another where it has dots; None where nothing does."""
+    if not isinstance(document, Mapping) or key is None:
+        return None
+    if key in document:
+        return document[key]
+    head, dot, rest = key.partition(".")
+    return dig(document.get(head), rest) if dot else None
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        msg = f"expected a regular expression after regex:, got {pattern!r} ({error}). Write regex:acc=([0-9.]+)."
+        raise UsageError(msg, param="metric") from error
+
+
+def _number(text: str | None) -> object:
+    """Return a text as a number, or as it is."""
+    try:
+        return float(text or "")
+    except ValueError:
+        return text
+
+
+def _state(file: Path | None) -> tuple[int, ...] | None:
+    """Return what changes when a file is written."""
+    try:
+        found = None if file is None else file.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
+
+
+def _failed(note: str) -> dict[str, object]:
+    return {"status": "failed", "note": note}
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"

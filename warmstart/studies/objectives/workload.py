@@ -1,0 +1,81 @@
+"""The built-in objective: a workload on an image dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from history_store.records import Config
+from training.workloads import DEFAULT, Prepared, SourceDataset, Workload, get_workload
+from warmstart.studies.objectives.base import Report
+
+
+@dataclass(slots=True)
+class WorkloadObjective:
+    """Trains a workload and gives its validation error; the dataset is read once a child.
+
+    A trial's budget is an amount of the workload's budget, e.g. its number of updates.
+
+    Attributes:
+        dataset: path in any layout.
+        workload: name in `training.workloads.WORKLOADS`.
+        budget: name of one of its budgets; None = the usual one.
+        device: ``cpu``, ``cuda`` or ``auto``.
+        threads: of torch on a CPU.
+        skip_broken: go on without pictures that cannot be decoded.
+    """
+
+    dataset: str
+    workload: str = DEFAULT
+    budget: str | None = None
+    device: str = "auto"
+    threads: int = 1
+    skip_broken: bool = False
+    _prepared: Prepared | None = field(default=None, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Check the names.
+
+        Raises:
+            UsageError: when there is no such workload, or it has no such budget.
+        """
+        get_workload(self.workload).budget(self.budget)
+
+    def prepare(self) -> None:
+        """Read the dataset.
+
+        Raises:
+            MissingPathError: when there is nothing at the path.
+            DataError: when what is there cannot be used.
+            UsageError: when torch has no such device.
+        """
+        import torch
+
+        torch.set_num_threads(self.threads)
+        self._prepared = prepare(
+            get_workload(self.workload), self.dataset, device=self.device, skip_broken=self.skip_broken
+        )
+
+    def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
+        """Train once; raises `Pruned` where a report is answered by it."""
+        if self._prepared is None:
+            self.prepare()
+        assert self._prepared is not None  # noqa: S101  prepared
+        length = get_workload(self.workload).budget(self.budget, amount=budget)
+        result = self._prepared.train(config, seed=seed, budget=length, report=report)
+        found = {"error": result.error, "duration": result.duration, "status": result.status.value}
+        return {**result.metrics, **found}
+
+
+def prepare(workload: Workload, dataset: str, *, device: str = "auto", skip_broken: bool = False) -> Prepared:
+    """Open a dataset and make it ready for a workload.
+
+    Raises:
+        MissingPathError: when there is nothing at the path.
+        DataError: when what is there cannot be used.
+        UsageError: when torch has no such device.
+    """
+    from metafeat.device import resolve_device
+    from warmstart.suggestions.query import open_path
+
+    where = resolve_device(device)
+    return workload.prepare(SourceDataset(open_path(dataset), skip_broken=skip_broken), device=where)

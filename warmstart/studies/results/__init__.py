@@ -1,0 +1,1 @@
+"""What a study came to: trials, summary, comparison, report, progress."""

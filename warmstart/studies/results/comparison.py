@@ -1,0 +1,108 @@
+"""Was the search worth it: the best found beside the best of as many uniform configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from warmstart.studies.results.trial import Trial
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+LEAST = 10
+"""Trials with an error below which nothing is said."""
+SETS = 40
+"""Sets of uniform configurations; fewer where they are large, at least `SETS // 10`."""
+POINTS = 8000
+"""Uniform configurations of all sets together."""
+DRAWS = 8
+"""Functions drawn a set and posterior sample."""
+LEVEL = 0.9
+Verdict = Literal["better", "worse", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What as many uniform configurations would have come to, under the surrogate that saw all trials.
+
+    Attributes:
+        n: trials that gave an error, and uniform configurations of a set.
+        found: error of the best configuration as the surrogate sees it, noise left out: the median.
+        uniform: error of the best of n uniform ones likewise; None where nothing can be said.
+        gain: by how much the uniform ones are worse: the ends of a 90 % interval; None likewise.
+        verdict: ``better`` or ``worse`` than uniform where the interval leaves 0 out, else ``unknown``.
+    """
+
+    n: int
+    found: float | None
+    uniform: float | None
+    gain: tuple[float, float] | None
+    verdict: Verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the comparison as JSON has it."""
+        return asdict(self) | {"gain": None if self.gain is None else list(self.gain), "line": self.line}
+
+    @property
+    def line(self) -> str:
+        """Say it in one line."""
+        if self.gain is None or self.found is None or self.uniform is None:
+            return (
+                f"Against uniform configurations: cannot tell from {self.n} trials with an error; {LEAST} are needed."
+            )
+        how = {
+            "better": f"better than the best of {self.n} uniform configurations",
+            "worse": f"worse than the best of {self.n} uniform configurations",
+            "unknown": f"cannot tell it from the best of {self.n} uniform configurations",
+        }[self.verdict]
+        low, high = self.gain
+        return f"Under the final surrogate, {how}: {self.found:.4g} against {self.uniform:.4g}, a gain of {low:.2g} to {high:.2g} (90 %)."
+
+
+def compare_with_uniform(
+    space: ConfigurationSpace, trials: Sequence[Trial], *, surrogate: str, seed: int
+) -> Comparison:
+    """Compare the best found with the best of as many uniform configurations.
+
+    The surrogate is fitted to all errors. Each of its joint draws gives errors to the best configuration and to a set of
+    uniform ones, of which the one with the least error, noise added as in the study, is taken. Configurations that would
+    fail are not told apart: the uniform ones all count.
+
+    Args:
+        space: of the study.
+        trials: that ended.
+        surrogate: a name in `bo.surrogates.SURROGATES`.
+        seed: of everything random.
+    """
+    from bo.space.encoding import Encoding
+    from bo.surrogates import SURROGATES
+    from bo.surrogates.base import Standardised
+
+    valid = [trial for trial in trials if trial.error is not None and trial.feasible]
+    n = len(valid)
+    if n < LEAST:
+        return Comparison(n, None, None, None, "unknown")
+    rng = np.random.default_rng([seed, 1])
+    encoding = Encoding(space)
+    X = encoding.columns(encoding.encode([trial.config for trial in valid]))
+    y = np.array([trial.error for trial in valid])
+    scaled = Standardised.of(y)
+    model = SURROGATES[surrogate](conditional=encoding.conditional).fit(X, scaled.z, rng=rng)
+    best = X[y.argmin()][None]
+    noise_sd = np.sqrt(model.predict(best).noise)[:, None, None]
+    found, uniform = [], []
+    for _ in range(max(SETS // 10, min(SETS, POINTS // n))):
+        points = encoding.columns(encoding.sample(n, design="uniform", rng=rng))
+        drawn = model.sample_joint(np.vstack([best, points]), DRAWS, rng=rng)
+        others = drawn[:, :, 1:]
+        chosen = (others + noise_sd * rng.standard_normal(others.shape)).argmin(axis=2)
+        found.append(drawn[:, :, 0].ravel())
+        uniform.append(np.take_along_axis(others, chosen[:, :, None], axis=2).ravel())
+    ours, theirs = (scaled.mean + scaled.sd * np.concatenate(part) for part in (found, uniform))
+    low, high = np.quantile(theirs - ours, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    verdict: Verdict = "better" if low > 0 else "worse" if high < 0 else "unknown"
+    return Comparison(n, float(np.median(ours)), float(np.median(theirs)), (low, high), verdict)

@@ -1,0 +1,143 @@
+"""How far a study is."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from history_store.records import Config
+from training.workloads import get_workload
+from warmstart.studies.execution.worker import Limits
+from warmstart.studies.results.trial import Trial, best_of, ended_trials
+from warmstart.studies.state.spec import StudySpec
+from warmstart.studies.state.study_group import StudyGroup
+from warmstart.studies.state.trial_queue import RUN, TrialQueue
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+GLANCE_S = 0.5
+"""Seconds between two looks at what a trial reports."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTrial:
+    """A trial that is under way.
+
+    Attributes:
+        number: in its study.
+        since: `time.monotonic` when it was first seen.
+        step: that it reported last, in the objective's own unit; None = none yet.
+        error: that it reported last; None = none yet.
+        share: part of it that is done, by its budget; None where that does not tell.
+    """
+
+    number: int
+    since: float
+    step: int | None
+    error: float | None
+    share: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a call is.
+
+    Attributes:
+        done: trials that ended, of the whole study, or of all that are tuned together.
+        total: that there shall be; infinite where time alone decides.
+        best: so far, of the study.
+        left_s: seconds that the rest will take; NaN while nothing is known.
+        latest: the trials of the study that ended since the last progress.
+        study: its name.
+        running: the trials of the study that are under way, in order of their numbers.
+    """
+
+    done: int
+    total: float
+    best: Trial | None
+    left_s: float
+    latest: tuple[Trial, ...]
+    study: str
+    running: tuple[RunningTrial, ...] = ()
+
+
+class Watch:
+    """Tells how far studies are: each trial that ends once, and what those under way report."""
+
+    def __init__(self, group: StudyGroup, limits: Limits, tell: Callable[[Progress], None] | None) -> None:
+        self._queues, self._limits, self._tell = group.queues, limits, tell
+        self._known: list[set[int]] | None = None
+        self._running: list[tuple[RunningTrial, ...]] = [()] * len(group.queues)
+        self._began, self._before, self._looked = time.monotonic(), 0, -math.inf
+
+    def glance(self) -> None:
+        """Look, unless that was done a moment ago."""
+        if self._tell is not None and time.monotonic() - self._looked >= GLANCE_S:
+            self.look()
+
+    def look(self) -> int:
+        """Count the trials that ended, and tell of what is new; the first look tells how far the first study is."""
+        trials = [queue.trials() for queue in self._queues]
+        every = [ended_trials(some) for some in trials]
+        before, self._known = self._known, [{trial.number for trial in ended} for ended in every]
+        was, self._looked = self._running, time.monotonic()
+        self._running = [
+            _running(queue, some, old, self._looked) for queue, some, old in zip(self._queues, trials, was, strict=True)
+        ]
+        done = sum(map(len, every))
+        if before is None:
+            self._before = done
+        for i, (queue, ended) in enumerate(zip(self._queues, every, strict=True)):
+            new = () if before is None else tuple(trial for trial in ended if trial.number not in before[i])
+            is_first = before is None and i == 0
+            if self._tell is not None and (new or is_first or self._running[i] != was[i]):
+                left, name = self._left_s(done, every), queue.study.study_name
+                running = () if is_first else self._running[i]
+                self._tell(Progress(done, self._limits.trials, best_of(ended), left, new, name, running))
+        return done
+
+    def _left_s(self, done: int, every: Sequence[Sequence[Trial]]) -> float:
+        """Extrapolate from what this call did so far; no longer than there is time."""
+        now = time.monotonic()
+        took = [trial.duration for trials in every for trial in trials if trial.duration]
+        usual = sum(took) / len(took) if took else math.inf
+        running = [
+            min((now - trial.since) / usual, 0.95) if trial.share is None else trial.share
+            for trials in self._running
+            for trial in trials
+        ]
+        part, until = sum(running), max(self._limits.until - now, 0.0)
+        made = done - self._before + part
+        if made <= 0:
+            return math.nan
+        return min((now - self._began) / made * max(self._limits.trials - done - part, 0), until)
+
+
+def _running(
+    queue: TrialQueue, trials: Sequence[FrozenTrial], before: Sequence[RunningTrial], now: float
+) -> tuple[RunningTrial, ...]:
+    """Read the trials of a study that are under way."""
+    since = {trial.number: trial.since for trial in before}
+    found = []
+    for trial in trials:
+        if trial.state.is_finished() or RUN not in trial.user_attrs:
+            continue
+        step = max(trial.intermediate_values, default=None)
+        length = None if step is None else _length(queue.plan, trial.user_attrs[RUN]["config"])
+        share = min(step / length, 1.0) if step is not None and length else None
+        error = None if step is None else trial.intermediate_values[step]
+        found.append(RunningTrial(trial.number, since.get(trial.number, now), step, error, share))
+    return tuple(found)
+
+
+def _length(plan: StudySpec, config: Config) -> float | None:
+    """Return the step at which a trial ends, where the study or the workload tells."""
+    if plan.workload is None:
+        return plan.budget
+    workload = get_workload(plan.workload)
+    budget = workload.budget(plan.objective.get("target_budget"), amount=plan.budget)
+    return workload.steps(budget, config=config)

@@ -1,0 +1,176 @@
+"""The report of a study: all of it as JSON, and what a person reads first as Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from warmstart.studies.results.summary import JointResult, TuneResult
+from warmstart.studies.state.spec import StudySpec
+
+SHOWN = 10
+"""Best trials, and failures, in the Markdown."""
+
+
+def write_report(path: Path, found: TuneResult, plan: StudySpec) -> None:
+    """Write a report: Markdown at the path, JSON beside it.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    document = {**found.to_dict(), "settings": settings_of(plan), "all": [asdict(trial) for trial in found.trials]}
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    path.write_text(_markdown(found, plan), encoding="utf-8")
+
+
+def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequence[StudySpec]) -> None:
+    """Write a report on several datasets: what each got and gained, then each by itself; Markdown at the path, JSON beside it.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    document = found.to_dict()
+    for entry, study, plan in zip(document["studies"], found.studies, plans, strict=True):
+        entry |= {"settings": settings_of(plan), "all": [asdict(trial) for trial in study.trials]}
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
+    lines = [
+        f"# Datasets tuned together: {title}",
+        "",
+        f"- kept in: `{found.storage}`",
+        f"- trials: {counts}; split by {found.split}",
+        "",
+        *_table(joint_rows(found)),
+        "",
+    ]
+    parts = [
+        re.sub("^#", "##", _markdown(study, plan), flags=re.MULTILINE)
+        for study, plan in zip(found.studies, plans, strict=True)
+    ]
+    path.write_text("\n".join([*lines, *parts]), encoding="utf-8")
+
+
+def joint_rows(found: JointResult) -> list[dict[str, Any]]:
+    """Give a row a dataset: its trials, its best error, and what the trials after the design gained."""
+    return [
+        {
+            "dataset": study.dataset,
+            "trials": len(study.trials),
+            "error": None if study.best is None else study.best.error,
+            **({} if study.metric.is_plain else {study.metric.name: study.best_value}),
+            "gain": gain,
+            "trial": None if study.best is None else study.best.number,
+        }
+        for study, gain in zip(found.studies, found.gains, strict=True)
+    ]
+
+
+def settings_of(plan: StudySpec) -> dict[str, Any]:
+    """Give what a study was begun with as JSON has it."""
+    record: dict[str, Any] = json.loads(plan.to_json())
+    left_out = ("schema_version", "space", "configs", "meta_feature")
+    return {name: value for name, value in record.items() if name not in left_out} | {
+        "space": json.loads(plan.space),
+        "tasks": [each.summary() for each in plan.tasks],
+    }
+
+
+def _markdown(found: TuneResult, plan: StudySpec) -> str:
+    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
+    known = [trial.duration for trial in found.trials if trial.duration is not None]
+    what = plan.evaluated
+    lines = [
+        f"# Study {found.study}",
+        "",
+        f"- kept in: `{found.storage}`",
+        f"- dataset: {f'`{found.dataset}`' if found.dataset else 'none'}",
+        f"- objective: `{what}`",
+        *([] if found.metric.is_plain else [f"- metric: {_metric_text(found)}"]),
+        f"- search: {plan.surrogate}, {plan.acquisition}, seed {plan.seed}, pruner {plan.pruner}",
+        f"- trials: {counts}; {sum(known):.1f} s in all",
+        f"- {found.comparison_line}" if found.comparison is not None else "",
+        "",
+        "## Best",
+        "",
+        *_table(best_rows(found)),
+        "",
+        "## Warm configurations",
+        "",
+        *_warm(found, plan),
+    ]
+    if found.related:
+        lines += ["", "## Related datasets", "", *_table([each.summary() for each in found.related])]
+    failures = [trial for trial in found.trials if trial.note]
+    if failures:
+        lines += ["", "## What went wrong", "", f"{len(failures)} trials; the last of them:", ""]
+        lines += [f"- trial {t.number}, {t.status.value}: {t.note}" for t in failures[-SHOWN:]]
+    return "\n".join(lines) + "\n"
+
+
+def best_rows(found: TuneResult) -> list[dict[str, Any]]:
+    """Give a row each of the best trials: its metric, its error where that is another number, its configuration."""
+    trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
+    trials.sort(key=lambda trial: trial.error or 0.0)
+    name = found.metric.name
+    return [
+        {
+            "trial": trial.number,
+            **({} if name == "error" else {"error": trial.error}),
+            name: found.value(trial),
+            **trial.config,
+        }
+        for trial in trials[:SHOWN]
+    ]
+
+
+def _metric_text(found: TuneResult) -> str:
+    """Say what the trials are judged by, and which error it stands for."""
+    metric = found.metric
+    way = "larger is better" if metric.maximize else "smaller is better"
+    at = f"; best {found.best_value:.6g}" if found.best_value is not None else ""
+    return f"{metric.name}, {way}{at}; errors are what the study minimises for it"
+
+
+def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
+    """Tell where the warm configurations came from and what became of them."""
+    if not found.warm:
+        return ["None: the study began cold."]
+    errors = {_key(trial.config): trial.error for trial in reversed(found.trials)}
+    rows = [
+        {
+            **each.config,
+            "from": "you" if plan.initial else each.source or "all datasets",
+            "error there": each.source_error if each.measured else "not measured",
+            "error here": errors.get(_key(each.config)),
+        }
+        for each in found.warm
+    ]
+    history = plan.history or {}
+    origin = "Given" if plan.initial else f"From `{history.get('path')}`, revision {history.get('revision')}"
+    return [f"{origin}; they count as `--warm {plan.warm}`.", "", *_table(rows)]
+
+
+def _key(config: Mapping[str, Any]) -> str:
+    return json.dumps(config, sort_keys=True)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not rows:
+        return ["None."]
+    heads = list(dict.fromkeys(head for row in rows for head in row))
+    cells = [[_cell(row.get(head)) for head in heads] for row in rows]
+    return [_row(heads), _row(["---"] * len(heads)), *map(_row, cells)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")

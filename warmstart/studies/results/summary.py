@@ -1,0 +1,188 @@
+"""What a study came to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from history_store.space import natural
+from warmstart.studies.objectives.metric import PLAIN, Metric
+from warmstart.studies.results.comparison import Comparison
+from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
+from warmstart.studies.state.related_dataset import RelatedDataset
+from warmstart.studies.state.spec import WarmConfig
+from warmstart.studies.state.split import Split
+from warmstart.studies.state.trial_queue import TrialQueue
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TuneResult:
+    """What a study came to so far.
+
+    Attributes:
+        study: its name.
+        storage: where it is kept.
+        dataset: path, or None.
+        best: the trial with the least error of those that meet their constraints; None where there is none.
+        trials: those that ended, in order of their numbers.
+        warm: the configurations that the history suggested, best first.
+        related: datasets of the history that it learnt from.
+        comparison: with uniform configurations; None where it was not made.
+        report: path of the report, where one was written.
+        seconds: wall time of this call.
+        exhausted: whether every configuration of the space had its trial, so that there are no more.
+        metric: what the trials are judged by; their errors are what it stands for.
+    """
+
+    study: str
+    storage: str
+    dataset: str | None
+    best: Trial | None
+    trials: tuple[Trial, ...]
+    warm: tuple[WarmConfig, ...] = ()
+    related: tuple[RelatedDataset, ...] = ()
+    comparison: Comparison | None = None
+    report: str | None = None
+    seconds: float = 0.0
+    exhausted: bool = False
+    metric: Metric = PLAIN
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the trials by status."""
+        return count_statuses(self.trials)
+
+    @property
+    def best_value(self) -> float | None:
+        """Return the metric of the best trial, on its own scale; its error where there is no metric."""
+        return None if self.best is None else self.value(self.best)
+
+    @property
+    def comparison_line(self) -> str:
+        """Say in one line how the search compares with uniform configurations; empty where that was not asked."""
+        if self.comparison is None:
+            return ""
+        is_said = self.metric.is_plain or self.comparison.gain is None
+        return self.comparison.line + ("" if is_said else f" These are errors that {self.metric.name} stands for.")
+
+    def value(self, trial: Trial) -> float | None:
+        """Return the metric of a trial; None where it has none."""
+        return None if trial.error is None else self.metric.to_value(trial.error)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the best trials as a table."""
+        from warmstart.html import tune_html
+
+        return tune_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the document of ``warmstart tune --format json``, native types only."""
+        best = self.best
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "study": self.study,
+            "storage": self.storage,
+            "dataset": self.dataset,
+            "best": None
+            if best is None
+            else {
+                "config": dict(best.config),
+                "natural": natural(best.config),
+                "error": best.error,
+                "value": self.best_value,
+                "trial": best.number,
+            },
+            "metric": None if self.metric.is_plain else {"name": self.metric.name, **asdict(self.metric)},
+            "trials": self.counts,
+            "exhausted": self.exhausted,
+            "warm": [each.to_dict() for each in self.warm],
+            "related": [each.summary() for each in self.related],
+            "comparison": None if self.comparison is None else self.comparison.to_dict(),
+            "report": self.report,
+            "seconds": self.seconds,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class JointResult:
+    """What several datasets that were tuned together came to so far.
+
+    Attributes:
+        storage: where their studies are kept.
+        split: how they shared the trials.
+        studies: one a dataset.
+        designs: trials of each before the surrogate decided.
+        report: path of the report, where one was written.
+        seconds: wall time of this call.
+    """
+
+    storage: str
+    split: Split
+    studies: tuple[TuneResult, ...]
+    designs: tuple[int, ...]
+    report: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the trials of all datasets by status."""
+        return count_statuses(trial for found in self.studies for trial in found.trials)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a table a dataset."""
+        from warmstart.html import joint_html
+
+        return joint_html(self)
+
+    @property
+    def gains(self) -> tuple[float | None, ...]:
+        """Give by how much the best error of each dataset is below the best of its design; None where one of them is not known."""
+        return tuple(_gain(found, design) for found, design in zip(self.studies, self.designs, strict=True))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the document of ``warmstart tune --format json`` for several datasets, native types only."""
+        own = ("schema_version", "storage", "report", "seconds")
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "storage": self.storage,
+            "split": self.split,
+            "trials": self.counts,
+            "exhausted": all(found.exhausted for found in self.studies),
+            "studies": [
+                {**{key: value for key, value in found.to_dict().items() if key not in own}, "gain": gain}
+                for found, gain in zip(self.studies, self.gains, strict=True)
+            ],
+            "report": self.report,
+            "seconds": self.seconds,
+        }
+
+
+def _gain(found: TuneResult, design: int) -> float | None:
+    first = best_of([trial for trial in found.trials if trial.number < design])
+    if first is None or first.error is None or found.best is None or found.best.error is None:
+        return None
+    return first.error - found.best.error
+
+
+def summarise(queue: TrialQueue) -> TuneResult:
+    """Read what a study came to so far.
+
+    Raises:
+        StorageError: when the storage does not answer.
+    """
+    known = queue.trials()
+    trials = ended_trials(known)
+    plan = queue.plan
+    return TuneResult(
+        queue.study.study_name,
+        queue.store.shown,
+        plan.dataset,
+        best_of(trials),
+        trials,
+        plan.configs,
+        plan.tasks,
+        exhausted=queue.is_exhausted(known),
+        metric=plan.measure,
+    )

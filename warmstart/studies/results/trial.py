@@ -1,0 +1,76 @@
+"""The trials that ended, as a study keeps them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from history_store.records import Value
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.state.trial_queue import OUTCOME, RUN
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One trial that ended.
+
+    Attributes:
+        number: in the study, from 0 on.
+        config: hyperparameter values by name.
+        error: None where it gave none that counts.
+        status: see `warmstart.studies.objectives.base.TrialStatus`.
+        duration: seconds; None = unknown.
+        seed: that it ran with.
+        note: one line on what went wrong.
+        feasible: whether it meets its constraints.
+        curve: pairs (step, error).
+    """
+
+    number: int
+    config: Mapping[str, Value]
+    error: float | None
+    status: TrialStatus
+    duration: float | None
+    seed: int
+    note: str = ""
+    feasible: bool = True
+    curve: tuple[tuple[float, float], ...] = ()
+
+
+def ended_trials(trials: Sequence[FrozenTrial]) -> tuple[Trial, ...]:
+    """Read the trials that ended, in order of their numbers."""
+    return tuple(_read(trial) for trial in trials if trial.state.is_finished())
+
+
+def best_of(trials: Sequence[Trial]) -> Trial | None:
+    """Find the trial with the least error of those that meet their constraints."""
+    valid = [trial for trial in trials if trial.error is not None and trial.feasible]
+    return min(valid, key=lambda trial: trial.error or 0.0, default=None)
+
+
+def count_statuses(trials: Iterable[Trial]) -> dict[str, int]:
+    """Count trials by status."""
+    return dict(Counter(trial.status.value for trial in trials))
+
+
+def _read(trial: FrozenTrial) -> Trial:
+    run: Mapping[str, Any] = trial.user_attrs.get(RUN, {"config": dict(trial.params), "seed": 0})
+    # Other programs may end a trial too: a dashboard, say.
+    lost = {"error": trial.value, "status": "ok" if trial.value is not None else "failed"}
+    outcome: Mapping[str, Any] = {"duration": None, "note": "", "curve": ()} | trial.user_attrs.get(OUTCOME, lost)
+    return Trial(
+        trial.number,
+        run["config"],
+        outcome["error"],
+        TrialStatus(outcome["status"]),
+        outcome["duration"],
+        run["seed"],
+        outcome["note"],
+        all(bound <= 0 for bound in trial.constraints.values()),
+        tuple((step, error) for step, error in outcome["curve"]),
+    )

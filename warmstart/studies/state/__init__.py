@@ -1,0 +1,1 @@
+"""What a study keeps: its specification, its trials, its locks, its storage."""

@@ -1,0 +1,123 @@
+"""Who works on what: claims that end with the process that holds them, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from history_store.errors import StorageError
+from history_store.file.durable import open_companion
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+ASKING = 0
+"""The claim of whoever chooses the next trial; trial t has claim t + 1."""
+SPAN = 2**32
+"""Claims of one study."""
+NO_STUDY = 0
+"""Of those who make the tables; studies count from 1."""
+YEAR_S = 31_536_000
+"""For ever to a server of MySQL's kind: MariaDB takes no lock with a wait of -1, and ends sessions that are idle for hours."""
+
+
+class TrialLocks(Protocol):
+    """Claims on the numbers of one study; no two processes hold the same."""
+
+    def take(self, number: int, *, patience: bool = False) -> bool:
+        """Take a claim; tells whether that worked. With patience, waits for it."""
+        ...
+
+    def release(self, number: int) -> None:
+        """Give a claim back."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+class FileClaims:
+    """Claims as locks on bytes of a file beside a local storage; the system drops them when their process ends.
+
+    Not for two studies of one storage in one process at a time: POSIX locks belong to a process.
+    """
+
+    def __init__(self, path: Path, study: int, *, like: Path | None = None) -> None:
+        """Open the file, made where it is not there, with the mode and the group of the storage `like`.
+
+        Raises:
+            StorageError: when that is not possible.
+        """
+        self._path, self._offset = path, study * SPAN
+        try:
+            self._file = open_companion(path, os.O_RDWR | os.O_CREAT, like)
+        except StorageError:
+            raise
+        except OSError as error:
+            msg = f"{path}: expected a place for the claims of workers, got {error.strerror}. Give `storage` a folder that can be written."
+            raise StorageError(msg) from error
+
+    def take(self, number: int, *, patience: bool = False) -> bool:
+        """Take a claim; see `TrialLocks`."""
+        try:
+            fcntl.lockf(self._file, fcntl.LOCK_EX | (0 if patience else fcntl.LOCK_NB), 1, self._offset + number)
+        except (BlockingIOError, PermissionError):
+            return False
+        except OSError as error:
+            msg = f"{self._path}: expected a file system that locks files, got {error.strerror}. Put `storage` on a local disk, or name a database."
+            raise StorageError(msg) from error
+        return True
+
+    def release(self, number: int) -> None:
+        """Give a claim back."""
+        fcntl.lockf(self._file, fcntl.LOCK_UN, 1, self._offset + number)
+
+    def close(self) -> None:
+        """Give everything back."""
+        os.close(self._file)
+
+
+class DatabaseClaims:
+    """Claims as locks of a session of PostgreSQL or MySQL; the server drops them when the session ends."""
+
+    def __init__(self, engine: Engine, study: int) -> None:
+        self._offset, self._is_postgres = study * SPAN, engine.dialect.name == "postgresql"
+        self._session: Connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        if not self._is_postgres:
+            self._session.exec_driver_sql(f"SET SESSION wait_timeout = {YEAR_S}")
+
+    def take(self, number: int, *, patience: bool = False) -> bool:
+        """Take a claim; see `TrialLocks`."""
+        key = self._offset + number
+        if not self._is_postgres:
+            return self._ask(f"SELECT GET_LOCK({self._name(key)}, {YEAR_S if patience else 0})") == 1
+        if patience:
+            self._ask(f"SELECT pg_advisory_lock({key})")
+            return True
+        return bool(self._ask(f"SELECT pg_try_advisory_lock({key})"))
+
+    def release(self, number: int) -> None:
+        """Give a claim back."""
+        key = self._offset + number
+        self._ask(
+            f"SELECT pg_advisory_unlock({key})" if self._is_postgres else f"SELECT RELEASE_LOCK({self._name(key)})"
+        )
+
+    def close(self) -> None:
+        """Give everything back."""
+        with contextlib.suppress(Exception):  # the session may be gone, and its claims with it
+            self._session.invalidate()
+        self._session.close()
+
+    @staticmethod
+    def _name(key: int) -> str:
+        """Name a lock of MySQL, which has one set of them for all databases of a server."""
+        return f"CONCAT('warmstart ', CRC32(DATABASE()), ' ', {key})"
+
+    def _ask(self, statement: str) -> object:
+        """Ask the session for one value; a lost session is an error, never a new one without its claims."""
+        return self._session.exec_driver_sql(statement).scalar()

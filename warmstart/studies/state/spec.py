@@ -1,0 +1,276 @@
+"""What a study was begun with: kept in the study itself, so that every worker and every later call has the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Self, get_args
+
+from history_store.errors import StorageError, UsageError
+from history_store.records import Value
+from training.workloads import DEFAULT
+from warmstart.studies.objectives.metric import Metric
+from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
+from warmstart.studies.state.related_dataset import RelatedDataset, optional_tuple
+from warmstart.studies.state.split import Split
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+
+    from bo.related import RelatedTask
+    from warmstart.integrations.optuna.sampler import WarmStartSampler
+
+SCHEMA = 1
+PLAN = "warmstart:plan"
+"""The study's user attribute under which its plan lies."""
+_LATER = ("rename", "initial", "measured", "not_measured")
+"""Fields that version 0.1 does not know."""
+
+
+@dataclass(frozen=True, slots=True)
+class WarmConfig:
+    """A configuration that the history suggested; see `warmstart.suggestions.answer.InitialDesign`."""
+
+    config: Mapping[str, Value]
+    source: str | None = None
+    distance: float | None = None
+    source_error: float | None = None
+    measured: bool = True
+    not_measured: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Take a list, as JSON has it."""
+        object.__setattr__(self, "not_measured", tuple(self.not_measured))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON types; `measured` and what is not only where it is false, as version 0.1 had neither."""
+        record = asdict(self) | {"not_measured": list(self.not_measured)}
+        return {name: value for name, value in record.items() if not self.measured or name not in _LATER}
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudySpec(Search, WarmStart):
+    """The problem and the search of one study; a study never changes its plan. What is not told here: see `warmstart.tune`.
+
+    Attributes:
+        space: ConfigSpace JSON.
+        objective: what is evaluated: `function`, `command`, or `workload` (the first one, where a study of 0.1 names none) and its `target_budget`.
+        dataset: path, as given; other machines may have it elsewhere.
+        fingerprint: of the dataset, where it holds images.
+        configs: the warm configurations, best first.
+        history: `path`, `id` and `revision` of the history they are from; empty where none was asked.
+        folder: first on the path of a function's import.
+        device: of the workload.
+        tasks: what the history knows of the related datasets.
+        meta_feature: of the dataset, where the tasks have theirs.
+        members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
+        split: how these share their trials.
+    """
+
+    space: str
+    objective: Mapping[str, str | None] = field(
+        metadata=identity(
+            ("`objective`", lambda plan: plan.objective.get("function")),
+            ("`command`", lambda plan: plan.objective.get("command")),
+            ("`workload`", lambda plan: plan.workload),
+            ("`target_budget`", lambda plan: plan.objective.get("target_budget")),
+        )
+    )
+    dataset: str | None
+    fingerprint: str | None = field(metadata=identity(("`dataset`, of fingerprint", lambda plan: plan.fingerprint)))
+    configs: tuple[WarmConfig, ...] = ()
+    history: Mapping[str, str | int] | None = None
+    folder: str = "."
+    device: str = "auto"
+    tasks: tuple[RelatedDataset, ...] = ()
+    meta_feature: tuple[float, ...] | None = None
+    members: tuple[str, ...] = field(
+        default=(), metadata=identity(("set of datasets tuned together,", lambda plan: tuple(sorted(plan.members))))
+    )
+    split: Split = field(default="equal", metadata=identity())
+
+    def __post_init__(self) -> None:
+        WarmStart.__post_init__(self)
+        check_warm(self.warm)
+        _check_known("pruner", self.pruner, Pruner)
+        _check_known("split", self.split, Split)
+        _ = self.measure  # raises where it says what cannot be
+        if self.related or self.members:
+            known = multitask_surrogates()
+            if self.surrogate not in known:
+                several = "" if self.related else " for several datasets"
+                msg = f"expected `surrogate` {', '.join(known)}{several}, got {self.surrogate}. Leave `surrogate` out."
+                raise UsageError(msg, param="related" if self.related else "dataset")
+
+    @property
+    def workload(self) -> str | None:
+        """Name the workload that is tuned; None where the objective is a person's own."""
+        if self.objective.get("target_budget") is None:
+            return None
+        return self.objective.get("workload") or DEFAULT
+
+    @property
+    def evaluated(self) -> str:
+        """Name what is evaluated, as reports and origins of evaluations do; the first workload by its budget alone, as in 0.1."""
+        own = self.objective.get("function") or self.objective.get("command")
+        budget = str(self.objective.get("target_budget"))
+        return own or (budget if self.workload == DEFAULT else f"{self.workload}/{budget}")
+
+    @property
+    def measure(self) -> Metric:
+        """Return what its trials are judged by."""
+        return Metric(self.metric, self.maximize, self.scale)
+
+    @property
+    def has_images(self) -> bool:
+        """Tell whether the dataset is known by its images, not by its path alone."""
+        return self.dataset is not None and self.fingerprint != self.dataset
+
+    def to_json(self) -> str:
+        """Write the plan; what version 0.1 does not know is left out where it says nothing."""
+        record = asdict(self) | {"configs": [each.to_dict() for each in self.configs]}
+        record = {name: value for name, value in record.items() if value != () or name not in _LATER}
+        if self.measure.is_plain:
+            record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
+        return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str, where: str) -> Self:
+        """Read a plan that `to_json` wrote.
+
+        Raises:
+            StorageError: when it is of a newer version or damaged.
+        """
+        try:
+            record = json.loads(text)
+            version = record.pop("schema_version")
+            if version != SCHEMA:
+                msg = f"{where}: expected a study of version {SCHEMA}, got {version!r}. Upgrade warmstart."
+                raise StorageError(msg)
+            configs = tuple(WarmConfig(**each) for each in record.pop("configs"))
+            members = tuple(record.pop("members", ()))
+            tasks = tuple(RelatedDataset.from_dict(each) for each in record.pop("tasks", ()))
+            meta = optional_tuple(record.pop("meta_feature", None))
+            return cls(**record, configs=configs, tasks=tasks, meta_feature=meta, members=members)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            msg = f"{where}: expected a study that warmstart made, got a damaged plan ({type(error).__name__}: {error}). Restore the storage, or begin another study with `study`."
+            raise StorageError(msg) from error
+
+    def check_same(self, other: StudySpec, where: str) -> None:
+        """Check that a call means the study that this plan began.
+
+        Raises:
+            UsageError: when it differs in anything that the outcome depends on; the message names it.
+        """
+        before, after = identity_of(self), identity_of(other)
+        differences = [
+            f"{label} {_shown(after[label])} (the study has {_shown(old)})"
+            for label, old in before.items()
+            if old != after[label]
+        ]
+        if not same_space(self.space, other.space):
+            differences.insert(0, f"`space`: {_space_difference(self.space, other.space)}")
+        if differences:
+            msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with `study`."
+            raise UsageError(msg)
+
+    def with_warm(self, configs: tuple[WarmConfig, ...], history: Mapping[str, str | int]) -> StudySpec:
+        """Give the plan with what the history suggested."""
+        return replace(self, configs=configs, history=history)
+
+    @property
+    def design(self) -> int:
+        """Count the trials before the surrogate decides."""
+        return {
+            "design": len(self.configs) or self.startup,
+            "initial": max(self.startup, len(self.configs)),
+            "extra": self.startup + len(self.configs),
+            "none": 0 if self.tasks else self.startup,
+        }[self.warm]
+
+    def sampler(self, told: Sequence[RelatedTask] = ()) -> WarmStartSampler:
+        """Make the sampler; it learns from the related datasets, and from what was told of others tuned together with this one."""
+        from history_store.space import load_space
+        from warmstart.integrations.optuna.sampler import WarmStartSampler
+
+        related = [*(each.task() for each in self.tasks), *told]
+        is_placed = self.meta_feature is not None and all(task.meta_feature is not None for task in related)
+        return WarmStartSampler(
+            space=load_space(self.space),
+            surrogate=f"mt-{self.surrogate}" if related else self.surrogate,
+            acquisition=self.acquisition,
+            initial=[warm.config for warm in self.configs],
+            related=related if is_placed else [replace(task, meta_feature=None) for task in related],
+            meta_feature=self.meta_feature if is_placed else None,
+            startup=self.design,
+            seed=self.seed,
+        )
+
+    def make_pruner(self) -> BasePruner:
+        """Make the pruner."""
+        from optuna import pruners
+
+        made: dict[str, Callable[[], BasePruner]] = {
+            "none": pruners.NopPruner,
+            "median": pruners.MedianPruner,
+            "asha": pruners.SuccessiveHalvingPruner,
+            "hyperband": pruners.HyperbandPruner,
+        }
+        return made[self.pruner]()
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        value = ", ".join(map(str, value))
+    return "none" if value in (None, "") else str(value)
+
+
+def multitask_surrogates() -> list[str]:
+    """List the surrogates that learn from related datasets: those with a relative `mt-NAME`."""
+    from bo.surrogates import SURROGATES
+
+    return [name for name in SURROGATES if f"mt-{name}" in SURROGATES]
+
+
+def check_warm(warm: str) -> None:
+    """Check the name of a way in which warm configurations count.
+
+    Raises:
+        UsageError: when there is none of that name.
+    """
+    _check_known("warm", warm, Warm)
+
+
+def _check_known(param: str, value: str, known: object) -> None:
+    if not isinstance(value, str) or value not in get_args(known):
+        msg = f"expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
+        raise UsageError(msg, param=param)
+
+
+def same_space(one: str, other: str) -> bool:
+    """Tell whether two texts of ConfigSpace JSON say the same."""
+    return _facts(one) == _facts(other)
+
+
+def _facts(space: str) -> dict[str, object]:
+    """Give what a space says, its name and the version of ConfigSpace apart."""
+    left_out = ("name", "python_module_version", "format_version")
+    return {key: value for key, value in json.loads(space).items() if key not in left_out}
+
+
+def _space_difference(old: str, new: str) -> str:
+    """Say how one space differs from another."""
+    before, after = (
+        {each["name"]: each for each in json.loads(text).get("hyperparameters", ())} for text in (old, new)
+    )
+    parts = [
+        f"{what} {', '.join(names)}"
+        for what, names in (
+            ("adds", [name for name in after if name not in before]),
+            ("lacks", [name for name in before if name not in after]),
+            ("changes", [name for name in after if name in before and after[name] != before[name]]),
+        )
+        if names
+    ]
+    return ", ".join(parts) or "has another order, other conditions or other clauses"

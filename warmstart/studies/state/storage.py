@@ -1,0 +1,303 @@
+"""Where studies are kept: an Optuna storage, named by a path or a URL, and what can go wrong with it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+import traceback
+import urllib.parse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
+from history_store.file.durable import open_companion
+from warmstart.studies.state.locks import ASKING, NO_STUDY, DatabaseClaims, FileClaims, TrialLocks
+from warmstart.studies.state.sqlite_file import check_not_elsewhere, engine_options
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+
+DEFAULT = "warmstart-studies.db"
+JOURNALS = (".journal", ".jsonl", ".log")
+"""Suffixes of journal files; any other path is SQLite's."""
+SERVERS = ("postgresql", "mysql", "mariadb")
+BLOCK = 65_536
+BUSY_S = 30.0
+"""Seconds that a write waits for another one."""
+
+_CAUSES = (
+    ("disk is full", "room on the disk, got none left", "Free some space and run the same command again"),
+    ("No space left", "room on the disk, got none left", "Free some space and run the same command again"),
+    ("locked", "a storage that can be written, got one that is locked by another program", "End that one, and run the same command again"),
+    ("readonly", "a storage that can be written, got a read-only one", "Change its permissions, or name another with `storage`"),
+    ("Permission denied", "a storage that can be written, got a read-only one", "Change its permissions, or name another with `storage`"),
+    ("Read-only file system", "a storage that can be written, got a read-only one", "Name another with `storage`"),
+    ("unable to open", "a storage that can be opened, got none", "Check that its folder is there and can be written"),
+    ("disk I/O error", "a storage that answers, got an error of the disk", "Check that the file is still there, and run the same command again"),
+)  # fmt: skip
+_PLACES = (("storages", "journal"), ("storages", "_rdb"), ("optuna", "storages"))
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """An open storage.
+
+    Attributes:
+        url: what opens it again, in another process too.
+        optuna: the storage as Optuna has it.
+        path: the file of a local storage; None on a server.
+        inode: of that file.
+    """
+
+    url: str
+    optuna: BaseStorage
+    path: Path | None
+    inode: int = 0
+
+    @property
+    def shown(self) -> str:
+        """Give the name of the storage for people, without its password."""
+        return _hidden(self.url)
+
+    def claims(self, study: int) -> TrialLocks:
+        """Give the claims on the trials of a study."""
+        if self.path is not None:
+            return FileClaims(_beside(self.path, ".claims"), study, like=self.path)
+        return DatabaseClaims(self.optuna._backend.engine, study)  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def check(self) -> None:
+        """Check that a local storage is still the file that was opened: SQLite writes on to one that is gone.
+
+        Raises:
+            StorageError: when it is gone or another one.
+        """
+        if self.path is not None and _inode(self.path) != self.inode:
+            msg = f"{self.path}: expected the storage that was opened, got {'another file' if self.path.exists() else 'none'} in its place. Put it back, and run the same command again."
+            raise StorageError(msg)
+
+    def close(self) -> None:
+        """Close the connections to a database; what is asked of it later opens others."""
+        engine = getattr(getattr(self.optuna, "_backend", None), "engine", None)
+        if engine is not None:
+            engine.dispose()
+
+    def guard(self) -> contextlib.AbstractContextManager[None]:
+        """Turn what goes wrong with the storage into a `StorageError` that says what to do."""
+        return _told(self.url if self.path is None else str(self.path))
+
+
+def open_store(text: str | os.PathLike[str] | None = None) -> Store:
+    """Open a storage, made where it is not there.
+
+    Args:
+        text: a path (``.journal``, ``.jsonl`` or ``.log``: a journal file, else SQLite), or a URL of SQLite, PostgreSQL
+            or MySQL; None = `DEFAULT` in the working folder.
+
+    Raises:
+        UsageError: a URL of another kind, or whose driver is not installed.
+        MissingPathError: a path in a folder that is not there.
+        StorageError: a storage that cannot be opened or is something else.
+    """
+    named = DEFAULT if text is None else os.fspath(text)
+    kind, separator, rest = named.partition("://")
+    if not separator or kind.split("+")[0] == "sqlite":
+        path = (_path_of_url(named, rest) if separator else _typed(named)).absolute()
+        _check_place(path)
+        is_journal = not separator and path.suffix in JOURNALS
+        with _told(str(path)), _alone(path):
+            opened = _journal(path) if is_journal else _sqlite(path)
+            return Store(str(path), opened, path, _inode(path))
+    if kind.split("+")[0] not in SERVERS:
+        msg = f"expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
+        raise UsageError(msg, param="storage")
+    with _told(named):
+        return Store(named, _server(named), None)
+
+
+def _typed(text: str) -> Path:
+    """Take a path as it is, but for a leading `~/`, which no shell expands in `--storage=~/x.db`."""
+    return Path(text).expanduser() if text.startswith("~/") and not Path("~").is_dir() else Path(text)
+
+
+def _path_of_url(url: str, rest: str) -> Path:
+    """Read the path of a URL of SQLite, percent signs decoded."""
+    place, query, _ = rest.partition("?")
+    if query or not place.startswith("/"):
+        msg = f"expected sqlite:///PATH, got {url!r}. Give the path alone: every character may stand in it."
+        raise UsageError(msg, param="storage")
+    return Path(urllib.parse.unquote(place[1:]))
+
+
+def _check_place(path: Path) -> None:
+    """Refuse what can be no storage before anything is written."""
+    if path.is_dir():
+        msg = f"{path}: expected a file for the studies, got a folder. Name a file in it."
+        raise UsageError(msg)
+    if path.exists() and not path.is_file():
+        msg = f"{path}: expected an ordinary file for the studies, got a pipe or a device. Name another with `storage`."
+        raise StorageError(msg)
+    if not path.parent.is_dir():
+        msg = f"{path}: expected a folder for the studies, got none at {path.parent}. Make it, or name another place with `storage`."
+        raise MissingPathError(msg)
+    for place in (path.parent, *([path] if path.exists() else [])):
+        if not place.stat().st_mode & 0o222:
+            msg = f"{place}: expected a storage that can be written, got a read-only one. Change its permissions, or name another with `storage`."
+            raise StorageError(msg)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Make tables one process at a time."""
+    lock = _WriterLock(path)
+    lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _sqlite(path: Path) -> BaseStorage:
+    from optuna.storages import RDBStorage, get_storage
+    from sqlalchemy import event
+
+    check_not_elsewhere(path)
+    with contextlib.closing(sqlite3.connect(path, timeout=BUSY_S)) as file:
+        file.execute("PRAGMA journal_mode=WAL")  # readers never wait for the writer; kept in the file
+    url, options = engine_options(path, timeout=BUSY_S)
+    storage = RDBStorage(url, engine_kwargs=options)
+
+    # A transaction that begins by reading cannot wait for its turn to write: SQLite calls it locked at once.
+    @event.listens_for(storage.engine, "connect")
+    def _no_own_transactions(connection: Any, _record: object) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(storage.engine, "begin")
+    def _begin(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    storage.engine.dispose()  # connections of before
+    return get_storage(storage)
+
+
+def _journal(path: Path) -> BaseStorage:
+    from optuna.storages import JournalStorage
+
+    from warmstart.studies.state.journal_file import JournalFile
+
+    path.touch()
+    return JournalStorage(JournalFile(path, _JournalLock(path)))
+
+
+class _WriterLock:
+    """The lock of those who write to a local storage; the system drops it when its holder ends, however that comes."""
+
+    def __init__(self, path: Path) -> None:
+        self._storage, self._place, self._file = path, _beside(path, ".writer"), -1
+
+    def acquire(self) -> bool:
+        self._file = open_companion(self._place, os.O_RDWR | os.O_CREAT, self._storage)
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        return True
+
+    def release(self) -> None:
+        os.close(self._file)
+
+
+class _JournalLock(_WriterLock):
+    """The lock of a journal, which takes away the unfinished line of a writer that was killed."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._journal = path
+
+    def acquire(self) -> bool:
+        super().acquire()
+        with self._journal.open("rb+") as journal:
+            start = end = journal.seek(0, os.SEEK_END)
+            tail = b""
+            while start and b"\n" not in tail:
+                start = max(0, start - BLOCK)
+                journal.seek(start)
+                tail = journal.read(end - start)
+            whole = start + tail.rfind(b"\n") + 1
+            if whole < end:
+                journal.truncate(whole)
+        return True
+
+
+def _server(url: str) -> BaseStorage:
+    from optuna.storages import RDBStorage, get_storage
+    from sqlalchemy import create_engine
+
+    try:
+        # Several that make the tables at a time would be in each other's way.
+        alone = DatabaseClaims(create_engine(url), NO_STUDY)
+        try:
+            alone.take(ASKING, patience=True)
+            return get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
+        finally:
+            alone.close()
+    except ImportError as error:
+        msg = f"expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install the extra warmstart[postgres] or warmstart[mysql]."
+        raise UsageError(msg, param="storage") from error
+
+
+@contextlib.contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Turn the errors of databases and files into ours."""
+    from optuna.exceptions import StorageInternalError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        yield
+    except WarmstartError:
+        raise
+    except Exception as error:
+        known = (StorageInternalError, SQLAlchemyError, sqlite3.Error, OSError)
+        if not isinstance(error, known) and not _of_storage(error):
+            raise
+        said, name = _reason(error), _hidden(where)
+        for sign, expected, step in _CAUSES:
+            if sign in said:
+                kind = StorageFullError if "room" in expected else StorageError
+                msg = f"{name}: expected {expected} ({said}). {step}."
+                raise kind(msg) from error
+        msg = f"{name}: expected a storage of studies that answers, got: {said}. Check the name and, on a server, that it runs; nothing told before is lost."
+        raise StorageError(msg) from error
+
+
+def _of_storage(error: BaseException) -> bool:
+    """Tell whether a plain error comes from Optuna's own storages: a table or a journal that they cannot read."""
+    files = (frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__))
+    return any(Path(file).parts[-3:-1] in _PLACES for file in files)
+
+
+def _reason(error: BaseException) -> str:
+    """Find what the database itself said."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(str(getattr(error, "orig", None) or error).split())
+
+
+def _hidden(where: str) -> str:
+    """Leave the password of a URL out."""
+    kind, separator, rest = where.partition("://")
+    user, at, host = rest.rpartition("@")
+    return where if not separator or not at else f"{kind}://{user.partition(':')[0]}@{host}"
+
+
+def _inode(path: Path) -> int:
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return -1
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    """Name a companion of a storage; all the names that links give it share one."""
+    real = path.resolve()
+    return real.with_name(real.name + suffix)

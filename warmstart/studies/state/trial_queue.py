@@ -1,0 +1,359 @@
+"""The trials of one study as its workers share them: what runs next, what it reports, what came of it.
+
+A trial is claimed by the worker that runs it. Where its worker is gone without an outcome, the next one that asks takes it
+over: the same trial, configuration and seed. What a trial is, and what came of it, is written before its state changes, so
+that a worker may be killed between any two writes.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from history_store.errors import DataError
+from history_store.records import Value
+from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.state.locks import ASKING
+from warmstart.studies.state.spec import PLAN, StudySpec
+from warmstart.studies.state.storage import Store
+
+if TYPE_CHECKING:
+    import optuna
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
+    from bo.observation import Observation
+
+RUN = "warmstart:run"
+"""User attribute of a trial: its configuration and seed; it is there once the trial can be run."""
+OUTCOME = "warmstart:outcome"
+"""User attribute of a trial: what came of it."""
+WORKER = "warmstart:worker"
+"""User attribute of a trial: who ran it last, for people."""
+Wait = Literal["wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A trial that this worker runs."""
+
+    number: int
+    trial_id: int
+    config: Mapping[str, Value]
+    seed: int
+
+
+class TrialQueue:
+    """The trials of a study, for one worker."""
+
+    def __init__(self, store: Store, study: optuna.Study, plan: StudySpec) -> None:
+        """Take a study; `open_ledger` finds one by its name."""
+        from history_store.space import load_space
+        from warmstart.integrations.optuna.problem import Problem
+        from warmstart.integrations.optuna.space import to_distributions
+
+        self.store, self.study, self.plan = store, study, plan
+        space = load_space(plan.space)
+        self._problem = Problem(space, to_distributions(space), is_given=True)
+        study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
+        self._claims = store.claims(study._study_id)  # noqa: SLF001  what tells studies of one storage apart
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Give all claims back, and close the connections."""
+        self._claims.close()
+        self.store.close()
+
+    def trials(self) -> list[FrozenTrial]:
+        """Give all trials, in order of their numbers.
+
+        Raises:
+            StorageError: when the storage does not answer.
+        """
+        with self.store.guard():
+            return self.study.get_trials(deepcopy=False)
+
+    def is_exhausted(self, trials: Sequence[FrozenTrial]) -> bool:
+        """Tell whether trials hold every configuration of the space."""
+        encoding = self._problem.encoding
+        if len(trials) < encoding.size:
+            return False
+        configs = [trial.user_attrs[RUN]["config"] for trial in trials if RUN in trial.user_attrs]
+        return len(set(encoding.keys(encoding.encode(configs)))) >= encoding.size
+
+    def told(self, trials: Sequence[FrozenTrial]) -> tuple[Observation, ...]:
+        """Read the trials that ended as evaluations."""
+        from optuna.study import StudyDirection
+
+        from warmstart.integrations.optuna.problem import read_trials
+
+        return read_trials(trials, self._problem, StudyDirection.MINIMIZE).told
+
+    def next(self, total: float) -> Run | Wait | None:
+        """Give the next trial to run: one that lost its worker, else a new one.
+
+        Args:
+            total: trials that the study shall have.
+
+        Returns: a trial; "wait" where the last ones run elsewhere; None where all are over, or every configuration had one.
+
+        Raises:
+            StorageError: when the storage does not answer.
+        """
+        with self.store.guard(), self.asking():
+            run, under_way = self.orphan()
+            if run is not None:
+                return run
+            trials = self.study.get_trials(deepcopy=False)
+            if begun(trials) >= total or self.is_exhausted(trials):
+                return "wait" if under_way else None
+            return self.start()
+
+    def orphan(self) -> tuple[Run | None, int]:
+        """Find a trial that lost its worker, for who is `asking`; counts those that run elsewhere, where there is none."""
+        from optuna.trial import TrialState
+
+        under_way = 0
+        for trial in self.study.get_trials(deepcopy=False):
+            if trial.state != TrialState.RUNNING:
+                continue
+            if not self._claims.take(trial.number + 1):
+                under_way += 1
+            elif (run := self._taken_over(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
+                return run, under_way
+        return None, under_way
+
+    def start(self) -> Run:
+        """Begin a new trial, for who is `asking`."""
+        from optuna.trial import Trial
+
+        made = self.study.ask()
+        self._claims.take(made.number + 1)
+        return self._filled(Trial(self.study, made._trial_id))  # noqa: SLF001
+
+    def report(self, run: Run, step: float, error: float) -> bool:
+        """Keep what a trial reports; tells whether the pruner would stop it here.
+
+        Raises:
+            StorageError: when the storage does not answer.
+        """
+        with self.store.guard():
+            self.store.optuna.set_trial_intermediate_value(run.trial_id, round(step), error)
+            if self.plan.pruner == "none":
+                return False
+            return self.study.pruner.prune(self.study, self.store.optuna.get_trial(run.trial_id))
+
+    def end(self, run: Run, outcome: Outcome) -> None:
+        """Keep what came of a trial.
+
+        Raises:
+            StorageError: when the storage does not answer.
+        """
+        self.store.check()
+        with self.store.guard():
+            if not self.store.optuna.get_trial(run.trial_id).state.is_finished():
+                self.store.optuna.set_trial_user_attr(run.trial_id, OUTCOME, outcome_to_dict(outcome))
+                self._tell(run.trial_id, outcome)
+        self._claims.release(run.number + 1)
+
+    @contextmanager
+    def asking(self) -> Iterator[None]:
+        """Let one worker choose at a time, so that each knows what all others chose."""
+        self.store.check()
+        self._claims.take(ASKING, patience=True)
+        try:
+            yield
+        finally:
+            self._claims.release(ASKING)
+
+    def _taken_over(self, trial_id: int) -> Run | None:
+        """Go on with a trial that is ours now, from wherever its worker left it; None where nothing is left to run."""
+        from optuna.trial import Trial
+
+        trial = self.store.optuna.get_trial(trial_id)
+        if not trial.state.is_finished():
+            if OUTCOME not in trial.user_attrs:
+                if RUN not in trial.user_attrs:
+                    return self._filled(Trial(self.study, trial_id))
+                self._sign(trial_id)
+                return Run(trial.number, trial_id, **trial.user_attrs[RUN])
+            self._tell(trial_id, outcome_of(trial.user_attrs[OUTCOME]))
+        self._claims.release(trial.number + 1)
+        return None
+
+    def _filled(self, trial: optuna.Trial) -> Run:
+        """Choose the configuration of a new trial."""
+        from warmstart.integrations.optuna.problem import CLAIM
+
+        trial_id = trial._trial_id  # noqa: SLF001
+        suggested = {**trial.relative_params, **self.store.optuna.get_trial(trial_id).system_attrs[CLAIM]}
+        config = {name: _suggest(trial, name, self._problem.distributions[name]) for name in suggested}
+        seed = trial_seed(self.plan.seed, trial.number)
+        self._sign(trial_id)
+        self.store.optuna.set_trial_user_attr(trial_id, RUN, {"config": config, "seed": seed})
+        return Run(trial.number, trial_id, config, seed)
+
+    def _sign(self, trial_id: int) -> None:
+        """Note who runs a trial."""
+        self.store.optuna.set_trial_user_attr(trial_id, WORKER, f"{socket.gethostname()}:{os.getpid()}")
+
+    def _tell(self, trial_id: int, outcome: Outcome) -> None:
+        """Give a trial its final state."""
+        from optuna.trial import Trial, TrialState
+
+        trial = Trial(self.study, trial_id)
+        known = trial.constraints
+        for name, bound in outcome.constraints.items():
+            if name not in known:
+                trial.set_constraint(name, bound)
+        if outcome.error is not None:
+            self.study.tell(trial.number, outcome.error)
+        else:
+            pruned = outcome.status is TrialStatus.PRUNED
+            self.study.tell(trial.number, state=TrialState.PRUNED if pruned else TrialState.FAIL)
+
+
+def begun(trials: Sequence[FrozenTrial]) -> int:
+    """Count the trials that were begun."""
+    from optuna.trial import TrialState
+
+    return sum(trial.state != TrialState.WAITING for trial in trials)
+
+
+def find_plan(store: Store, name: str) -> StudySpec | None:
+    """Read the plan of a study; None where there is no such study, or it has none yet.
+
+    Raises:
+        StorageError: when the storage does not answer.
+    """
+    import optuna
+
+    with store.guard():
+        try:
+            study = optuna.load_study(study_name=name, storage=store.optuna)
+        except KeyError:
+            return None
+        return _plan_of(store, study)
+
+
+def open_queue(store: Store, name: str) -> TrialQueue:
+    """Open a study that was begun.
+
+    Raises:
+        DataError: when there is none of that name, or another program made it.
+        StorageError: when the storage does not answer.
+    """
+    import optuna
+
+    with store.guard():
+        try:
+            study = optuna.load_study(study_name=name, storage=store.optuna)
+        except KeyError as error:
+            msg = f"{store.shown}: expected a study {name!r}, got none of that name. `warmstart tune` begins one."
+            raise DataError(msg) from error
+        plan = _plan_of(store, study)
+        if plan is None:
+            raise DataError(_foreign(store, name))
+        return TrialQueue(store, study, plan)
+
+
+def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], wanted: StudySpec) -> TrialQueue:
+    """Open a study, made with a plan where it is new.
+
+    Args:
+        store: where.
+        name: of the study.
+        complete: gives the plan with its warm configurations; called where the study is new, one process at a time.
+        wanted: the plan without them.
+
+    Raises:
+        UsageError: when the study has another plan.
+        DataError: when another program made it.
+        StorageError: when the storage does not answer.
+    """
+    import optuna
+
+    with store.guard():
+        study = optuna.create_study(storage=store.optuna, study_name=name, direction="minimize", load_if_exists=True)
+        claims = store.claims(study._study_id)  # noqa: SLF001
+    try:
+        with store.guard():
+            claims.take(ASKING, patience=True)
+            plan = _plan_of(store, study)
+            if plan is None and study.get_trials(deepcopy=False):
+                raise DataError(_foreign(store, name))
+        if plan is None:
+            plan = complete(wanted)
+            with store.guard():
+                study.set_user_attr(PLAN, plan.to_json())
+        else:
+            plan.check_same(wanted, f"{store.shown}:{name}")
+    finally:
+        claims.close()
+    with store.guard():
+        return TrialQueue(store, study, plan)
+
+
+def trial_seed(seed: int, number: int) -> int:
+    """Give the seed of a trial, in 0 .. 2^31 - 1."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0]) >> 1
+
+
+def outcome_to_dict(outcome: Outcome) -> dict[str, Any]:
+    """Give an outcome as JSON has it."""
+    return {
+        "error": outcome.error,
+        "status": outcome.status.value,
+        "duration": outcome.duration if math.isfinite(outcome.duration) else None,
+        "note": outcome.note,
+        "curve": [list(point) for point in outcome.curve],
+        "metrics": {name: value for name, value in outcome.metrics.items() if math.isfinite(value)},
+        "constraints": dict(outcome.constraints),
+    }
+
+
+def outcome_of(record: Mapping[str, Any]) -> Outcome:
+    """Read an outcome that `outcome_to_dict` gave."""
+    return Outcome(
+        record["error"],
+        TrialStatus(record["status"]),
+        math.nan if record["duration"] is None else record["duration"],
+        record["note"],
+        tuple((step, error) for step, error in record["curve"]),
+        record["metrics"],
+        record["constraints"],
+    )
+
+
+def _plan_of(store: Store, study: optuna.Study) -> StudySpec | None:
+    text = study.user_attrs.get(PLAN)
+    return None if text is None else StudySpec.from_json(text, f"{store.shown}:{study.study_name}")
+
+
+def _foreign(store: Store, name: str) -> str:
+    return f"{store.shown}: expected a study {name!r} that warmstart made, got one of another program. Take another name with `study`; WarmStartSampler (docs/optuna.md) goes on with studies of Optuna."
+
+
+def _suggest(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
+    """Give a parameter of a trial its value."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if isinstance(distribution, FloatDistribution):
+        return trial.suggest_float(
+            name, distribution.low, distribution.high, log=distribution.log, step=distribution.step
+        )
+    if isinstance(distribution, IntDistribution):
+        return trial.suggest_int(
+            name, distribution.low, distribution.high, log=distribution.log, step=distribution.step
+        )
+    assert isinstance(distribution, CategoricalDistribution)  # noqa: S101  Optuna has three kinds
+    return trial.suggest_categorical(name, distribution.choices)

@@ -1,0 +1,422 @@
+"""Tune: from a dataset or an objective to the best configuration found, in a study that is never lost."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError
+from history_store.space import load_space
+from warmstart.arguments import check_path
+from warmstart.locations import PathLike, history_path
+from warmstart.studies.execution.local_workers import run_crew
+from warmstart.studies.execution.worker import Job, work
+from warmstart.studies.history.record import check_recordable, record_study
+from warmstart.studies.history.warm_start import check_history
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.objectives.function import check_not_importing
+from warmstart.studies.objectives.metric import Scale
+from warmstart.studies.options import (
+    Execution,
+    Outputs,
+    Problem,
+    Pruner,
+    Search,
+    Sources,
+    Warm,
+    WarmStart,
+)
+from warmstart.studies.results.comparison import Comparison, compare_with_uniform
+from warmstart.studies.results.progress import Progress, Watch
+from warmstart.studies.results.report import write_joint_report, write_report
+from warmstart.studies.results.summary import JointResult, TuneResult, summarise
+from warmstart.studies.results.trial import Trial, count_statuses
+from warmstart.studies.state.spec import StudySpec, check_warm
+from warmstart.studies.state.split import Split
+from warmstart.studies.state.storage import Store, open_store
+from warmstart.studies.state.study_group import StudyGroup, check_different
+from warmstart.studies.state.trial_queue import find_plan
+from warmstart.studies.tune_options import TuneOptions, default_name
+
+if TYPE_CHECKING:
+    from warmstart.integrations.ray.cluster import Cluster
+    from warmstart.spaces import SpaceLike
+
+
+def tune(
+    dataset: PathLike | None = None,
+    *,
+    objective: str | Callable[..., object] | None = Problem.objective,
+    command: str | None = Problem.command,
+    space: SpaceLike | None = Problem.space,
+    trials: int | None = Execution.trials,
+    timeout: str | float | None = Execution.timeout,
+    storage: PathLike | None = Execution.storage,
+    study: str | None = Execution.study,
+    warm: Warm = WarmStart.warm,
+    k: int = WarmStart.k,
+    startup: int = WarmStart.startup,
+    strategy: str | None = WarmStart.strategy,
+    history: PathLike | None = Sources.history,
+    model: PathLike | None = Sources.model,
+    exclude_group: str | Collection[str] | None = WarmStart.exclude_group,
+    rename: Mapping[str, str] | tuple[tuple[str, str], ...] = WarmStart.rename,
+    initial: PathLike | Sequence[Any] = WarmStart.initial,
+    related: str | Collection[str] = WarmStart.related,
+    neighbours: int = WarmStart.neighbours,
+    surrogate: str = Search.surrogate,
+    acquisition: str = Search.acquisition,
+    pruner: Pruner = Search.pruner,
+    budget: float | None = Search.budget,
+    workload: str = Problem.workload,
+    metric: str | None = Search.metric,
+    maximize: bool = Search.maximize,
+    scale: Scale | None = Search.scale,
+    target_budget: str | None = Problem.target_budget,
+    trial_timeout: str | float | None = Execution.trial_timeout,
+    trial_memory: str | int | None = Execution.trial_memory,
+    workers: int | None = Execution.workers,
+    cluster: Cluster | None = Execution.cluster,
+    seed: int = Search.seed,
+    device: str = Execution.device,
+    log: PathLike | None = Outputs.log,
+    record: str | None = Outputs.record,
+    report: PathLike | Literal[True] | None = Outputs.report,
+    save_model: PathLike | None = Outputs.save_model,
+    ensemble: int = Outputs.ensemble,
+    cache: bool = Sources.cache,
+    download: bool = Sources.download,
+    progress: Callable[[Progress], None] | None = Outputs.progress,
+    tell: Callable[[str], object] = Outputs.tell,
+) -> TuneResult:
+    """Tune an objective, from the configurations on that won on datasets like this one.
+
+    The same call again goes on where an earlier one stopped, however that stopped, and does nothing where it was done. With
+    one worker and an objective that its seed decides, the trials are those of a call that was never interrupted.
+
+    Args:
+        dataset: images as `warmstart.suggest` takes a path; handed to the objective. An objective of one's own without a
+            warm start may have any other path.
+        objective: a function, ``module:function`` or ``file.py:function``; see docs/tuning.md for what it is called with.
+            Left out with `command`: the workload on the dataset.
+        command: a program with placeholders, ``python train.py --lr {learning_rate}``, which prints its error.
+        space: to search, in any form that `warmstart.spaces.read_space` takes; left out, that of the history.
+        trials: that the study shall have in the end, earlier calls included; 50 where there is no time-out either.
+        timeout: seconds, or ``30m``: begin no trial of this call after so long.
+        storage: path or URL; see `warmstart.studies.state.storage.open_store`.
+        study: its name; left out, made from the dataset's and the objective's.
+        warm: ``design``: the warm configurations are evaluated first, then the surrogate decides; ``initial``: they are the
+            first of `startup` configurations, ``extra``: they come before so many, the others of a Sobol sequence; ``none``.
+        k: warm configurations.
+        startup: see `warm`; a study without warm configurations begins with so many.
+        strategy: of the warm start; see `warmstart.suggest`.
+        history: that suggests; see `warmstart.suggest`.
+        model: of the meta-features; see `warmstart.suggest`.
+        exclude_group: of the history; see `warmstart.suggest`.
+        rename: names of the space by the history's, or by those of `initial`; see `warmstart.suggest`.
+        initial: configurations to begin with instead of the history's: a file that ``warmstart suggest --format json``, ``yaml``
+            or ``csv`` wrote, configurations, or what `warmstart.suggest` returned. They are put into the space; `k` does not count.
+        related: datasets of the history whose evaluations the surrogate learns from too, or ``auto``: the nearest ones.
+        neighbours: how many ``auto`` stands for, each of another group.
+        surrogate: a name in `bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
+        acquisition: a name in `bo.models.ACQUISITIONS`.
+        pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha`` or ``hyperband``.
+        budget: of each trial, in the objective's own unit.
+        metric: what is tuned where that is no error: a key of what the objective gives; of a command also ``last``,
+            ``regex:PATTERN`` or ``file:PATH:KEY``; see docs/tuning.md.
+        maximize: larger is better.
+        scale: of the metric: ``fraction`` (0 to 1), ``percent`` (0 to 100) or ``any``; left out, any, but at most 1 where
+            larger is better.
+        workload: what is trained where there is no objective of your own: a name in `training.workloads.WORKLOADS`.
+        target_budget: name of a budget of the workload; None = its usual one.
+        trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
+        trial_memory: bytes, or ``4G``, above which likewise.
+        workers: processes on this machine, 1 when left out; with a cluster, on its nodes, as many as it has places for.
+        cluster: of Ray, where trials run; None = on this machine. Its workers need the storage and the objective.
+        seed: of everything random, the trials' seeds among it.
+        device: of the networks.
+        log: file to which all that the trials print is appended.
+        record: name under which the dataset and the trials are added to the history in the end.
+        report: Markdown file to write in the end, JSON beside it; True = beside the storage, named after the study.
+        save_model: file for the best network, trained again in the end; see `training.workloads.load_classifier`.
+        ensemble: how many of the best networks that file gets.
+        cache: use the cache of meta-features.
+        download: let torchvision fetch what is missing.
+        progress: called when a trial began, reports or ended.
+        tell: called with each line that a person should hear; logged by the logger ``warmstart`` when left out.
+
+    Raises:
+        UsageError: arguments that do not fit, an objective that cannot be loaded, a study of another space or objective.
+        MissingPathError: a path that is not there.
+        DataError: a dataset that cannot be used, a study of another program.
+        StorageError: a storage or history that is damaged, locked, gone, read-only or full.
+        AllTrialsFailedError: every trial of the study failed.
+    """
+    options = TuneOptions.of(locals())
+    if dataset is not None:
+        check_path("dataset", dataset)
+    return tune_dataset(None if dataset is None else os.fspath(dataset), options)
+
+
+def tune_dataset(dataset: str | None, options: TuneOptions) -> TuneResult:
+    """Tune on one dataset, or on none; as `tune`, with the options as one record."""
+    began = time.monotonic()
+    name = options.study or options.name(dataset)
+    outputs = {name: _Outputs(options.record, None if options.save_model is None else Path(options.save_model))}
+    store, done = _tuned(options, {name: dataset}, outputs, (), "equal")
+    found, plan = done[0]
+    found = replace(found, seconds=time.monotonic() - began)
+    if options.report is not None:
+        place = _report_place(options.report, store, name)
+        reported = replace(found, report=str(place))
+        found = reported if _written(place, lambda: write_report(place, reported, plan), options.tell) else found
+    _check_any(name, found.trials)
+    _hand_out(options, outputs[name], found, plan)
+    return found
+
+
+def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options: Any) -> JointResult:
+    """Tune several datasets at once: they share a number of trials, and each learns from what was told of the others.
+
+    Every dataset has a study of its own, begun with its own warm start. See docs/tuning.md for who gets the next trial.
+
+    Args:
+        datasets: at least two, as `tune` takes them; the same call again, in any order, goes on where an earlier one stopped.
+        split: ``equal``: in turn; ``gain``: the next trial goes where it promises the largest improvement of the error.
+        options: the keywords of `tune`. `trials` is the total; `study`, `record` and `save_model` get the name of each dataset added.
+
+    Raises:
+        UsageError: fewer than two datasets, the same one twice, studies that were begun with other ones, or as `tune`.
+        WarmstartError: as `tune`; where every trial of every dataset failed, `AllTrialsFailedError`.
+    """
+    if unknown := sorted(options.keys() - TuneOptions.__dataclass_fields__.keys()):
+        msg = f"tune_many() got an unexpected keyword argument {unknown[0]!r}"
+        raise TypeError(msg)
+    if isinstance(datasets, str | os.PathLike) or not isinstance(datasets, Collection):
+        msg = f"tune_many: expected several paths, got {datasets!r}. For one dataset there is `warmstart.tune`."
+        raise UsageError(msg)
+    for dataset in datasets:
+        check_path("dataset", dataset)
+    return tune_datasets([os.fspath(dataset) for dataset in datasets], TuneOptions.of(options), split=split)
+
+
+# What `help` and editors show: `split`, then the keywords of `tune`.
+_of_one = inspect.signature(tune)
+_of_many = inspect.signature(tune_many)
+tune_many.__signature__ = _of_many.replace(  # type: ignore[attr-defined]
+    parameters=[
+        *(each for each in _of_many.parameters.values() if each.kind is not each.VAR_KEYWORD),
+        *(each for each in _of_one.parameters.values() if each.kind is each.KEYWORD_ONLY),
+    ]
+)
+
+
+def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -> JointResult:
+    """Tune on several datasets; as `tune_many`, with the options as one record."""
+    began = time.monotonic()
+    check_different(paths, [os.path.realpath(path) for path in paths])
+    study, record = options.study, options.record
+    save = None if options.save_model is None else Path(options.save_model)
+    labels = _labels(paths)
+    names = [f"{study}-{label}" if study else options.name(label) for label in labels]
+    outputs = {
+        name: _Outputs(record and f"{record}-{label}", save and _stem(save, label))
+        for name, label in zip(names, labels, strict=True)
+    }
+    # Whatever the order of the call, ties are broken alike.
+    studies: dict[str, str | None] = dict(sorted(zip(names, paths, strict=True)))
+    store, done = _tuned(options, studies, outputs, tuple(studies), split)
+    done.sort(key=lambda each: names.index(each[0].study))
+    joint = JointResult(
+        store.shown,
+        split,
+        tuple(found for found, _ in done),
+        tuple(plan.design for _, plan in done),
+        seconds=time.monotonic() - began,
+    )
+    title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
+    if options.report is not None:
+        place = _report_place(options.report, store, title)
+        reported = replace(joint, report=str(place))
+        plans = [plan for _, plan in done]
+        is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options.tell)
+        joint = reported if is_written else joint
+    _check_any(title, [trial for found in joint.studies for trial in found.trials])
+    for (found, plan), output in zip(done, outputs.values(), strict=True):
+        _hand_out(options, output, found, plan)
+    return joint
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """What becomes of one study in the end: its name in the history, and the file of its networks; None = nothing."""
+
+    record: str | None
+    save_model: Path | None
+
+
+def _tuned(
+    options: TuneOptions,
+    paths: Mapping[str, str | None],
+    outputs: Mapping[str, _Outputs],
+    members: tuple[str, ...],
+    split: Split,
+) -> tuple[Store, list[tuple[TuneResult, StudySpec]]]:
+    """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
+    check_not_importing()
+    limits, store = options.limits(), open_store(options.storage)
+    known = {name: find_plan(store, name) for name in paths}
+    check_warm(options.warm)
+    queries = {name: options.open(path) for name, path in paths.items()}
+    plans = {
+        name: options.plan(path, known[name], query=queries[name], members=members, split=split)
+        for name, path in paths.items()
+    }
+    if members:
+        check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
+    targets = tuple(options.target(plan) for plan in plans.values())
+    _check_log(options.log)
+    for name, plan in plans.items():
+        _check_outputs(outputs[name], plan, options)
+
+    def complete(plan: StudySpec) -> StudySpec:
+        return options.complete(plan, next(queries[name] for name, known in plans.items() if known is plan))
+
+    with _quiet_optuna(), StudyGroup.begin(store, plans, complete) as group:
+        for old in known.values():
+            if old is not None:
+                check_history(old, options.history, options.tell)
+        watch = Watch(group, limits, options.progress)
+        if watch.look() < limits.trials:
+            file = None if options.log is None else Path(options.log)
+            job = Job(store.url, tuple(paths), limits, targets, file)
+            if options.cluster is not None:
+                from warmstart.integrations.ray.studies import run_on_cluster
+
+                run_on_cluster(job, options.cluster, store, workers=options.workers, look=watch.look)
+            elif options.workers in (None, 1):
+                work(group, targets, limits, log=file, ended=watch.look, begun=watch.look, reported=watch.glance)
+            else:
+                run_crew(job, options.workers, watch.look)
+        done = [(summarise(queue), queue.plan) for queue in group.queues]
+    is_short = sum(len(found.trials) for found, _ in done) < limits.trials
+    for found, _ in done:
+        if found.exhausted and is_short:
+            options.tell(
+                f"{found.study}: every configuration of the space has had its trial: the study ends after {len(found.trials)}."
+            )
+    return store, [(replace(found, comparison=_compared(found, plan)), plan) for found, plan in done]
+
+
+def _compared(found: TuneResult, plan: StudySpec) -> Comparison:
+    return compare_with_uniform(load_space(plan.space), found.trials, surrogate=plan.surrogate, seed=plan.seed)
+
+
+def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> None:
+    """Check that there will be what is wanted in the end, and a place for it."""
+    if output.record is not None:
+        check_recordable(history_path(options.history), plan)
+    if output.save_model is not None:
+        _check_savable(output.save_model, plan)
+
+
+def _hand_out(options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec) -> None:
+    """Add a study to the history, and save its networks, as far as that is wanted."""
+    if output.record is not None:
+        path = history_path(options.history)
+        options.tell(record_study(path, output.record, plan, found.trials, download=options.download).line)
+    if output.save_model is not None:
+        _save_networks(output.save_model, plan, found, options.ensemble, options.tell)
+
+
+def _labels(paths: Sequence[str]) -> list[str]:
+    """Name datasets by the ends of their paths, and where these are the same by all of the path too."""
+    ends = [default_name(path, None, None) for path in paths]
+    return [
+        end if ends.count(end) == 1 else f"{end}-{zlib.crc32(path.encode()):08x}"
+        for end, path in zip(ends, paths, strict=True)
+    ]
+
+
+def _stem(path: Path, label: str) -> Path:
+    return path.with_stem(f"{path.stem}-{label}")
+
+
+def _check_log(log: PathLike | None) -> None:
+    """Check that there is a place for what the trials print."""
+    if log is None:
+        return
+    if Path(log).is_dir() or not Path(log).absolute().parent.is_dir():
+        msg = f"expected a file in a folder that is there, got {os.fspath(log)}. Make the folder first, and name a file in it."
+        raise MissingPathError(msg, param="log")
+
+
+def _check_savable(path: Path, plan: StudySpec) -> None:
+    """Check that there are networks to save in the end, and a place for them."""
+    if plan.objective["target_budget"] is None:
+        msg = "expected a study of the built-in network, got an objective of your own. Let that save its models."
+        raise UsageError(msg, param="save_model")
+    if not path.absolute().parent.is_dir():
+        msg = f"expected a file in a folder that is there, got {path}. Make the folder first."
+        raise MissingPathError(msg, param="save_model")
+
+
+def _save_networks(path: Path, plan: StudySpec, found: TuneResult, k: int, tell: Callable[[str], object]) -> None:
+    """Train the best networks again and write them."""
+    if not any(trial.status is TrialStatus.OK and trial.feasible for trial in found.trials):
+        tell(f"{path}: not written: no trial ended well and met its constraints.")
+        return
+    from warmstart.studies.results.saved_networks import train_best
+
+    networks = train_best(plan, found.trials, k=k)
+    networks.save(path)
+    tell(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
+
+
+def _written(place: Path, write: Callable[[], None], tell: Callable[[str], object]) -> bool:
+    """Write a report; where that fails, say so: the study is kept all the same."""
+    try:
+        write()
+    except OSError as error:
+        tell(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
+        return False
+    return True
+
+
+def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
+    """Give the place of the report: the one named, else beside a local storage, else the working folder."""
+    if report is not True:
+        return Path(report)
+    folder = Path.cwd() if store.path is None else store.path.parent
+    safe = re.sub(r"[^\w.-]+", "-", name)
+    return folder / f"{safe}-report.md"
+
+
+@contextmanager
+def _quiet_optuna() -> Iterator[None]:
+    """Keep Optuna from saying what we say, then put its level back."""
+    import optuna
+
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
+
+def _check_any(name: str, trials: Sequence[Trial]) -> None:
+    """Raise where every trial failed."""
+    failed = [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
+    if failed and len(failed) == len(trials):
+        counts = ", ".join(f"{count} {status}" for status, count in count_statuses(trials).items())
+        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {failed[-1].note or 'no note'}). Correct the objective; begin another study with `study`."
+        raise AllTrialsFailedError(msg)

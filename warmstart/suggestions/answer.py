@@ -1,0 +1,196 @@
+"""What an answer is made of: neighbours, configurations, confidence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from history_store.records import Value
+
+if TYPE_CHECKING:
+    from history_store.mapping import Match
+    from warmstart.suggestions.explanation import Explanation
+    from warmstart.suggestions.tuned_before import TunedBefore
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InitialDesign:
+    """One configuration to try.
+
+    Attributes:
+        config: hyperparameter values by name, native Python types.
+        natural: the values behind logarithmic names, e.g. `learning_rate` for `log10_learning_rate`.
+        source: the dataset on which it won; None where it comes from the portfolio or a Sobol sequence.
+        distance: from the query to that dataset; None without a source.
+        source_error: validation error in [0, 1] that it reached there; None without a source.
+        expected_regret: normalised regret in [0, 1] (0 = the best known configuration, 1 = the worst) to expect of
+            the best among this suggestion and those before it; None where the history is not calibrated for the
+            strategy.
+        why: one line for people.
+        measured: whether the configuration was run in this form; False where it was put into another space and has values
+            that were not: `not_measured` names them.
+        not_measured: hyperparameters whose values were moved to what that space allows, or that the history never had.
+    """
+
+    config: Mapping[str, Value]
+    natural: Mapping[str, float]
+    source: str | None = None
+    distance: float | None = None
+    source_error: float | None = None
+    expected_regret: float | None = None
+    why: str = ""
+    measured: bool = True
+    not_measured: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the contract's object of one suggestion."""
+        return {
+            "config": dict(self.config),
+            "natural": dict(self.natural),
+            "from": self.source,
+            "distance": self.distance,
+            "source_error": self.source_error,
+            "expected_regret": self.expected_regret,
+            "measured": self.measured,
+            "not_measured": list(self.not_measured),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A dataset of the history, seen from the query.
+
+    Attributes:
+        name: in the history.
+        distance: between the two meta-features, ≥ 0.
+        best_error: lowest validation error recorded on it, in [0, 1]; None where none is.
+        distance_range: where the distance lies for 95 % of other draws of as many pictures, lowest and highest; None
+            where the history does not know how far its distances move.
+    """
+
+    name: str
+    distance: float
+    best_error: float | None
+    distance_range: tuple[float, float] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the contract's object of one neighbour."""
+        return {
+            "name": self.name,
+            "distance": self.distance,
+            "distance_range": None if self.distance_range is None else list(self.distance_range),
+            "best_error": self.best_error,
+        }
+
+    def to_row(self) -> dict[str, Any]:
+        """Give one flat row: the range in two cells, or in none where nobody knows it."""
+        known = () if self.distance_range is None else zip(("at_least", "at_most"), self.distance_range, strict=True)
+        return {"name": self.name, "distance": self.distance, **dict(known), "best_error": self.best_error}
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Whether the history knows anything of the query.
+
+    Attributes:
+        typical: whether no reason speaks against it.
+        distance_percentile: where its nearest distance lies among the history's leave-one-group-out ones, in [0, 100];
+            None where the history has no two groups.
+        note: for people: one sentence a reason.
+        reasons: stable codes of what speaks against it, see `warmstart.suggestions.doubts.Code`.
+    """
+
+    typical: bool
+    distance_percentile: float | None
+    note: str
+    reasons: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the contract's object."""
+        return {
+            "typical": self.typical,
+            "distance_percentile": self.distance_percentile,
+            "note": self.note,
+            "reasons": list(self.reasons),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSummary:
+    """The query: where it lies, its size, its fingerprint; `n_images` counts all splits."""
+
+    path: str
+    n_images: int
+    n_classes: int
+    fingerprint: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the contract's object."""
+        return {
+            "path": self.path,
+            "n_images": self.n_images,
+            "n_classes": self.n_classes,
+            "fingerprint": self.fingerprint,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """All that `warmstart suggest` says about one dataset.
+
+    Attributes:
+        dataset: the query.
+        neighbours: nearest first; at least three where the history has them.
+        suggestions: best first, no two alike.
+        strategy: the one that chose them.
+        confidence: whether distances mean something here.
+        history: path of the history.
+        model: path of the meta-feature model.
+        seed: of the sampled images and the Sobol filling.
+        space_json: ConfigSpace JSON of the space of the suggestions: the history's, or the one that was asked for.
+        notes: what a person should hear besides, e.g. pictures left out.
+        explanation: the reasons, where they were asked for.
+        mapping: how configurations came into the space that was asked for; None where it is the history's.
+        tuned_before: what the history knows of this very dataset; None where it is new to it.
+    """
+
+    dataset: DatasetSummary
+    neighbours: tuple[Neighbour, ...]
+    suggestions: tuple[InitialDesign, ...]
+    strategy: str
+    confidence: Confidence
+    history: str
+    model: str
+    seed: int
+    space_json: str = ""
+    notes: tuple[str, ...] = ()
+    explanation: "Explanation | None" = None
+    mapping: "tuple[Match, ...] | None" = None
+    tuned_before: "TunedBefore | None" = None
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the configurations and the neighbours as tables."""
+        from warmstart.html import answer_html
+
+        return answer_html(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the document of ``warmstart suggest --format json``, native types only."""
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "dataset": self.dataset.to_dict(),
+            "neighbours": [neighbour.to_dict() for neighbour in self.neighbours],
+            "suggestions": [suggestion.to_dict() for suggestion in self.suggestions],
+            "strategy": self.strategy,
+            "confidence": self.confidence.to_dict(),
+            "history": self.history,
+            "model": self.model,
+            "seed": self.seed,
+        }
+        if self.tuned_before is not None:
+            document["tuned_before"] = self.tuned_before.to_dict()
+        reasons = {} if self.explanation is None else self.explanation.to_dict()
+        if self.mapping is not None:
+            reasons["mapping"] = [match.to_dict() for match in self.mapping]
+        return {**document, "explanation": reasons} if reasons else document

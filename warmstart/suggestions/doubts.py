@@ -1,0 +1,238 @@
+"""Reasons to doubt an answer: what is odd about a query, or too little about a history."""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from bo.transfer.novelty import FEW_GROUPS, pixel_novelty, signal_limit, white_limit
+from history_store.readers.tree import split_of
+from metafeat.sample_statistics import ABOUT, SampleStatistics
+from warmstart.suggestions.references import References
+
+LEAST_DISTINCT = 0.5
+"""Share of different pictures below which a dataset repeats itself; a few copies are common in real ones."""
+LEAST_PAIRED = 0.1
+"""Share of pictures that have another of their class, below which classes cannot be told apart."""
+KNOWN_DATASETS = frozenset(
+    [
+        "mnist",
+        "emnist",
+        "kmnist",
+        "qmnist",
+        "fashionmnist",
+        "notmnist",
+        "svhn",
+        "usps",
+        "cifar",
+        "cifar10",
+        "cifar100",
+        "imagenet",
+        "tinyimagenet",
+        "imagenette",
+        "imagewoof",
+        "caltech101",
+        "caltech256",
+        "coco",
+        "mscoco",
+        "voc",
+        "pascalvoc",
+        "voc2007",
+        "voc2012",
+        "celeba",
+        "lfw",
+        "stl10",
+        "gtsrb",
+        "omniglot",
+        "food101",
+        "flowers102",
+        "oxfordpets",
+        "stanfordcars",
+        "stanforddogs",
+        "cub200",
+        "cub2002011",
+        "aircraft",
+        "dtd",
+        "sun397",
+        "places365",
+        "eurosat",
+        "ucmerced",
+        "pacs",
+        "officehome",
+        "domainnet",
+        "vlcs",
+        "pcam",
+        "medmnist",
+        "chestmnist",
+        "isic",
+        "ham10000",
+        "fer2013",
+        "coil20",
+        "coil100",
+        "semeion",
+    ]
+)
+"""Image sets that everyone knows, in lower case without signs."""
+_NUMBERED = re.compile(r"(fold|split|part|batch|shard|subset|chunk|set)[\s._-]*\d+", re.IGNORECASE)
+
+
+class Code(StrEnum):
+    """Stable codes of the reasons; `docs/novelty.md` explains each."""
+
+    NOT_COMPARED = "not_compared"
+    FAR = "far_from_history"
+    SMALL_HISTORY = "small_history"
+    FEW_IMAGES = "few_images"
+    FEW_IMAGES_PER_CLASS = "few_images_per_class"
+    REPEATED_IMAGES = "repeated_images"
+    NO_CLASS_INFORMATION = "no_class_information"
+    SHUFFLED_PIXELS = "shuffled_pixels"
+    UNUSUAL_PIXELS = "unusual_pixels"
+    SPLITS_AS_CLASSES = "splits_as_classes"
+    DATASETS_AS_CLASSES = "datasets_as_classes"
+
+
+DISTANCES_SAY_NOTHING = frozenset(
+    {
+        Code.NOT_COMPARED,
+        Code.FAR,
+        Code.REPEATED_IMAGES,
+        Code.NO_CLASS_INFORMATION,
+        Code.SHUFFLED_PIXELS,
+        Code.UNUSUAL_PIXELS,
+    }
+)
+"""With one of these the nearest datasets are no better than any: the portfolio answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A reason why an answer is not to be trusted: its code and one sentence for people."""
+
+    code: Code
+    text: str
+
+
+def find_doubts(
+    sample: SampleStatistics,
+    class_names: Sequence[str],
+    *,
+    groups: Sequence[str],
+    names: Sequence[str],
+    images_seen: int,
+    references: References | None,
+) -> tuple[Doubt, ...]:
+    """Find reasons to doubt an answer, apart from its distances.
+
+    Args:
+        sample: statistics of the query.
+        class_names: of the query.
+        groups: `m` sibling groups of the datasets that may answer.
+        names: `m` their names.
+        images_seen: fewest pictures of one of them that were looked at.
+        references: statistics of the history's datasets; without them generic limits hold, and pixels are compared with
+            those of noise alone.
+
+    Returns: the reasons, in the order of `Code`.
+    """
+    group_of = dict(zip(names, groups, strict=True))
+    known = None if references is None else references.of(names)
+    found = (
+        _small_history(groups),
+        *_few(sample, images_seen),
+        _repeated(sample),
+        _silent(sample, known),
+        *_pixels(sample, known, group_of),
+        *_misread(class_names, names),
+    )
+    return tuple(doubt for doubt in found if doubt is not None)
+
+
+def _small_history(groups: Sequence[str]) -> Doubt | None:
+    n = len(set(groups))
+    if n >= FEW_GROUPS:
+        return None
+    text = f"The history is small: {len(groups)} datasets of {n} {'group' if n == 1 else 'groups'}, fewer than the {FEW_GROUPS} groups it takes to tell what is typical."
+    return Doubt(Code.SMALL_HISTORY, text)
+
+
+def _few(sample: SampleStatistics, images_seen: int) -> tuple[Doubt | None, Doubt | None]:
+    few = unpaired = None
+    if sample.n_images < images_seen:
+        text = f"Few images: {sample.n_images} can be looked at, and no dataset of the history has fewer than {images_seen}."
+        few = Doubt(Code.FEW_IMAGES, text)
+    if sample.paired < LEAST_PAIRED:
+        text = f"Few images a class: {100 * (1 - sample.paired):.0f} % of the images are alone in their class, so nothing can be learned of most classes."
+        unpaired = Doubt(Code.FEW_IMAGES_PER_CLASS, text)
+    return few, unpaired
+
+
+def _repeated(sample: SampleStatistics) -> Doubt | None:
+    if sample.distinct > LEAST_DISTINCT:
+        return None
+    text = f"Repeated images: {sample.n_images} were looked at, {round(sample.distinct * sample.n_images)} of them different."
+    return Doubt(Code.REPEATED_IMAGES, text)
+
+
+def _silent(sample: SampleStatistics, known: References | None) -> Doubt | None:
+    limit = signal_limit(sample.signal.weight, () if known is None else known.effects)
+    if sample.signal.score >= limit:
+        return None
+    text = f"No class information: images of one class are no more alike than chance allows (score {sample.signal.score:.1f}, at least {limit:.1f} is expected). Are the labels right?"
+    return Doubt(Code.NO_CLASS_INFORMATION, text)
+
+
+def _pixels(
+    sample: SampleStatistics, known: References | None, group_of: dict[str, str]
+) -> tuple[Doubt | None, Doubt | None]:
+    """Compare pixels with those of the history; the lowest pair of octaves tells what is shown rather than how."""
+    falls = sample.falls[1:]
+    if known is not None and (known.pixels.shape[1:] != sample.pixels.shape or not known.names):
+        known = None  # computed at another image size
+    limit = white_limit(() if known is None else known.pixels[:, -len(falls) :])
+    by_whiteness = falls[np.abs(falls).argsort()] if falls.size else np.array([np.inf])
+    # Without references the faintest frequencies may be white by right: the noise of a camera.
+    whitest = float(by_whiteness[-1 if known is None else 0])
+    shuffled = unusual = None
+    if abs(whitest) < limit:
+        text = f"Pixels without order: neighbouring pixels say hardly more of each other than distant ones, as in noise or shuffled pixels (the spectrum falls by {whitest:.2f} an octave, at least {limit:.2f} is expected)."
+        shuffled = Doubt(Code.SHUFFLED_PIXELS, text)
+    groups = [] if known is None else [group_of[name] for name in known.names]
+    if known is not None and len(set(groups)) >= FEW_GROUPS:
+        looks = slice(len(ABOUT))
+        distance, farthest = pixel_novelty(sample.pixels[looks], known.pixels[:, looks], groups)
+        if distance > farthest:
+            text = f"Unusual pixels: brightness, contrast, texture and variety are unlike those of any dataset of the history (distance {distance:.1f}, up to {farthest:.1f} is usual)."
+            unusual = Doubt(Code.UNUSUAL_PIXELS, text)
+        elif falls.size and falls.min() <= -limit:
+            text = "Unusual pixels: the spectrum rises with frequency, as in fine regular patterns; in no dataset of the history does it."
+            unusual = Doubt(Code.UNUSUAL_PIXELS, text)
+    return shuffled, unusual
+
+
+def _misread(class_names: Sequence[str], names: Collection[str]) -> tuple[Doubt | None, Doubt | None]:
+    """Question classes that are named like splits or like datasets."""
+    splits = [name for name in class_names if split_of(name) is not None or _NUMBERED.fullmatch(name)]
+    known = KNOWN_DATASETS | {_plain(name.partition("@")[0]) for name in names}
+    datasets = [name for name in class_names if _plain(name) in known]
+    as_splits = as_datasets = None
+    if len(splits) >= 2 and 2 * len(splits) >= len(class_names):
+        text = f"Are these classes? They are named like splits: {_some(splits)}. If they are, give the folder that holds them with class folders inside, or one of them."
+        as_splits = Doubt(Code.SPLITS_AS_CLASSES, text)
+    if len(datasets) >= 2 and 2 * len(datasets) >= len(class_names):
+        text = (
+            f"Are these classes? They are named like datasets: {_some(datasets)}. If they are, ask about one at a time."
+        )
+        as_datasets = Doubt(Code.DATASETS_AS_CLASSES, text)
+    return as_splits, as_datasets
+
+
+def _plain(name: str) -> str:
+    """Strip signs and the words that people add to the name of a dataset."""
+    return re.sub(r"(dataset|data|images)$", "", re.sub(r"[^a-z0-9]", "", name.lower()))
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")

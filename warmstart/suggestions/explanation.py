@@ -1,0 +1,160 @@
+"""Why an answer is what it is: what the neighbours are, how a configuration did around, what a portfolio would say."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.transfer.designs import designs
+from bo.transfer.strategies import Choice
+from history_store.records import Value
+from warmstart.suggestions.session import Memory
+
+NEIGHBOURHOOD = 5
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourReason:
+    """What a neighbour is, and how near its distance is.
+
+    Attributes:
+        name: in the history.
+        what: one line about its images; empty where nobody wrote one.
+        distance: from the query.
+        percentile: share of the history's own distances between groups that are smaller, in [0, 100]; None where it
+            has one group only.
+    """
+
+    name: str
+    what: str
+    distance: float
+    percentile: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields as JSON types."""
+        return {
+            "name": self.name,
+            "what": self.what,
+            "distance": self.distance,
+            "distance_percentile": self.percentile,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigReason:
+    """How a suggested configuration did where it was measured.
+
+    Attributes:
+        source: dataset that speaks for it; None = all of them.
+        source_error: its error there; None without one.
+        source_rank: its rank there, 1 = lowest error; None likewise.
+        near_ranks: its rank on each of the nearest datasets that measured it, nearest first.
+        of: configurations that the history shares.
+        portfolio_place: where the portfolio of all datasets has it, 1 = first; None where not among as many.
+    """
+
+    source: str | None
+    source_error: float | None
+    source_rank: int | None
+    near_ranks: tuple[int, ...]
+    of: int
+    portfolio_place: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields as JSON types."""
+        return {
+            "from": self.source,
+            "source_error": self.source_error,
+            "source_rank": self.source_rank,
+            "ranks_on_nearest": list(self.near_ranks),
+            "configurations": self.of,
+            "portfolio_place": self.portfolio_place,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Reasons for an answer.
+
+    Attributes:
+        neighbours: as listed in the answer.
+        suggestions: one for each suggestion.
+        portfolio: configurations that the portfolio of all datasets would have suggested, best first.
+    """
+
+    neighbours: tuple[NeighbourReason, ...]
+    suggestions: tuple[ConfigReason, ...]
+    portfolio: tuple[Mapping[str, Value], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the fields as JSON types."""
+        return {
+            "neighbours": [each.to_dict() for each in self.neighbours],
+            "suggestions": [each.to_dict() for each in self.suggestions],
+            "portfolio": [dict(config) for config in self.portfolio],
+        }
+
+
+def explain_answer(
+    memory: Memory,
+    rows: NDArray[np.int64],
+    distances: NDArray[np.float64],
+    *,
+    errors: NDArray[np.float64],
+    choices: Sequence[Choice],
+    listed: Sequence[str],
+) -> Explanation:
+    """Collect the reasons.
+
+    Args:
+        memory: what was asked.
+        rows: `m` datasets that may answer.
+        distances: `m` from the query to them.
+        errors: `m x c` that the strategy saw.
+        choices: what it chose.
+        listed: neighbours to describe.
+    """
+    groups = [memory.groups[row] for row in rows]
+    portfolio = [choice.row for choice in designs(errors, None, len(choices), strategy="portfolio", groups=groups)]
+    nearest = np.argsort(distances, kind="stable")[:NEIGHBOURHOOD]
+    measured = memory.errors[rows]
+    own = _distances_between_groups(memory, rows)
+    place = {memory.names[row]: number for number, row in enumerate(rows)}
+    return Explanation(
+        tuple(
+            NeighbourReason(
+                name,
+                memory.about[rows[place[name]]].what,
+                float(distances[place[name]]),
+                float(100 * np.mean(own < distances[place[name]])) if own.size else None,
+            )
+            for name in listed
+        ),
+        tuple(
+            ConfigReason(
+                None if choice.neighbour is None else memory.names[rows[choice.neighbour]],
+                choice.source_error,
+                None if choice.neighbour is None else _rank(measured[choice.neighbour], choice.row),
+                tuple(rank for near in nearest if (rank := _rank(measured[near], choice.row)) is not None),
+                errors.shape[1],
+                portfolio.index(choice.row) + 1 if choice.row in portfolio else None,
+            )
+            for choice in choices
+        ),
+        tuple(dict(memory.configs[row]) for row in portfolio),
+    )
+
+
+def _rank(errors: NDArray[np.float64], row: int) -> int | None:
+    """Count how many known errors are lower, plus 1; None where this one is missing."""
+    return None if np.isnan(errors[row]) else int(np.sum(errors < errors[row])) + 1
+
+
+def _distances_between_groups(memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """List the distances between datasets of different groups."""
+    groups = np.array([memory.groups[row] for row in rows], dtype=object)
+    between = memory.between[np.ix_(rows, rows)]
+    found: NDArray[np.float64] = between[groups[:, None] != groups[None, :]]
+    return found

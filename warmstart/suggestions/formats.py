@@ -1,0 +1,76 @@
+"""Answers as text: for programs (json, yaml, csv) and for tuners (optuna, ray, configspace)."""
+
+import csv
+import io
+import json
+import pprint
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from warmstart.suggestions.answer import Answer
+
+
+def to_json(document: object) -> str:
+    """Write JSON; a value that JSON does not know is an error, never NaN."""
+    return json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
+
+
+def to_yaml(document: Mapping[str, Any]) -> str:
+    """Write YAML, keys in the order given."""
+    import yaml
+
+    return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
+
+
+def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write CSV with a head; an absent or None value is an empty cell."""
+    out = io.StringIO()
+    heads = list(dict.fromkeys(key for row in rows for key in row))
+    writer = csv.DictWriter(out, heads, restval="", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
+    """Return one flat row a suggestion: its rank, its hyperparameters, where it comes from, natural values last."""
+    return [
+        {
+            "rank": rank,
+            **design.config,
+            "from": design.source,
+            "distance": design.distance,
+            "source_error": design.source_error,
+            "expected_regret": design.expected_regret,
+            "measured": design.measured,
+            **{name: value for name, value in design.natural.items() if name not in design.config},
+        }
+        for rank, design in enumerate(answer.suggestions, start=1)
+    ]
+
+
+def to_optuna(answer: Answer) -> str:
+    """Write a Python program that enqueues the suggestions in an Optuna study."""
+    points = pprint.pformat(_points(answer), sort_dicts=False, width=110)
+    return (
+        "import optuna\n\n"
+        f"# warmstart, strategy {answer.strategy}: best first\n"
+        f"points = {points}\n\n"
+        'study = optuna.create_study(direction="minimize")\n'
+        "for point in points:\n"
+        "    study.enqueue_trial(point)\n"
+    )
+
+
+def to_ray(answer: Answer) -> str:
+    """Write the list that Ray Tune's searchers take as `points_to_evaluate`."""
+    return to_json(_points(answer))
+
+
+def to_configspace(answer: Answer) -> str:
+    """Write the history's space as ConfigSpace JSON, and the suggestions as values in it."""
+    return to_json({"space": json.loads(answer.space_json), "configurations": _points(answer)})
+
+
+def _points(answer: Answer) -> list[dict[str, Any]]:
+    return [dict(design.config) for design in answer.suggestions]

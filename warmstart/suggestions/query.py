@@ -1,0 +1,100 @@
+"""The dataset that is asked about: opened and fingerprinted, once for each state of its files."""
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from history_store.errors import UsageError
+from history_store.images import ImageSource
+from history_store.readers import open_arrays, open_images, open_torch_dataset
+from warmstart.arguments import check_path
+from warmstart.suggestions.session import file_state
+
+_fingerprints: dict[tuple[str, str, str], str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A dataset that is asked about, opened.
+
+    Attributes:
+        source: the collection.
+        fingerprint: ``listing:...``, of its files as they are now.
+    """
+
+    source: ImageSource
+    fingerprint: str
+
+
+Dataset = str | os.PathLike[str] | tuple[Any, Any] | Query | Any
+"""A path in any layout, ``(images, labels)``, a torch Dataset, or a query."""
+
+
+def dataset_of(path: str | os.PathLike[str] | None, images: Any, labels: Any) -> Dataset:
+    """Return the dataset that three arguments mean: a path, or images and their labels, or a torch Dataset.
+
+    Raises:
+        UsageError: neither or both of path and images, or labels beside a path.
+    """
+    if (path is None) == (images is None):
+        msg = (
+            f"suggest: expected either a path or images, got {'neither' if path is None else 'both'}. Give one of them."
+        )
+        raise UsageError(msg)
+    if path is None:
+        is_dataset = labels is None and not hasattr(images, "shape") and hasattr(images, "__getitem__")
+        return images if is_dataset else (images, labels)
+    if labels is not None:
+        msg = "suggest: expected labels with images only, got labels beside a path. The path has its own."
+        raise UsageError(msg)
+    check_path("path", path)
+    return path
+
+
+def open_query(dataset: Dataset, *, download: bool = False) -> Query:
+    """Open a dataset; `download` lets torchvision fetch what is missing.
+
+    Raises:
+        MissingPathError: a path that is not there.
+        DataError: what is there cannot be used.
+    """
+    if isinstance(dataset, Query):
+        return dataset
+    if isinstance(dataset, tuple):
+        if len(dataset) != 2:
+            msg = f"dataset: expected (images, labels), got a tuple of {len(dataset)}. Give both."
+            raise UsageError(msg)
+        source = open_arrays(*dataset)
+        return Query(source, source.fingerprint("listing"))
+    if not isinstance(dataset, str | os.PathLike):
+        source = open_torch_dataset(dataset)
+        return Query(source, source.fingerprint("listing"))
+    text = os.fspath(dataset)
+    file, separator, _ = text.rpartition("::")
+    if separator or text.startswith("sklearn:"):  # one file whose state tells all, or none that could change
+        return _opened(text, file_state(Path(file)) if separator else ())
+    source = open_path(text, download=download)
+    return Query(source, _fingerprint(source))
+
+
+def open_path(path: str, *, download: bool = False) -> ImageSource:
+    """Open a path in any layout, those that `training` knows how to obtain among them; raises as `open_images`."""
+    return open_images(path, download=download)
+
+
+@lru_cache(maxsize=4)
+def _opened(text: str, state: tuple[int, ...]) -> Query:  # noqa: ARG001  the key of the memory
+    source = open_images(text)
+    return Query(source, source.fingerprint("listing"))
+
+
+def _fingerprint(source: ImageSource) -> str:
+    """Fingerprint a source, or give what was computed while its files were as they are now."""
+    key = (source.layout, str(Path(source.location).absolute()), source.signature())
+    if key not in _fingerprints:
+        if len(_fingerprints) >= 1000:
+            _fingerprints.clear()
+        _fingerprints[key] = source.fingerprint("listing")
+    return _fingerprints[key]

@@ -1,0 +1,326 @@
+"""A history and a model, read once for each state of their files."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.transfer.calibration import Calibration
+from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, UsageError
+from history_store.records import Config, DatasetInfo
+from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
+from warmstart.suggestions.references import References, read_references
+
+if TYPE_CHECKING:
+    from history_store.history import History
+    from metafeat.index import DatasetIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What answers need of a history and a model; rows are datasets in order of their names.
+
+    Attributes:
+        path: of the history, as found.
+        model: header of the model; None where answers are drawn from runs alone, and no distance is known.
+        names: `m` datasets that have an embedding; without a model those that have runs.
+        groups: `m` sibling groups.
+        errors: `m x c` float64, NaN = missing.
+        failed: `m x c`, runs that gave no error.
+        about: `m` records of the datasets.
+        configs: `c` configurations.
+        space_json: ConfigSpace JSON.
+        vectors: `m x 256` float32 embeddings; `m x 0` without a model.
+        between: `m x m` distances between them; NaN without a model.
+        index: over the vectors; None without a model.
+        calibration: of the distances, where the history holds one for this model.
+        notes: what to tell a person once.
+        references: what the history's own datasets are like, where the history holds that for this model.
+        other_groups: groups of the history's other datasets.
+    """
+
+    path: Path
+    model: ModelHeader | None
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    errors: NDArray[np.float64]
+    failed: NDArray[np.bool_]
+    about: tuple[DatasetInfo, ...]
+    configs: tuple[Config, ...]
+    space_json: str
+    vectors: NDArray[np.float32]
+    between: NDArray[np.float64]
+    index: "DatasetIndex | None"
+    calibration: Calibration | None = None
+    notes: tuple[str, ...] = ()
+    references: References | None = None
+    other_groups: frozenset[str] = frozenset()
+
+    @property
+    def has_runs(self) -> NDArray[np.bool_]:
+        """Tell of which of the `m` datasets any run is known, failed ones included."""
+        found: NDArray[np.bool_] = np.any(~np.isnan(self.errors) | self.failed, axis=1)
+        return found
+
+    def rows_without(self, groups: Collection[str], own: str | None) -> NDArray[np.int64]:
+        """Give the rows that may answer: not of these groups, not the query itself.
+
+        Raises:
+            UsageError: a group that the history does not know, or nothing left.
+        """
+        unknown = sorted(set(groups) - set(self.groups) - self.other_groups)
+        if unknown:
+            msg = f"expected groups of {self.path}, got {', '.join(unknown)}. `warmstart history list` shows them."
+            raise UsageError(msg, param="exclude_group")
+        pairs = zip(self.names, self.groups, strict=True)
+        rows = np.flatnonzero([name != own and group not in groups for name, group in pairs])
+        if not len(rows):
+            msg = f"{self.path}: expected at least one dataset to learn from, got none that is not left out. Exclude fewer groups or add datasets."
+            raise UsageError(msg)
+        return rows
+
+    def with_runs(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Leave out datasets of which no run is known, which have nothing to say; where none has any, all stay."""
+        has_runs = self.has_runs[rows]
+        return rows[has_runs] if has_runs.any() else rows
+
+
+def load_memory(
+    history: Path, model: Path | None, *, device: str = "cpu", threads: int | None = None, cache: bool = True
+) -> Memory:
+    """Read a history and a model, or give what was read before while neither file has changed.
+
+    Embeddings that the history lacks are computed from its images and kept in the cache folder: reading writes no history;
+    see `store_embeddings`. Datasets of which runs alone are known (an import made them) are left out where others remain;
+    where none does, and where no model is given, the memory is of runs alone.
+
+    Raises:
+        StorageError: one of the two is damaged or of another version.
+        ModelMismatchError: the model is for images of another size.
+        ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
+        UsageError: the history has no datasets.
+    """
+    state = () if model is None else file_state(model)
+    found, untold = _memory(history, file_state(history), model, state, device, threads, cache)
+    said = tuple(untold)
+    untold.clear()
+    return replace(found, notes=(*found.notes, *said)) if said else found
+
+
+def file_state(path: Path) -> tuple[int, ...]:
+    """Give what changes when a file, or the journal beside it, is written."""
+    state: list[int] = []
+    for part in (path, path.with_name(path.name + ".journal")):
+        try:
+            stat = part.stat()
+        except OSError:
+            continue
+        state += [stat.st_mtime_ns, stat.st_size, stat.st_ino]
+    return tuple(state)
+
+
+@lru_cache(maxsize=4)
+def _memory(
+    path: Path,
+    history_state: tuple[int, ...],  # noqa: ARG001  part of the key
+    model_path: Path | None,
+    model_state: tuple[int, ...],  # noqa: ARG001  part of the key
+    device: str,
+    threads: int | None,
+    cache: bool,  # noqa: FBT001  positional, as the key of the memory
+) -> tuple[Memory, list[str]]:
+    """Read a history and a model; return what is known, and what is to be told once."""
+    from history_store.history import History
+
+    header = None if model_path is None else read_header(model_path)
+    with History.open(path) as history:
+        if not history.names:
+            msg = f"{path}: expected a history with datasets, got an empty one. Add some with `warmstart history add` or `collect`."
+            raise UsageError(msg)
+        if header is None:
+            return _runs_alone(history), []
+        known = history.embeddings(header.hash)
+        unseen = _unseen(history, known)
+        if len(unseen) == len(history.names):
+            return _runs_alone(history), []
+        if any(history.has_images(name) for name in history.names):
+            check_fits(header, stored_size=history.stored_size, where=str(path))
+        lacking = [name for name in history.names if name not in known and name not in unseen]
+        notes, untold = [], []
+        if not is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
+            notes.append(
+                f"The model was trained on another history: near means alike in how the configurations of that one fare. "
+                f"`warmstart train --history {path}` fits one to this history, once it has runs on a few dozen datasets."
+            )
+        if unseen:
+            notes.append(
+                f"{path}: datasets of which runs alone are known cannot be compared with yours: {_some(unseen)}. "
+                "`warmstart history add` gives them their images."
+            )
+        if lacking:
+            added, n_computed = _embed_lacking(history, lacking, header, device=device, threads=threads, cache=cache)
+            known = {**known, **added}
+            if n_computed:
+                untold.append(
+                    f"{path}: embedded {n_computed} datasets with this model. `warmstart history embed` stores that."
+                )
+        return _embedded(history, header, known, unseen=unseen, notes=notes), untold
+
+
+def _embedded(
+    history: "History",
+    header: ModelHeader,
+    known: Mapping[str, NDArray[np.float32]],
+    *,
+    unseen: Collection[str],
+    notes: Sequence[str],
+) -> Memory:
+    """Put together what is known of a history's embedded datasets."""
+    from metafeat.index import DatasetIndex
+
+    order = _ordered(history, unseen)
+    names = [history.names[row] for row in order]
+    vectors = np.stack([known[name] for name in names]).astype(np.float32)
+    index = DatasetIndex(vectors.shape[1], header.hash)
+    index.add(names, vectors)
+    wide = vectors.astype(np.float64)
+    return Memory(
+        history.path,
+        header,
+        tuple(names),
+        tuple(history.groups[row] for row in order),
+        history.errors[order],
+        history.failed[order],
+        tuple(history.datasets[row] for row in order),
+        tuple(history.configs),
+        history.space_json,
+        vectors,
+        np.stack([np.linalg.norm(wide - row, axis=1) for row in wide]),
+        index,
+        read_calibration(history, header.hash),
+        tuple(notes),
+        read_references(history, header.hash),
+        frozenset(history.groups),
+    )
+
+
+def _runs_alone(history: "History") -> Memory:
+    """Put together what is known of a history without its images."""
+    order = _ordered(history, ())
+    m = len(order)
+    return Memory(
+        history.path,
+        None,
+        tuple(history.names[row] for row in order),
+        tuple(history.groups[row] for row in order),
+        history.errors[order],
+        history.failed[order],
+        tuple(history.datasets[row] for row in order),
+        tuple(history.configs),
+        history.space_json,
+        np.zeros((m, 0), dtype=np.float32),
+        np.full((m, m), np.nan),
+        None,
+    )
+
+
+def _ordered(history: "History", left_out: Collection[str]) -> list[int]:
+    """List the rows of a history's datasets by name, without some."""
+    rows: list[int] = np.argsort(np.array(history.names, dtype=object), kind="stable").tolist()
+    return [row for row in rows if history.names[row] not in left_out]
+
+
+def _some(names: Collection[str]) -> str:
+    """List up to five names."""
+    shown = sorted(names)[:5]
+    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "")
+
+
+def calibration_key(model_hash: str) -> str:
+    """Name the result under which a history keeps the calibration of a model's distances."""
+    return f"calibration/{model_hash}"
+
+
+def read_calibration(history: "History", model_hash: str) -> Calibration | None:
+    """Read what `warmstart evaluate --calibrate` stored for a model; a grown history goes on with what it has.
+
+    Raises:
+        HistoryDamagedError: it is no calibration.
+    """
+    stored = history.get_result(calibration_key(model_hash))
+    try:
+        return None if stored is None else Calibration.from_dict(stored)
+    except DataError as error:
+        msg = f"{history.path}: {error}"
+        raise HistoryDamagedError(msg) from error
+
+
+def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads: int | None = None) -> tuple[str, ...]:
+    """Compute the embeddings that a history lacks and store them in it.
+
+    Returns: the datasets embedded.
+
+    Raises:
+        StorageError: a history or model that cannot be used, or a history that cannot be written.
+        ModelMismatchError: the model is for images of another size.
+        ImagesMissingError: there are no images to compute embeddings from.
+    """
+    from history_store.history import History
+
+    header = read_header(model)
+    with History.open(history, write=True) as opened:
+        check_fits(header, stored_size=opened.stored_size, where=str(history))
+        known = opened.embeddings(header.hash)
+        unseen = _unseen(opened, known)
+        lacking = [name for name in opened.names if name not in known and name not in unseen]
+        if lacking:
+            added, _ = _embed_lacking(opened, lacking, header, device=device, threads=threads, cache=True)
+            kept = {name: vector for name, vector in {**known, **added}.items() if name in opened.names}
+            opened.set_embeddings(header.hash, kept)
+    return tuple(lacking)
+
+
+def _unseen(history: "History", known: Collection[str]) -> set[str]:
+    """Name the datasets of which runs alone are known."""
+    return {info.name for info in history.datasets if not info.n_images and info.name not in known}
+
+
+def _embed_lacking(
+    history: "History", names: list[str], header: ModelHeader, *, device: str, threads: int | None, cache: bool
+) -> tuple[dict[str, NDArray[np.float32]], int]:
+    """Compute the embeddings that a history lacks, or take them from the cache; count those computed."""
+    from metafeat.cache import EmbeddingCache, cache_folder
+    from metafeat.embed import embed_history
+
+    store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
+    found, n_computed = {}, 0
+    try:
+        for name in names:
+            mark = "" if store is None else _sample_mark(history, name)
+            vector = None if store is None else store.get(mark, header.hash, "stored")
+            if vector is None:
+                vector = embed_history(history, [name], header, device=device, threads=threads)[name]
+                n_computed += 1
+                if store is not None:
+                    store.put(mark, header.hash, "stored", vector)
+            found[name] = vector
+    except ImagesMissingError as error:
+        msg = f"{history.path}: expected embeddings of model {header.hash} or images to make them from, got neither for {name!r}. Use the model that the history was published with, rebuild its images, or ask with `strategy` portfolio, which needs neither: {error}"
+        raise ImagesMissingError(msg) from error
+    return found, n_computed
+
+
+def _sample_mark(history: "History", name: str) -> str:
+    """Digest the stored images that an embedding is made from."""
+    from hashlib import sha256
+
+    from metafeat.embed import stored_sample
+
+    images, labels = stored_sample(history, name)
+    digest = sha256(np.ascontiguousarray(images).tobytes())
+    digest.update(np.ascontiguousarray(labels).tobytes())
+    return f"sample:{digest.hexdigest()}"
