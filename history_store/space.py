@@ -6,6 +6,7 @@ ConfigSpace is imported inside the functions: answering a query needs stored con
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -111,11 +112,14 @@ def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.
 
 
 def natural(config: Config) -> dict[str, float]:
-    """Give the values behind logarithmic names: `log10_learning_rate` -2.9 becomes `learning_rate` 0.00126."""
+    """Return the values behind logarithmic names: `log10_learning_rate` -2.9 becomes `learning_rate` 0.00126.
+
+    What no float holds (beyond 1e308) is left out.
+    """
     return {
         name.removeprefix("log10_"): float(10.0**value)
         for name, value in config.items()
-        if name.startswith("log10_") and isinstance(value, int | float)
+        if name.startswith("log10_") and isinstance(value, int | float) and value < sys.float_info.max_10_exp
     }
 
 

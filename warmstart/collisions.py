@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120  imported with `warmstart`: pathlib is not
@@ -32,6 +32,9 @@ def check_imports() -> None:
         place = _place_of(name)
         if place is None or place == ROOT:
             continue
+        if _is_namespace(name) and ROOT not in sys.path:  # of an editable install; a package on the path comes before such a folder
+            sys.path.append(ROOT)
+            return check_imports()
         is_first = place == os.path.realpath(sys.path[0] or os.curdir)
         if name not in sys.modules and sys.argv[:1] == ["-m"] and is_first:
             del sys.path[0]
@@ -68,11 +71,12 @@ def make_way(folder: str, module: str) -> None:
             del sys.modules[known]
         sys.modules.update(_namespace(folder, name))
     if theirs:
-        sys.meta_path.append(_Hidden(theirs, folder))
+        after = next((i for i, finder in enumerate(sys.meta_path, 1) if finder is PathFinder), len(sys.meta_path))
+        sys.meta_path.insert(after, _Hidden(theirs, folder))  # before the finder of an editable install, which would find ours
 
 
 class _Hidden:
-    """Asked last of all: says why a module of ours is not found."""
+    """Asked once the path has nothing: says why a module of ours is not found."""
 
     def __init__(self, names: Sequence[str], folder: str) -> None:
         self._names, self._folder = tuple(names), folder
@@ -106,6 +110,12 @@ def _place_of(name: str) -> str | None:
         return os.path.realpath(os.path.dirname(place) if inside else place)  # noqa: PTH120
     places = list(spec.submodule_search_locations or ())
     return os.path.realpath(os.path.dirname(places[0])) if places else None  # noqa: PTH120
+
+
+def _is_namespace(name: str) -> bool:
+    """Tell whether a top-level name is that of a folder without `__init__.py`."""
+    spec = importlib.util.find_spec(name)
+    return spec is not None and spec.origin is None
 
 
 def _has(folder: str, name: str) -> bool:

@@ -200,11 +200,14 @@ def collect(
             ledger.begun += 1
             yield again
 
-    with contextlib.closing(executor.run(measure, tasks())) as results:
+    with contextlib.closing(executor.run(measure, tasks())) as results, contextlib.ExitStack() as interrupted:
+        if written is not None:
+            interrupted.callback(written.complete)  # Ctrl-C may come between the two writes of a cell
         for done in results:
             evaluation = ledger.write(done, origin)
             if written is not None:
                 written.append(evaluation)
+        interrupted.pop_all()
     return ledger.report(names, time.monotonic() - started)
 
 
@@ -360,10 +363,14 @@ class _ShardFolder:
     """A folder of shards that gets every cell as it comes."""
 
     def __init__(self, history: History, folder: Path, budget: Budget, seed: int) -> None:
-        """Write what the history holds and the folder lacks."""
+        """Begin with what the history holds and the folder lacks."""
         self.history, self.folder, self.budget, self.seed = history, folder, budget, seed
-        write_shards(history, folder, budget=budget.to_dict(), seed=seed)
+        self.complete()
         self._number()
+
+    def complete(self) -> None:
+        """Write what the history holds and the folder lacks."""
+        write_shards(self.history, self.folder, budget=self.budget.to_dict(), seed=self.seed)
 
     def append(self, evaluation: Evaluation) -> None:
         """Write one cell, durably."""

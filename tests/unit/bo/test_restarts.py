@@ -57,7 +57,7 @@ def test_a_process_is_over_where_it_comes_back_or_converges():
     assert not process.is_over(told, far, known, design=3)
     assert process.is_over(told, beside, known, design=3)
     assert not process.is_over(told[:3], beside[:3], known, design=3), "its design is nowhere in particular"
-    process.log_gains = NOTHING
+    process.log_gains = list(NOTHING)
     assert process.is_over(errors(20, last=8), np.full((20, 2), 0.1), known, design=3)
     process.begin(basin=far[0])
     assert (process.number, process.log_gains, process.own) == (2, [], {})

@@ -163,7 +163,7 @@ def test_each_learns_from_what_was_told_of_the_others_by_then(tmp_path, fits):
         i, _ = group.next(9)
     own, others, _ = fits[-1]
     assert own == known[i]
-    assert others == [n for j, n in enumerate(known) if j != i]
+    assert others == [n for j, n in enumerate(known) if j != i and n > 1], "two errors are the least that a task needs"
 
 
 def test_what_is_shared_is_bounded_and_no_less_than_two_errors(tmp_path, monkeypatch):
