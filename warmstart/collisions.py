@@ -32,7 +32,9 @@ def check_imports() -> None:
         place = _place_of(name)
         if place is None or place == ROOT:
             continue
-        if _is_namespace(name) and ROOT not in sys.path:  # of an editable install; a package on the path comes before such a folder
+        if (
+            _is_namespace(name) and ROOT not in sys.path
+        ):  # of an editable install; a package on the path comes before such a folder
             sys.path.append(ROOT)
             return check_imports()
         is_first = place == os.path.realpath(sys.path[0] or os.curdir)
@@ -72,7 +74,9 @@ def make_way(folder: str, module: str) -> None:
         sys.modules.update(_namespace(folder, name))
     if theirs:
         after = next((i for i, finder in enumerate(sys.meta_path, 1) if finder is PathFinder), len(sys.meta_path))
-        sys.meta_path.insert(after, _Hidden(theirs, folder))  # before the finder of an editable install, which would find ours
+        sys.meta_path.insert(
+            after, _Hidden(theirs, folder)
+        )  # before the finder of an editable install, which would find ours
 
 
 class _Hidden:

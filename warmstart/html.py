@@ -7,7 +7,6 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.suggestions.answer import Answer
 
 
@@ -31,17 +30,7 @@ def answer_html(found: Answer) -> str:
         ]
         parts.append(table(f"Configurations to try first, by {found.strategy}", rows))
     parts.append(table("Datasets that it resembles most", [each.to_row() for each in found.neighbours]))
-    return _section(parts)
-
-
-def tune_html(found: TuneResult) -> str:
-    """Return a study: what came of its trials, the best of them, and the comparison."""
-    return _section([_study(found)])
-
-
-def joint_html(found: JointResult) -> str:
-    """Return studies that were tuned together, one after the other."""
-    return _section([_study(study) for study in found.studies])
+    return section(parts)
 
 
 def table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -59,20 +48,8 @@ def table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:
     return f"<table><caption>{escape(caption)}</caption><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _study(found: TuneResult) -> str:
-    from warmstart.studies.results.report import best_rows
-
-    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "no trial yet"
-    parts = [f"<p>Study {escape(found.study)} in {escape(found.storage)}: {escape(counts)}.</p>"]
-    rows = best_rows(found)
-    if rows:
-        parts.append(table("Best trials", rows))
-    if found.comparison is not None:
-        parts.append(f"<p>{escape(found.comparison_line)}</p>")
-    return "".join(parts)
-
-
-def _section(parts: Sequence[str]) -> str:
+def section(parts: Sequence[str]) -> str:
+    """Return parts of a page as one."""
     return f"<div>{''.join(parts)}</div>"
 
 

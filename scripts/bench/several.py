@@ -34,7 +34,7 @@ from training.evaluation.metrics import embedding_metric
 from training.evaluation.protocol import Fold, deal
 from training.evaluation.table import history_table
 from warmstart.locations import history_path
-from warmstart.studies.state.related_dataset import EVALUATIONS, TOTAL
+from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.state.split import GainEstimate, equal_next, gain_next
 
 Floats = NDArray[np.float64]

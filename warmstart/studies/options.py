@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from warmstart.locations import PathLike
 from warmstart.studies.objectives.metric import Scale
-from warmstart.studies.state.related_dataset import AUTO, NEIGHBOURS
+from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 
 if TYPE_CHECKING:
     from warmstart.integrations.ray.cluster import Cluster

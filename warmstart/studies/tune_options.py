@@ -48,7 +48,7 @@ from warmstart.studies.options import (
     pick,
     pick_from,
 )
-from warmstart.studies.state.related_dataset import AUTO
+from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from history_store.errors import UsageError
-from warmstart.studies.state.history_state import history_state
-from warmstart.studies.state.related_dataset import AUTO, EVALUATIONS, TOTAL, RelatedDataset
+from warmstart.studies.history.history_state import history_state
+from warmstart.studies.related_dataset import AUTO, EVALUATIONS, TOTAL, RelatedDataset
 from warmstart.studies.state.spec import StudySpec, same_space
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from history_store.errors import WarmstartError
 from history_store.space import load_space
+from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.options import Sources
-from warmstart.studies.state.history_state import history_state
 from warmstart.studies.state.spec import StudySpec, WarmConfig, same_space
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import Any
 
 from history_store.space import natural
 from warmstart.studies.objectives.metric import PLAIN, Metric
+from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
-from warmstart.studies.state.related_dataset import RelatedDataset
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.trial_queue import TrialQueue
@@ -73,7 +73,7 @@ class TuneResult:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the best trials as a table."""
-        from warmstart.html import tune_html
+        from warmstart.studies.results.html import tune_html
 
         return tune_html(self)
 
@@ -132,7 +132,7 @@ class JointResult:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a table a dataset."""
-        from warmstart.html import joint_html
+        from warmstart.studies.results.html import joint_html
 
         return joint_html(self)
 

@@ -12,7 +12,7 @@ from history_store.records import Value
 from training.workloads import DEFAULT
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
-from warmstart.studies.state.related_dataset import RelatedDataset, optional_tuple
+from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
 from warmstart.studies.state.split import Split
 
 if TYPE_CHECKING:

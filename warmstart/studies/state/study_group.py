@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Self
 
 from history_store.errors import UsageError
-from warmstart.studies.state.related_dataset import EVALUATIONS, TOTAL
+from warmstart.studies.related_dataset import EVALUATIONS, TOTAL
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.split import GainEstimate, equal_next, gain_next
 from warmstart.studies.state.storage import Store
