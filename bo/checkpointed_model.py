@@ -15,7 +15,7 @@ class Fittable(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Give what the next fit starts from."""
+        """Return what the next fit starts from."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -39,7 +39,7 @@ class CheckpointedModel(Generic[M]):
         self._fits, self._revision, self._stale = 0, -1, False
 
     def fitted(self, X: NDArray[np.float64], y: NDArray[np.float64], *, revision: int) -> M:
-        """Give the model fitted to the data of a revision; the same revision means the same data."""
+        """Return the model fitted to the data of a revision; the same revision means the same data."""
         if revision != self._revision:
             self._before = self._model.state()
             self._fits += 1
@@ -52,7 +52,7 @@ class CheckpointedModel(Generic[M]):
         return self._model
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the states around the last fit, as JSON has them; the model is taken as it is after it."""
+        """Return the states around the last fit, as JSON has them; the model is taken as it is after it."""
         after = self._model.state() if self._before is not None else None
         return {"before": self._before, "after": after, "fits": self._fits, "revision": self._revision}
 

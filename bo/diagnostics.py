@@ -52,17 +52,17 @@ class Run:
 
     @property
     def errors(self) -> Floats:
-        """Give the `n` errors; NaN where an evaluation failed, was lost or broke a constraint."""
+        """Return the `n` errors; NaN where an evaluation failed, was lost or broke a constraint."""
         return np.array([observation.error if observation.valid else np.nan for observation in self.told])
 
     def evidence(self, rows: NDArray[np.intp] | None = None) -> TrialData:
-        """Give what was told, or some rows of it, as a model sees it."""
+        """Return what was told, or some rows of it, as a model sees it."""
         kept = np.arange(len(self.told)) if rows is None else rows
         columns, pending = self.encoding.columns(self.points[kept]), self.encoding.columns(self.pending)
         return TrialData([self.told[row] for row in kept.tolist()], columns, pending, int(self.record["revision"]))
 
     def fitted(self) -> SurrogateModels:
-        """Give models as at the start of the run."""
+        """Return models as at the start of the run."""
         settings = self.record["settings"]
         related = [RelatedTask.from_dict(task) for task in self.record["related"]]
         tasks, meta = tasks_of(related, self.record["meta_feature"], self.encoding)
@@ -96,7 +96,7 @@ class Fit:
 
     @property
     def covered(self) -> float:
-        """Give the share of errors within two standard deviations; 0.95 where the model is right about itself."""
+        """Return the share of errors within two standard deviations; 0.95 where the model is right about itself."""
         return float(np.mean(np.abs(self.error - self.mean) <= 2.0 * self.sd))
 
 
@@ -211,7 +211,7 @@ def read_run(record: Mapping[str, Any]) -> Run:
 
 
 def best_so_far(errors: Floats) -> Floats:
-    """Give the least of the errors up to each of `n` evaluations; NaN before the first valid one."""
+    """Return the least of the errors up to each of `n` evaluations; NaN before the first valid one."""
     lowest: Floats = np.minimum.accumulate(np.where(np.isnan(errors), np.inf, errors))
     return np.where(np.isinf(lowest), np.nan, lowest)
 
@@ -318,7 +318,7 @@ def _tried(make: Callable[[], T], notes: list[str]) -> T | None:
 
 
 def _mixed(prediction: Prediction, zero: float, one: float, *, noise: bool) -> tuple[Floats, Floats]:
-    """Give mean and standard deviation `m` of the mixture over samples, in the units of the errors."""
+    """Return mean and standard deviation `m` of the mixture over samples, in the units of the errors."""
     mean = prediction.mean.mean(axis=0)
     var = (prediction.var + prediction.noise[:, None] * noise).mean(axis=0) + prediction.mean.var(axis=0)
     return zero + one * mean, one * np.sqrt(var)

@@ -71,7 +71,7 @@ class Forecasts:
         return odds
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the record as JSON has it."""
+        """Return the record as JSON has it."""
         return {key: list(astuple(forecast)) for key, forecast in self._known.items()}
 
     @classmethod
@@ -95,5 +95,5 @@ def _log_density(error: float, mean: float, sd: float) -> float:
 
 
 def _key(x: Floats) -> str:
-    """Give a text that is equal for points that are equal."""
+    """Return a text that is equal for points that are equal."""
     return (np.round(x, DIGITS) + 0.0).tobytes().hex()

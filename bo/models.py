@@ -180,7 +180,7 @@ class SurrogateModels:
         return Product([Improvement(fantasies, acquisition=acquisition, weighed=bool(others)), *others]), row
 
     def log_gain(self, evidence: TrialData, X: Floats) -> float | None:
-        """Give the log of the improvement expected at a `1 x d` point, in the errors' unit, weighed as in `criterion`.
+        """Return the log of the improvement expected at a `1 x d` point, in the errors' unit, weighed as in `criterion`.
 
         With `ei-per-second` it is that of a second, of the typical duration where durations do not differ.
 
@@ -224,7 +224,7 @@ class SurrogateModels:
         self._forecasts.add(X[0], forecast)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the states of all models, as JSON has them, and what they forecast."""
+        """Return the states of all models, as JSON has them, and what they forecast."""
         models = {name: kept.to_dict() for name, kept in self._kept.items()}
         return models if self._units is None else {**models, FORECASTS: self._forecasts.to_dict()}
 
@@ -300,13 +300,13 @@ class SurrogateModels:
         return [InverseCost(self._fitted("durations", evidence.X[known], logs, evidence.revision))]
 
     def _keep(self, name: str, make: Callable[[], Any]) -> CheckpointedModel[Any]:
-        """Give a model by name, made at first use with a seed of its own."""
+        """Return a model by name, made at first use with a seed of its own."""
         if name not in self._kept:
             self._kept[name] = CheckpointedModel(make(), seed=(self._seed, zlib.crc32(name.encode())))
         return self._kept[name]
 
     def _fitted(self, name: str, X: Floats, y: Floats, revision: int) -> Any:
-        """Give a model by name, fitted; what stands before a colon says which kind it is."""
+        """Return a model by name, fitted; what stands before a colon says which kind it is."""
         return self._keep(name, self._makers[name.split(":")[0]]).fitted(X, y, revision=revision)
 
     def _scaled(self, y: Floats) -> Floats:
@@ -317,7 +317,7 @@ class SurrogateModels:
         return (y - zero) / one
 
     def _scale(self, y: Floats) -> tuple[float, float]:
-        """Give the zero and the one of these units: the related tasks', where there are any and errors are not beyond measure in them, else their own."""
+        """Return the zero and the one of these units: the related tasks', where there are any and errors are not beyond measure in them, else their own."""
         if self._units is None:
             own = Standardised.of(y)
             return own.mean, own.sd
@@ -326,7 +326,7 @@ class SurrogateModels:
 
 
 def _valid(evidence: TrialData) -> NDArray[np.intp]:
-    """Give the rows of evaluations that have an error, which may be known, and meet their constraints."""
+    """Return the rows of evaluations that have an error, which may be known, and meet their constraints."""
     known = range(len(evidence.told)) if evidence.of_errors is None else evidence.of_errors
     return np.array([i for i in sorted(known) if evidence.told[i].valid], dtype=np.intp)
 

@@ -68,7 +68,7 @@ class Observation:
         return cls(dict(config), value if outcome == "ok" else math.nan, outcome, seconds, MappingProxyType(met))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the record as JSON has it, None for NaN."""
+        """Return the record as JSON has it, None for NaN."""
         return {
             "config": dict(self.config),
             "error": None if math.isnan(self.error) else self.error,

@@ -167,19 +167,19 @@ class Optimizer:
 
     @property
     def pending(self) -> list[dict[str, Value]]:
-        """Give the configurations that were asked for and not told yet, oldest first."""
+        """Return the configurations that were asked for and not told yet, oldest first."""
         self._expire()
         return [dict(pending.config) for pending in self._pending.values()]
 
     @property
     def best(self) -> Observation | None:
-        """Give the evaluation with the least error of those that meet all their constraints; None where there is none."""
+        """Return the evaluation with the least error of those that meet all their constraints; None where there is none."""
         valid = [observation for observation in self._history if observation.valid]
         return min(valid, key=lambda observation: observation.error, default=None)
 
     @property
     def log_gain(self) -> float | None:
-        """Give the log of the improvement that the last configuration asked for promises, by `SurrogateModels.log_gain`; None where no model chose it."""
+        """Return the log of the improvement that the last configuration asked for promises, by `SurrogateModels.log_gain`; None where no model chose it."""
         return None if self._promised is None else self._fitted.log_gain(*self._promised)
 
     @property
@@ -191,7 +191,7 @@ class Optimizer:
         return f"nothing more is expected here: {'restarting elsewhere, or stop' if self._restarts else 'stop, or start another search'}"
 
     def history(self) -> list[Observation]:
-        """Give what was told, in order; lost evaluations are among it."""
+        """Return what was told, in order; lost evaluations are among it."""
         self._expire()
         return list(self._history)
 
@@ -267,7 +267,7 @@ class Optimizer:
         self._record(observation, point, key)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the whole run as JSON has it: `from_dict` goes on as if it had not been interrupted."""
+        """Return the whole run as JSON has it: `from_dict` goes on as if it had not been interrupted."""
         self._expire()
         return {
             "schema_version": SCHEMA,
@@ -337,7 +337,7 @@ class Optimizer:
         return run
 
     def checkpoint(self) -> dict[str, Any]:
-        """Give what the next suggestion depends on besides what was told and is pending, as JSON has it; see `resume`."""
+        """Return what the next suggestion depends on besides what was told and is pending, as JSON has it; see `resume`."""
         return {
             "asked": self._asked,
             "revision": self._revision,
@@ -413,7 +413,7 @@ class Optimizer:
         return point
 
     def _evidence(self) -> TrialData:
-        """Give what is known now."""
+        """Return what is known now."""
         pending = [p.point for p in self._pending.values()]
         return TrialData(tuple(self._history), self._columns(self._points), self._columns(pending), self._revision)
 
@@ -473,7 +473,7 @@ class Optimizer:
         return self._make(seed=int(np.random.SeedSequence([self._settings["seed"], number]).generate_state(1)[0]))
 
     def _restarts_to_dict(self) -> dict[str, Any]:
-        """Give what restarts depend on, as JSON has it."""
+        """Return what restarts depend on, as JSON has it."""
         return {
             "log_gains": list(self._log_gains),
             "elsewhere": self._elsewhere.to_dict(),
@@ -563,16 +563,16 @@ class Optimizer:
         return self._encoding.encode([dict(config)]).ravel()
 
     def _located(self, config: Config) -> tuple[Floats, str]:
-        """Give the point of a configuration and its key."""
+        """Return the point of a configuration and its key."""
         point = self._encode(config, "history")
         return point, self._encoding.keys(point[None])[0]
 
     def _keys(self, configs: Sequence[Config]) -> list[str]:
-        """Give the keys of configurations."""
+        """Return the keys of configurations."""
         return self._encoding.keys(self._encoding.encode(configs))
 
     def _columns(self, points: Sequence[Floats]) -> Floats:
-        """Give the model columns of points: `n x d`."""
+        """Return the model columns of points: `n x d`."""
         return self._encoding.columns(
             np.reshape(points, (-1, self._encoding.p)) if self._encoding.p else np.empty((len(points), 0))
         )

@@ -30,7 +30,7 @@ class RelatedTask:
     meta_feature: Sequence[float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the record as JSON has it."""
+        """Return the record as JSON has it."""
         errors = np.asarray(self.errors, dtype=np.float64)
         return {
             "configs": [dict(config) for config in self.configs],

@@ -88,7 +88,7 @@ class Elsewhere:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the record as JSON has it."""
+        """Return the record as JSON has it."""
         return {
             "number": self.number,
             "turn": self.turn,

@@ -177,7 +177,7 @@ def _scaled(
 
 
 def _ends(known: ForeignParameter | None) -> tuple[float, float] | None:
-    """Give the range that another space has, where it has one."""
+    """Return the range that another space has, where it has one."""
     return None if known is None or known.low is None or known.high is None else (known.low, known.high)
 
 

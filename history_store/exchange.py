@@ -162,7 +162,7 @@ def _form(path: Path) -> Literal["csv", "parquet"]:
 
 
 def _plain_columns(history: History) -> dict[str, list[Any]]:
-    """Give all columns save the curve, None where there is nothing."""
+    """Return all columns save the curve, None where there is nothing."""
     table, configs = history.table(), history.configs
     config = table.config.tolist()
     names = sorted({name for values in configs for name in values})
@@ -326,7 +326,7 @@ def _config_columns(
 
 
 def _parsers(space_json: str) -> dict[str, Callable[[Any, str], Value]]:
-    """Give what turns a cell into a value, by hyperparameter; ConfigSpace judges the result later."""
+    """Return what turns a cell into a value, by hyperparameter; ConfigSpace judges the result later."""
     return {item["name"]: _parser(item) for item in json.loads(space_json)["hyperparameters"]}
 
 

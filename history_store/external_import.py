@@ -46,7 +46,7 @@ class ImportPlan:
     n_evaluations: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the report as JSON types."""
+        """Return the report as JSON types."""
         return {
             "kind": self.kind,
             "imported": len(self.evaluations),

@@ -91,7 +91,7 @@ def _plain(name: str) -> str:
 
 
 def _cells(cells: Sequence[Any]) -> list[Any]:
-    """Give the values of a column: None where empty, numbers where all are numbers."""
+    """Return the values of a column: None where empty, numbers where all are numbers."""
     values = [None if is_empty(cell) else cell for cell in cells]
     if not any(isinstance(value, str) for value in values):
         return values
@@ -140,6 +140,6 @@ def _described(
 
 
 def space_of(path: str | Path) -> dict[str, Any] | None:
-    """Give the space of a file that `export_history` wrote, as JSON values; None for any other."""
+    """Return the space of a file that `export_history` wrote, as JSON values; None for any other."""
     about, _ = read_rows(Path(path))
     return None if about is None or "space" not in about else dict(json.loads(about["space"]))

@@ -197,7 +197,7 @@ def _assembled(
 
 
 def _filling(hyperparameter: Any, wanted: Value | None) -> Any:
-    """Give the value for what is missing: as wanted, else the default.
+    """Return the value for what is missing: as wanted, else the default.
 
     Raises:
         UsageError: the space does not allow the value wanted.

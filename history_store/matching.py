@@ -63,7 +63,7 @@ class Match:
     rule: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields as JSON types."""
+        """Return the fields as JSON types."""
         return {
             "there": self.there,
             "here": self.here,

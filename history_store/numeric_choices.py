@@ -40,7 +40,7 @@ class NumericChoices:
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """Give the range within which a number has one of the choices near: half a step beyond the outermost."""
+        """Return the range within which a number has one of the choices near: half a step beyond the outermost."""
         places = self._places(self.numbers)
         steps = np.diff(places)
         low, high = (places[0], places[0]) if not steps.size else (places[0] - steps[0] / 2, places[-1] + steps[-1] / 2)

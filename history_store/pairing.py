@@ -67,7 +67,7 @@ def split_logarithm(name: str) -> tuple[str, str]:
 
 
 def last_part(name: str) -> str:
-    """Give the last part of a nested name: `optimizer/lr`, `model.lr`, `sgd:lr` and `model__lr` become `lr`."""
+    """Return the last part of a nested name: `optimizer/lr`, `model.lr`, `sgd:lr` and `model__lr` become `lr`."""
     return re.split(r"[./:]|__", name)[-1] or name
 
 
@@ -138,13 +138,13 @@ def _scaleless(name: str) -> str:
 
 
 def _meaning(name: str) -> str:
-    """Give the key of `COMMON_NAMES` that a name stands for, else its letters."""
+    """Return the key of `COMMON_NAMES` that a name stands for, else its letters."""
     root = _scaleless(name)
     return _MEANING.get(root, root)
 
 
 def _last_meaning(name: str) -> str:
-    """Give what the last part of a nested name stands for, its owner left out."""
+    """Return what the last part of a nested name stands for, its owner left out."""
     last = split_logarithm(last_part(name))[1]
     first, _, rest = last.partition("_")
     own = rest if rest and first.casefold() in _OWNERS and _letters(last) not in _MEANING else last

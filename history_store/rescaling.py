@@ -71,7 +71,7 @@ def rescaling(name: str) -> Rescaling:
 
 
 def implied_rescaling(there: str, here: str) -> Rescaling:
-    """Give the rescaling that two prefixes of one name ask for: none there, `log10` here is `log10(x)`."""
+    """Return the rescaling that two prefixes of one name ask for: none there, `log10` here is `log10(x)`."""
     for each in RESCALINGS.values():
         if there != here and each.logarithm == here and each.exponential == there:
             return each
@@ -149,7 +149,7 @@ def check_scale(
 
 
 def _reach(values: Floats, bounds: tuple[float, float], *, log: bool) -> float:
-    """Give the share of a range that lies between the least and the greatest of some values."""
+    """Return the share of a range that lies between the least and the greatest of some values."""
     finite = values[np.isfinite(values)]
     if not finite.size:
         return 0.0

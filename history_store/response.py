@@ -22,7 +22,7 @@ class UndefinedCCoVWarning(UserWarning):
 
 
 def fill_failed(errors: ArrayLike, failed: ArrayLike) -> NDArray[np.float64]:
-    """Give runs that failed the error 1, so that datasets also differ by what breaks on them.
+    """Return runs that failed the error 1, so that datasets also differ by what breaks on them.
 
     Args:
         errors: `m x n`, NaN = not run or failed.

@@ -138,7 +138,7 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
 
 
 def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
-    """Give an entry as a mapping of exactly one kind, with what stands beside it."""
+    """Return an entry as a mapping of exactly one kind, with what stands beside it."""
     if not isinstance(entry, Mapping):
         return {_kind_of(name, entry, source): list(entry) if isinstance(entry, tuple) else entry}
     for key in entry:
@@ -317,7 +317,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _native(value: Any) -> Any:
-    """Give a Python value as YAML would: lists for tuples, Python's scalars for numpy's."""
+    """Return a Python value as YAML would: lists for tuples, Python's scalars for numpy's."""
     if isinstance(value, Mapping):
         return {key: _native(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -410,7 +410,7 @@ def read_yaml(text: str, where: str, *, expected: str) -> tuple[Any, dict[Path, 
 
 
 def _compose(text: str, fail: Callable[[int, str, str, str], DataError]) -> Any:
-    """Give the nodes of the one document of a text; nothing in it is resolved or built."""
+    """Return the nodes of the one document of a text; nothing in it is resolved or built."""
     import yaml
 
     class Reader(yaml.SafeLoader):

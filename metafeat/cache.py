@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 def cache_folder() -> Path:
-    """Give the cache's folder: ``$WARMSTART_CACHE``, else ``$XDG_CACHE_HOME/warmstart``, else ``~/.cache/warmstart``."""
+    """Return the cache's folder: ``$WARMSTART_CACHE``, else ``$XDG_CACHE_HOME/warmstart``, else ``~/.cache/warmstart``."""
     if os.environ.get("WARMSTART_CACHE"):
         return Path(os.environ["WARMSTART_CACHE"])
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "warmstart"  # noqa: PTH111  a home that is unknown is left as "~"

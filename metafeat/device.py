@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def resolve_device(device: str) -> str:
-    """Give the torch device that a person named: ``auto`` is the first GPU, if there is one.
+    """Return the torch device that a person named: ``auto`` is the first GPU, if there is one.
 
     Raises:
         UsageError: no such device, here or at all.

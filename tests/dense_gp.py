@@ -29,7 +29,7 @@ class DenseGp:
     is_conditioned = False
 
     def moments(self, X):
-        """Give mean `S x F x m`, variance `S x m`, and their gradients."""
+        """Return mean `S x F x m`, variance `S x m`, and their gradients."""
         means, variances, dmeans, dvars = [], [], [], []
         for scale, Y in zip(self.lengthscales, self.Y, strict=True):
             inverse = self._inverse(scale)

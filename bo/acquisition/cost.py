@@ -44,7 +44,7 @@ class InverseCost:
 
     @property
     def rough(self) -> "InverseCost":
-        """Give itself."""
+        """Return itself."""
         return self
 
     def value(self, X: Floats) -> Floats:

@@ -45,7 +45,7 @@ class Criterion(Protocol):
 
     @property
     def rough(self) -> "Criterion":
-        """Give one that orders points nearly alike for less; itself where there is none."""
+        """Return one that orders points nearly alike for less; itself where there is none."""
         ...
 
 
@@ -53,11 +53,11 @@ class Classifier(Protocol):
     """A model of whether a constraint is met, as far as a criterion asks it."""
 
     def probability(self, X: Floats) -> Floats:
-        """Give P(valid) at `m x d` points under every sample: `S x m`."""
+        """Return P(valid) at `m x d` points under every sample: `S x m`."""
         ...
 
     def probability_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Give P(valid), with its gradients `S x m x d`."""
+        """Return P(valid), with its gradients `S x m x d`."""
         ...
 
 
@@ -81,7 +81,7 @@ class Improvement:
 
     @property
     def rough(self) -> Criterion:
-        """Give the same by some of the samples."""
+        """Return the same by some of the samples."""
         some = self._fantasies.thin(SOME)
         return self if some is None else Improvement(some, acquisition=self._acquisition, weighed=self._weighed)
 
@@ -111,7 +111,7 @@ class Validity:
 
     @property
     def rough(self) -> Criterion:
-        """Give itself."""
+        """Return itself."""
         return self
 
     def value(self, X: Floats) -> Floats:
@@ -133,7 +133,7 @@ class Product:
 
     @property
     def rough(self) -> Criterion:
-        """Give the product of rough factors."""
+        """Return the product of rough factors."""
         factors = [factor.rough for factor in self.factors]
         same = all(rough is factor for rough, factor in zip(factors, self.factors, strict=True))
         return self if same else Product(factors)

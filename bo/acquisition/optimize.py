@@ -82,7 +82,7 @@ def optimize_acquisition(
 
 
 def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collection[str]) -> Floats | None:
-    """Give the point `p` of highest value whose key is not taken; None where there is none."""
+    """Return the point `p` of highest value whose key is not taken; None where there is none."""
     order, size = np.argsort(-values, kind="stable"), 1
     while len(order):
         head, order = order[:size], order[size:]

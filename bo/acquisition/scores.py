@@ -124,12 +124,12 @@ def integrate_log(values: Floats) -> Floats:
 
 
 def integration_weights(values: Floats) -> Floats:
-    """Give each of `S x M` scores its share in the slope of their average: 1/S, `S x M`."""
+    """Return the share of each of `S x M` scores in the slope of their average: 1/S, `S x M`."""
     return np.full_like(values, 1.0 / len(values))
 
 
 def log_integration_weights(values: Floats) -> Floats:
-    """Give each of `S x M` logarithms its share in the slope of `integrate_log`: `S x M`, columns sum to 1."""
+    """Return the share of each of `S x M` logarithms in the slope of `integrate_log`: `S x M`, columns sum to 1."""
     weights: Floats = np.exp(values - values.max(axis=0))
     weights /= weights.sum(axis=0)
     return weights

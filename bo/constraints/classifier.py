@@ -25,15 +25,15 @@ class Classifier(Protocol):
         ...
 
     def probability(self, X: ArrayLike) -> Floats:
-        """Give P(valid) at `m x d` points under every sample: `S x m`."""
+        """Return P(valid) at `m x d` points under every sample: `S x m`."""
         ...
 
     def probability_gradient(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        """Give P(valid), with its gradients `S x m x d`, 0 in inactive columns."""
+        """Return P(valid), with its gradients `S x m x d`, 0 in inactive columns."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Give what the next fit starts from, as JSON has it."""
+        """Return what the next fit starts from, as JSON has it."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:

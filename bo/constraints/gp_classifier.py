@@ -119,7 +119,7 @@ class ProcessClassifier:
         return self
 
     def probability(self, X: ArrayLike) -> Floats:
-        """Give P(valid) at `m x d` points under every sample: `S x m`.
+        """Return P(valid) at `m x d` points under every sample: `S x m`.
 
         Raises:
             UsageError: when nothing was fitted, or the points have other dimensions.
@@ -131,7 +131,7 @@ class ProcessClassifier:
         return np.array([self._link.probability(*self._latent(sample, shown)[:2]) for sample in self._kept])
 
     def probability_gradient(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        """Give P(valid), with its gradients `S x m x d`; refusals as in `probability`."""
+        """Return P(valid), with its gradients `S x m x d`; refusals as in `probability`."""
         from scipy.linalg import solve_triangular
 
         points, data = self._checked(X)
@@ -154,7 +154,7 @@ class ProcessClassifier:
         return np.array(values), self._inputs.pull_back(points, np.array(slopes))
 
     def state(self) -> dict[str, Any]:
-        """Give what the next fit starts from: the hyperparameters' chain."""
+        """Return what the next fit starts from: the hyperparameters' chain."""
         return {} if self._theta is None else {"theta": self._theta.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:

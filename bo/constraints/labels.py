@@ -45,5 +45,5 @@ class Labelled:
         return cls(points, 2.0 * labels - 1.0, constant)
 
     def flat(self, points: Floats) -> tuple[Floats, Floats]:
-        """Give the constant at `m x d` points as one sample, `1 x m`, and its gradients, 0."""
+        """Return the constant at `m x d` points as one sample, `1 x m`, and its gradients, 0."""
         return np.full((1, len(points)), self.constant), np.zeros((1, *points.shape))

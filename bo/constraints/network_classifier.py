@@ -93,7 +93,7 @@ class NetworkClassifier:
         return self
 
     def probability(self, X: ArrayLike) -> Floats:
-        """Give P(valid) at `m x d` points under every sample: `S x m`.
+        """Return P(valid) at `m x d` points under every sample: `S x m`.
 
         Raises:
             UsageError: when nothing was fitted, or the points have other dimensions.
@@ -110,7 +110,7 @@ class NetworkClassifier:
         return self._link.probability(mean, np.maximum(var, SMALLEST_VAR))
 
     def probability_gradient(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        """Give P(valid), with its gradients `S x m x d`; refusals as in `probability`."""
+        """Return P(valid), with its gradients `S x m x d`; refusals as in `probability`."""
         points, data = self._checked(X)
         if data.constant is not None:
             return data.flat(points)
@@ -125,7 +125,7 @@ class NetworkClassifier:
         return np.array(values), np.array(slopes)
 
     def state(self) -> dict[str, Any]:
-        """Give what the next fit starts from: nothing."""
+        """Return what the next fit starts from: nothing."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:

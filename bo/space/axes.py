@@ -72,11 +72,11 @@ class Real:
         return np.clip(u, 0.0, BELOW_ONE)
 
     def columns(self, numbers: Floats) -> Floats:
-        """Give the `n x 1` column of the model: the coordinate."""
+        """Return the `n x 1` column of the model: the coordinate."""
         return self.units(numbers)[:, None]
 
     def native(self, number: float) -> Value:
-        """Give the value as a Python float."""
+        """Return the value as a Python float."""
         return number
 
     def parse(self, values: Sequence[Any]) -> Floats:
@@ -133,13 +133,13 @@ class Integer:
         return np.clip(u, 0.0, BELOW_ONE)
 
     def columns(self, numbers: Floats) -> Floats:
-        """Give the `n x 1` column of the model: 0 at the least value, 1 at the greatest, along the scale between."""
+        """Return the `n x 1` column of the model: 0 at the least value, 1 at the greatest, along the scale between."""
         if self.log:
             return (np.log(numbers / self.low) / math.log(self.high / self.low))[:, None]
         return ((numbers - self.low) / (self.high - self.low))[:, None]
 
     def native(self, number: float) -> Value:
-        """Give the value as a Python int."""
+        """Return the value as a Python int."""
         return int(number)
 
     def parse(self, values: Sequence[Any]) -> Floats:
@@ -179,14 +179,14 @@ class Choice:
         return (numbers + 0.5) / self.size
 
     def columns(self, numbers: Floats) -> Floats:
-        """Give the `n x width` columns of the model: one-hot, or 0 at the first choice to 1 at the last."""
+        """Return the `n x width` columns of the model: one-hot, or 0 at the first choice to 1 at the last."""
         if self.width > 1:
             hot = (numbers[:, None] == np.arange(self.width)).astype(np.float64)
             return np.where(np.isnan(numbers)[:, None], np.nan, hot)
         return (numbers / max(self.size - 1.0, 1.0))[:, None]
 
     def native(self, number: float) -> Value:
-        """Give the choice itself."""
+        """Return the choice itself."""
         value: Value = self.choices[int(number)]
         return value
 

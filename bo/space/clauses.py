@@ -131,7 +131,7 @@ def _related(compare: Any, left: tuple[int, Axis], right: tuple[int, Axis]) -> T
 
 
 def _values(axis: Axis, numbers: Floats) -> NDArray[Any]:
-    """Give the values behind numbers: for choices an object array."""
+    """Return the values behind numbers: for choices an object array."""
     if not isinstance(axis, Choice):
         return numbers
     values = np.empty(len(numbers), dtype=object)

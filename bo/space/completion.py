@@ -61,7 +61,7 @@ class Completion:
         return None
 
     def fill(self, n: int) -> list[dict[str, Value]]:
-        """Give n configurations of which nothing is known, from a Sobol sequence; fewer where the space has no more."""
+        """Return n configurations of which nothing is known, from a Sobol sequence; fewer where the space has no more."""
         points = self.encoding.sample(n, design="sobol", rng=self._rng, exclude=self.keys)
         self.keys.update(self.encoding.keys(points))
         return self.encoding.decode(points)

@@ -88,7 +88,7 @@ class Encoding:
         )
 
     def columns(self, U: ArrayLike) -> Floats:
-        """Give what a surrogate sees of points: `n x p` -> `n x d`, rounded to what is evaluated, NaN where inactive.
+        """Return what a surrogate sees of points: `n x p` -> `n x d`, rounded to what is evaluated, NaN where inactive.
 
         Reals are left as they are: their grid is finer than 1e-13 of the range.
         """
@@ -106,7 +106,7 @@ class Encoding:
         return ~self._forbids(self._numbers(self._checked(U), self._tested))
 
     def decode(self, U: ArrayLike) -> list[dict[str, Value]]:
-        """Give the configurations of `n x p` points with native Python values, inactive hyperparameters left out.
+        """Return the configurations of `n x p` points with native Python values, inactive hyperparameters left out.
 
         Raises:
             DataError: when a clause forbids one.
@@ -124,7 +124,7 @@ class Encoding:
         return configs
 
     def encode(self, configs: Sequence[Config]) -> Floats:
-        """Give the points of n configurations: `n x p` in [0, 1), 0.5 where inactive; `decode` gives them back exactly.
+        """Return the points of n configurations: `n x p` in [0, 1), 0.5 where inactive; `decode` gives them back exactly.
 
         Reals that are not on the grid of decimals are kept here, with the point that stands for them.
 
@@ -151,11 +151,11 @@ class Encoding:
         return self._kept(points, numbers)
 
     def key(self, config: Config) -> str:
-        """Give a text that is equal for configurations that are equal after rounding."""
+        """Return a text that is equal for configurations that are equal after rounding."""
         return self.keys(self.encode([config]))[0]
 
     def keys(self, U: ArrayLike) -> list[str]:
-        """Give the key of each of `n x p` points."""
+        """Return the key of each of `n x p` points."""
         numbers = self._numbers(self._checked(U))
         for k, j in enumerate(self._free):
             axis = self._axes[j]
@@ -165,12 +165,12 @@ class Encoding:
         return [row.tobytes().hex() for row in numbers[:, self._free]]
 
     def values(self, k: int, u: Floats) -> list[Value]:
-        """Give the values that `n` coordinates of the k-th hyperparameter stand for, wherever it is active."""
+        """Return the values that `n` coordinates of the k-th hyperparameter stand for, wherever it is active."""
         axis = self._axes[self._free[k]]
         return [axis.native(number) for number in axis.numbers(u).tolist()]
 
     def neighbours(self, u: ArrayLike, *, rng: np.random.Generator) -> Floats:
-        """Give the allowed points that differ from one by one step of one active hyperparameter that is not real.
+        """Return the allowed points that differ from one by one step of one active hyperparameter that is not real.
 
         Whole numbers and ordered choices step by one and by a wider random step, either way; other choices are exchanged
         for every other one, for 16 random ones where there are more.
@@ -248,7 +248,7 @@ class Encoding:
         return self._new(grid, len(grid), set())
 
     def _new(self, points: Floats, n: int, seen: set[str]) -> Floats:
-        """Give the first n points that are allowed and whose keys are not seen, and mark their keys as seen."""
+        """Return the first n points that are allowed and whose keys are not seen, and mark their keys as seen."""
         allowed = points[self.valid(points)]
         keys = self.keys(allowed)
         first = _first_rows(keys, seen)[:n]
@@ -341,7 +341,7 @@ def _expected(config: Config, got: str) -> str:
 
 
 def _first_rows(keys: Sequence[str], seen: Collection[str]) -> list[int]:
-    """Give the rows in which a key occurs first, those seen before left out."""
+    """Return the rows in which a key occurs first, those seen before left out."""
     first: dict[str, int] = {}
     for row, key in enumerate(keys):
         first.setdefault(key, row)
@@ -357,13 +357,13 @@ def _keep(exact: dict[float, float], point: Floats, k: int, number: float) -> No
 
 
 def _values(axis: Axis) -> Floats:
-    """Give every number of a hyperparameter that is not real."""
+    """Return every number of a hyperparameter that is not real."""
     start = axis.low if isinstance(axis, Integer) else 0
     return start + np.arange(axis.size)
 
 
 def _steps(axis: Axis, number: float, rng: np.random.Generator) -> Floats:
-    """Give the numbers that `neighbours` tries in place of one."""
+    """Return the numbers that `neighbours` tries in place of one."""
     if isinstance(axis, Choice) and not axis.ordered:
         others = np.setdiff1d(_values(axis), [number])
         return others if len(others) <= OTHERS else rng.choice(others, OTHERS, replace=False)

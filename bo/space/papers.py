@@ -92,7 +92,7 @@ def layered_space() -> ConfigurationSpace:
 
 
 def natural(config: Config) -> dict[str, float]:
-    """Give the values behind names with a logarithm: `minus_log10_one_minus_momentum` 1 becomes `momentum` 0.9."""
+    """Return the values behind names with a logarithm: `minus_log10_one_minus_momentum` 1 becomes `momentum` 0.9."""
     values = record.natural(config)
     for name, value in config.items():
         if name.startswith("minus_log10_") and isinstance(value, int | float):

@@ -68,7 +68,7 @@ class Surrogate(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """Give what the next fit starts from, as JSON has it; empty where it starts from the generator alone."""
+        """Return what the next fit starts from, as JSON has it; empty where it starts from the generator alone."""
         ...
 
     def restore(self, state: dict[str, Any]) -> None:

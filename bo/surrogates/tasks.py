@@ -104,7 +104,7 @@ def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised,
 
 
 def _moments(values: Floats, sd: float, own: float = 0.0, known: float = 0.0) -> tuple[float, float]:
-    """Give mean and variance of what T tasks have.
+    """Return mean and variance of what T tasks have.
 
     Half a task more is imagined that is off by `sd`; and the task at hand counts m / (1 + m) in the variance, if m points say that it has `own`: tasks differ, if it is far off.
     """

@@ -45,7 +45,7 @@ class Calibration:
 
     @property
     def reach(self) -> Reach:
-        """Give the reaches that have a share."""
+        """Return the reaches that have a share."""
         return tuple((reach, share) for reach, share in zip(REACHES, self.shares, strict=True) if share > 0)
 
     def promise(self, expected: ArrayLike) -> NDArray[np.float64]:
@@ -57,7 +57,7 @@ class Calibration:
         return longer
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields as JSON types."""
+        """Return the fields as JSON types."""
         return {
             "shares": list(self.shares),
             "intercepts": list(self.intercepts),
@@ -173,7 +173,7 @@ def _case(
 
 
 def _pair(case: _Case, reach: Reach, length: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Give the expected and the seen regret curve of one dataset; a short one keeps its last value."""
+    """Return the expected and the seen regret curve of one dataset; a short one keeps its last value."""
     query = replace(case.query, reach=reach)
     rows = portfolio_rows(query.errors, query.k, weights=query_weights(query), scenarios=case.scenarios)
     pad = length - len(rows)
@@ -207,7 +207,7 @@ def _shares(losses: NDArray[np.float64], codes: NDArray[np.int64]) -> NDArray[np
 
 
 def _confidence(wins: NDArray[np.float64]) -> float:
-    """Give the confidence that the mean of what groups win is above 0: from 0 (even odds, or worse) to 1."""
+    """Return the confidence that the mean of what groups win is above 0: from 0 (even odds, or worse) to 1."""
     from scipy.stats import t as student
 
     if len(wins) < 2 or not wins.mean() > 0:

@@ -216,7 +216,7 @@ def clustered_interval(values: ArrayLike, *, groups: Sequence[Hashable], level: 
 
 
 def _t_interval(mean: float, standard_error: float, n: int, level: float) -> Interval:
-    """Give Student's interval of a mean over n units."""
+    """Return Student's interval of a mean over n units."""
     from scipy.special import stdtrit
 
     half = float(stdtrit(n - 1, (1 + level) / 2)) * standard_error

@@ -16,7 +16,7 @@ _STATUS = {status.value: status for status in Status}
 
 
 def encode_info(info: DatasetInfo) -> dict[str, Any]:
-    """Give the fields of a dataset as JSON values."""
+    """Return the fields of a dataset as JSON values."""
     values: dict[str, Any] = {name: getattr(info, name) for name in _INFO_FIELDS}
     return values | {"class_counts": list(info.class_counts), "extra": dict(info.extra)}
 
@@ -59,7 +59,7 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def encode_run(evaluation: Evaluation) -> dict[str, Any]:
-    """Give an evaluation, its dataset and configuration apart, as JSON values; NaN becomes null."""
+    """Return an evaluation, its dataset and configuration apart, as JSON values; NaN becomes null."""
     return {
         "error": _or_none(evaluation.error),
         "status": evaluation.status.value,
@@ -113,7 +113,7 @@ def native(config: Config) -> dict[str, Value]:
 
 
 def config_key(config: Config) -> frozenset[tuple[str, Value]]:
-    """Give what tells configurations apart: equal numbers are equal whatever their type.
+    """Return what tells configurations apart: equal numbers are equal whatever their type.
 
     Raises:
         DataError: a value is no number, text or truth value.

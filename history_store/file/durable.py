@@ -62,7 +62,7 @@ def _settle(fd: int, path: Path, like: Path | None) -> None:
 
 
 def _share(fd: int, found: os.stat_result, like: os.stat_result) -> None:
-    """Give a companion the group and the mode of its history, as far as the system lets us."""
+    """Return a companion the group and the mode of its history, as far as the system lets us."""
     user = os.geteuid()
     if user not in (0, found.st_uid):
         return

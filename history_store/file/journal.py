@@ -45,7 +45,7 @@ class JournalText:
         return "" if self.header is None else str(self.header.get("salt", ""))
 
     def after(self, serial: int) -> list[dict[str, Any]]:
-        """Give the operations that a file of this serial number lacks."""
+        """Return the operations that a file of this serial number lacks."""
         return [operation for operation in self.operations if operation["serial"] > serial]
 
 

@@ -149,11 +149,11 @@ class Snapshot:
         return len(self._content.base_table) + len(self._content.tail)
 
     def table(self) -> EvaluationTable:
-        """Give all evaluations as columns."""
+        """Return all evaluations as columns."""
         return self._content.table
 
     def evaluations(self, dataset: str | None = None) -> tuple[Evaluation, ...]:
-        """Give evaluations in the order in which they were appended.
+        """Return evaluations in the order in which they were appended.
 
         Args:
             dataset: only those of this one.
@@ -212,11 +212,11 @@ class Snapshot:
             return tuple(self._h5["embeddings"])
 
     def embeddings(self, model_hash: str) -> dict[str, NDArray[np.float32]]:
-        """Give the embeddings that a model gave the datasets: vectors by name, empty for an unknown model."""
+        """Return the embeddings that a model gave the datasets: vectors by name, empty for an unknown model."""
         return read_embeddings(self._h5, str(self._real), model_hash)
 
     def get_result(self, key: str) -> dict[str, Any] | None:
-        """Give a stored result, or None."""
+        """Return a stored result, or None."""
         value = self._content.results.get(key)
         return None if value is None else dict(value)
 

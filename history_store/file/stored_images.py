@@ -80,7 +80,7 @@ class StoredImages:
         return len(self.labels)
 
     def rows(self, split: Split) -> NDArray[np.int64]:
-        """Give the sorted indices of the images of one part.
+        """Return the sorted indices of the images of one part.
 
         Raises:
             UsageError: the part is none of train, val, test.

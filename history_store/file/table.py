@@ -65,7 +65,7 @@ class EvaluationTable:
         return len(self.dataset)
 
     def curve(self, row: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Give the updates and the validation errors of one row's learning curve."""
+        """Return the updates and the validation errors of one row's learning curve."""
         part = slice(int(self.curve_end[row - 1]) if row else 0, int(self.curve_end[row]))
         return self.curve_step[part], self.curve_error[part]
 

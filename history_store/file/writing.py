@@ -77,7 +77,7 @@ class Files:
 
     @contextlib.contextmanager
     def replacing(self, *, keep_backup: bool) -> Iterator[Path]:
-        """Give the path of a temporary file, which takes the place of the history at the end.
+        """Return the path of a temporary file, which takes the place of the history at the end.
 
         Args:
             keep_backup: leave the backup, with the journal that belongs to it, as it was before; the next write
@@ -135,7 +135,7 @@ class Files:
 
 @contextlib.contextmanager
 def install(target: Path, *, backup: Path | None, lock: WriterLock | None = None) -> Iterator[Path]:
-    """Give the path of a temporary file and put it in the place of `target`, with a copy as backup.
+    """Return the path of a temporary file and put it in the place of `target`, with a copy as backup.
 
     Args:
         target: need not exist.

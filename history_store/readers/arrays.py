@@ -35,7 +35,7 @@ class Block:
     _array: NDArray[Any] | None = field(default=None, repr=False)
 
     def rows(self, indices: NDArray[np.int64]) -> NDArray[Any]:
-        """Give the pictures at these indices as they are stored, `m x h x w x c`."""
+        """Return the pictures at these indices as they are stored, `m x h x w x c`."""
         if self._array is None:
             self._array = self.load()
         part = np.asarray(self._array[indices])
@@ -164,7 +164,7 @@ def check_shape(shape: tuple[int, ...], dtype: np.dtype[Any], where: str) -> Non
 
 
 def split_ranges(sizes: Mapping[str, Sequence[int]]) -> dict[str, NDArray[np.int64]]:
-    """Give each split its indices where blocks of these sizes follow one another, split after split."""
+    """Return each split its indices where blocks of these sizes follow one another, split after split."""
     ranges: dict[str, NDArray[np.int64]] = {}
     start = 0
     for split, counts in sizes.items():

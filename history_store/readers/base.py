@@ -131,7 +131,7 @@ class Canvas:
         self._images[row] = picture if picture.ndim == 3 else picture[..., np.newaxis]
 
     def images(self) -> NDArray[np.uint8]:
-        """Give all rows, `n x s x s x c`."""
+        """Return all rows, `n x s x s x c`."""
         return np.zeros((self._n, 1, 1, 1), dtype=np.uint8) if self._images is None else self._images
 
 

@@ -151,7 +151,7 @@ def _scalar(label: Any, kind: str) -> int | float | str:
 
 
 def _array(picture: Any, where: str) -> NDArray[Any]:
-    """Give the pixels as `h x w` or `h x w x c`; tensors come channels first."""
+    """Return the pixels as `h x w` or `h x w x c`; tensors come channels first."""
     is_tensor = hasattr(picture, "detach")
     array = np.asarray(picture.detach().cpu() if is_tensor else picture)
     if array.dtype.kind not in "uifb" or array.ndim not in (2, 3):

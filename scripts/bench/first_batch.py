@@ -56,7 +56,7 @@ def theirs(problem: Any, seed: int, batches: int) -> list[float]:
 
 
 def discrepancies(seeds: int) -> dict[str, list[float]]:
-    """Give the mean centred discrepancy of a first batch of q, and that of a Sobol sequence."""
+    """Return the mean centred discrepancy of a first batch of q, and that of a Sobol sequence."""
     space, found = hartmann6().space, {}
     for q in SIZES:
         first = [np.array([list(c.values()) for c in Optimizer(space, seed=s).ask(q)]) for s in range(seeds)]

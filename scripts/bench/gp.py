@@ -38,7 +38,7 @@ def history(encoding, n, rng):
 
 
 def suggest(model, encoding, points, X, pending, rng):
-    """Give the point that promises most."""
+    """Return the point that promises most."""
     best = model.predict(X).mean.min(axis=1, keepdims=True)
     fantasies = fantasise(model, pending, best, rng=rng)
     return optimize_acquisition(

@@ -50,7 +50,7 @@ MEASURES = ("spearman", "spearman_normalised", "recall", "recall_normalised", "r
 
 
 def settings_of(variant: str, steps: int | None) -> SiameseSettings:
-    """Give the settings of a variant; steps shorten all but the paper's presets in proportion."""
+    """Return the settings of a variant; steps shorten all but the paper's presets in proportion."""
     fields = dict(VARIANTS[variant])
     found = preset(fields.pop("preset", "modern"), extractor=fields.get("extractor", "adf"))
     found = replace(found, weight_decay=fields.pop("weight_decay", found.weight_decay))

@@ -57,7 +57,7 @@ def run(problem: str, sampler: str, seed: int, trials: int) -> dict[str, Any]:
 
 
 def summarise(rows: list[dict[str, Any]], trials: int) -> dict[str, Any]:
-    """Give medians, means and paired differences by problem and sampler."""
+    """Return medians, means and paired differences by problem and sampler."""
     report: dict[str, Any] = {}
     shown = [t for t in SHOWN if t <= trials]
     for problem in PROBLEMS:

@@ -113,7 +113,7 @@ def fitted(model: Surrogate, data: dict[str, np.ndarray], seed: int) -> dict[str
 
 
 def python_of(environments: Path, name: str) -> Path:
-    """Give the interpreter of an environment, which is made where it is not there."""
+    """Return the interpreter of an environment, which is made where it is not there."""
     python = environments / name / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(environments / name)], check=True)
@@ -126,7 +126,7 @@ def python_of(environments: Path, name: str) -> Path:
 
 
 def summary(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give the medians of a row, and how many times faster ours is."""
+    """Return the medians of a row, and how many times faster ours is."""
     row: dict[str, Any] = {"runs": len(lines)}
     for who in ("peer", "ours"):
         row[who] = {

@@ -73,13 +73,13 @@ def tuned(path: Path, arm: str, seed: int, history: Path, model: Path, trials: i
 
 
 def best_so_far(runs: list[dict[str, Any]]) -> NDArray[np.float64]:
-    """Give `seeds x trials`; a failed trial changes nothing."""
+    """Return `seeds x trials`; a failed trial changes nothing."""
     errors = np.array([[np.inf if error is None else error for error in run["errors"]] for run in runs])
     return np.minimum.accumulate(errors, axis=1)
 
 
 def mean(values: NDArray[np.float64]) -> list[float]:
-    """Give the mean and its standard error."""
+    """Return the mean and its standard error."""
     return [float(values.mean()), float(values.std(ddof=1) / len(values) ** 0.5)]
 
 

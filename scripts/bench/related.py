@@ -108,7 +108,7 @@ def run(table: str, dataset: int, method: str, seed: int) -> dict[str, Any]:
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give means over datasets and seeds by table and method, and differences from the warm start ± one standard error."""
+    """Return means over datasets and seeds by table and method, and differences from the warm start ± one standard error."""
     report: dict[str, Any] = {}
     for table in dict.fromkeys(row["job"]["table"] for row in rows):
         curves = {

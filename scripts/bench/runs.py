@@ -54,21 +54,21 @@ class Trace:
 
     @property
     def cpu(self) -> float:
-        """Give the CPU seconds of all asks."""
+        """Return the CPU seconds of all asks."""
         return sum(self.asks)
 
     def best_at(self, n: int) -> float:
-        """Give the least of the first n errors."""
+        """Return the least of the first n errors."""
         return min(self.errors[:n])
 
     def best_by(self, now: float) -> float:
-        """Give the least error by a time."""
+        """Return the least error by a time."""
         return min(
             (error for error, end in zip(self.errors, self.ends, strict=True) if end <= now), default=float("inf")
         )
 
     def reached(self, error: float) -> tuple[int | None, float | None]:
-        """Give the evaluations and the time that it took to get down to an error, None where it was not reached."""
+        """Return the evaluations and the time that it took to get down to an error, None where it was not reached."""
         for i, (found, end) in enumerate(zip(self.errors, self.ends, strict=True)):
             if found <= error:
                 return i + 1, end

@@ -61,7 +61,7 @@ class Table:
     models: Path
 
     def features(self, left_out: frozenset[int]) -> Floats:
-        """Give the embeddings of all datasets by the model trained without some parts."""
+        """Return the embeddings of all datasets by the model trained without some parts."""
         without = "-".join(map(str, sorted(left_out)))
         hidden = {name for name, part in zip(self.names, self.parts.tolist(), strict=True) if part in left_out}
         seen = set(self.names) - hidden
@@ -229,7 +229,7 @@ def curve(result: dict[str, Any]) -> tuple[Floats, Floats, int]:
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give means over sets by start and method, and differences from separate searches with equal shares ± one standard error."""
+    """Return means over sets by start and method, and differences from separate searches with equal shares ± one standard error."""
     report: dict[str, Any] = {}
     for start in dict.fromkeys(row["job"]["start"] for row in rows):
         by = {
@@ -268,7 +268,7 @@ def _figures(found: dict[Any, Any], base: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _paired(differences: Floats) -> list[float]:
-    """Give mean and standard error, and how often less and how often more."""
+    """Return mean and standard error, and how often less and how often more."""
     spread = float(np.std(differences, ddof=1) / np.sqrt(len(differences))) if len(differences) > 1 else float("nan")
     better, worse = (int((sign * differences < 0).sum()) for sign in (1, -1))
     return [float(np.mean(differences)), spread, better, worse]

@@ -68,7 +68,7 @@ def optimise(problem: str, surrogate: str, seed: int, *, t: int, tables: Path) -
 
 
 def table1(options: argparse.Namespace) -> dict[str, Any]:
-    """Give mean and standard deviation of the least values."""
+    """Return mean and standard deviation of the least values."""
     jobs = [
         {"problem": problem, "surrogate": surrogate, "seed": seed, "t": options.evaluations or EVALUATIONS[problem]}
         for seed in range(options.seeds)
@@ -113,7 +113,7 @@ def suggestion(surrogate: str, n: int, seed: int) -> dict[str, float]:
 
 
 def scaling(options: argparse.Namespace) -> dict[str, Any]:
-    """Give the median seconds of a suggestion by surrogate and points."""
+    """Return the median seconds of a suggestion by surrogate and points."""
     jobs = [
         {"surrogate": surrogate, "n": n, "seed": seed}
         for n in sorted({n for sizes in SIZES.values() for n in sizes})
@@ -154,7 +154,7 @@ def extrapolate(activation: str, seed: int) -> dict[str, Any]:
 
 
 def activations(options: argparse.Namespace) -> dict[str, Any]:
-    """Give medians over seeds by activation."""
+    """Return medians over seeds by activation."""
     names = ("tanh", "relu", "relu-tanh")
     lines = resume(
         options.runs, [{"activation": a, "seed": s} for s in range(options.seeds) for a in names], extrapolate

@@ -125,7 +125,7 @@ def run(family: str, kind: str, surrogate: str, seed: int) -> dict[str, Any]:
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give median regrets, and their ratios to those without related tasks, by surrogate, family and kind."""
+    """Return median regrets, and their ratios to those without related tasks, by surrogate, family and kind."""
     table: dict[tuple[str, str, str], list[list[float]]] = {}
     for row in rows:
         job = row["job"]

@@ -58,7 +58,7 @@ class Recorded:
         return float(weights @ self.errors / weights.sum())
 
     def duration(self, config: dict[str, Any]) -> float:
-        """Give the seconds of the nearest recorded configuration."""
+        """Return the seconds of the nearest recorded configuration."""
         return float(self.seconds[self._distances(config).argmin()])
 
     def regret(self, errors: np.ndarray) -> np.ndarray:
@@ -111,7 +111,7 @@ def uniform(table: Recorded, workers: int, t: int, seed: int) -> tuple[np.ndarra
 
 
 def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Give means by surrogate and workers."""
+    """Return means by surrogate and workers."""
     report: dict[str, Any] = {}
     for surrogate in ("gp", "dngo", "uniform"):
         for workers in MORE:
@@ -136,7 +136,7 @@ def _mean(runs: list[dict[str, Any]], figure: Callable[[dict[str, Any]], float |
 
 
 def _by(row: dict[str, Any], now: float) -> float | None:
-    """Give the regret at a time; None where nothing ended by then, or the run was over long before."""
+    """Return the regret at a time; None where nothing ended by then, or the run was over long before."""
     ended = np.searchsorted(row["ends"], now, side="right")
     return None if not ended or row["ends"][-1] < now - 1 else row["best"][ended - 1]
 

@@ -40,7 +40,7 @@ def blocks(page):
 
 
 def commands(block):
-    """Give the commands of a console block: its lines, or those after ``$`` where it shows output too."""
+    """Return the commands of a console block: its lines, or those after ``$`` where it shows output too."""
     lines = block.text.replace("\\\n", " ").splitlines()
     shown = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
     return [line for line in shown or lines if line.strip() and not line.startswith(("#", INSTALL))]
@@ -58,7 +58,7 @@ def run_command(command, cli):
 
 
 def words(text):
-    """Give what must stay when figures move: the words of a text without its numbers."""
+    """Return what must stay when figures move: the words of a text without its numbers."""
     return [word for word in re.findall(r"[^\s─│]+", text) if not re.search(r"\d", word) and word.strip("-.,")]
 
 

@@ -13,14 +13,14 @@ COLUMNS = 80
 
 
 def sessions(kind):
-    """Give the commands of a kind of session, and what the page shows of each."""
+    """Return the commands of a kind of session, and what the page shows of each."""
     for block in re.findall(rf"<!-- {kind} -->\n```text\n(.*?)```", TEXT, re.DOTALL):
         command, *shown = block.splitlines()
         yield shlex.split(command)[2:], shown
 
 
 def shape(lines):
-    """Give what must stay when figures move: words without their numbers, bars and gaps."""
+    """Return what must stay when figures move: words without their numbers, bars and gaps."""
     text = re.sub(r"[━╸╺─]+", "─", "\n".join(lines).strip())
     return [re.sub(r"\S*\d\S*", "0", word) for word in text.split()]
 

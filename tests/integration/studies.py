@@ -21,7 +21,7 @@ def write_space(folder):
 
 
 def objective(config, seed):
-    """Give an error of the configuration and the seed, slowly enough to be killed."""
+    """Return an error of the configuration and the seed, slowly enough to be killed."""
     note = os.open("calls", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(note, f"{seed}\n".encode())
     os.close(note)

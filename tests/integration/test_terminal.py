@@ -49,7 +49,7 @@ def check(seen, columns):
 
 
 def bars(seen):
-    """Give the lines of progress in the order in which they were seen."""
+    """Return the lines of progress in the order in which they were seen."""
     return ["\n".join(frame) for frame in seen.frames if any(BAR.search(line) for line in frame)]
 
 

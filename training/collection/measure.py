@@ -43,7 +43,7 @@ def lost_evaluation(cell: Cell, status: Status, origin: str, *, duration: float 
 
 
 def limit_of(timeout_s: float) -> float:
-    """Give the wall seconds after which an executor ends a cell whose run should have given up by itself."""
+    """Return the wall seconds after which an executor ends a cell whose run should have given up by itself."""
     return 60 + 10 * timeout_s  # for a process that hangs, on a machine that is busy
 
 

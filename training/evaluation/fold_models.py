@@ -71,7 +71,7 @@ class FoldModels:
         make_folder(folder)
 
     def embeddings(self, left_out: LeftOut) -> Matrix:
-        """Give the embeddings of all datasets, `m x p`, by the model trained without some parts.
+        """Return the embeddings of all datasets, `m x p`, by the model trained without some parts.
 
         Raises:
             ImagesMissingError: the history holds no images of a dataset.
@@ -131,7 +131,7 @@ class FoldModels:
 def random_embeddings(
     history: "History", names: Sequence[str], settings: SiameseSettings, *, folder: Path, seed: int
 ) -> Matrix:
-    """Give the embeddings of datasets by the recipe's network as it is before training, from the folder where they are known.
+    """Return the embeddings of datasets by the recipe's network as it is before training, from the folder where they are known.
 
     A recipe that looks at no images stands aside for `modern` with ADF.
     """
@@ -147,7 +147,7 @@ def random_embeddings(
 
 
 def handcrafted_features(history: "History", names: Sequence[str], *, folder: Path) -> Matrix:
-    """Give the handcrafted meta-features of datasets' training images, from the folder where they are known."""
+    """Return the handcrafted meta-features of datasets' training images, from the folder where they are known."""
     path = folder / f"{history.id[:12]}-{history.revision}-handcrafted.npz"
     known = load_rows(path, names)
     if known is None:
@@ -179,7 +179,7 @@ class SharedFeatures:
 
 
 def shared_features(history: "History", names: Sequence[str], *, folder: Path) -> SharedFeatures:
-    """Give the handcrafted features that models need, from the folder where they are known."""
+    """Return the handcrafted features that models need, from the folder where they are known."""
     path = folder / f"{history.id[:12]}-{history.revision}-samples.npz"
     known = load_rows(path, names)
     if known is None:

@@ -85,7 +85,7 @@ def deal(protocol: Protocol, names: Sequence[str], groups: Sequence[str], k: int
 
 
 def held_together(protocol: Protocol, names: Sequence[str], groups: Sequence[str]) -> Sequence[str]:
-    """Give each dataset's label under which it is held out.
+    """Return each dataset's label under which it is held out.
 
     Raises:
         UsageError: an unknown protocol.

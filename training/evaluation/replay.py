@@ -124,7 +124,7 @@ class Replay:
         return Played(task.row, curves, evaluations, promised)
 
     def _play(self, name: str, rival: Rival, task: Task, horizon: int) -> Iterator[Sequence[int]]:
-        """Give the rows of each repeat, in order of evaluation."""
+        """Return the rows of each repeat, in order of evaluation."""
         assert rival.design is not None  # noqa: S101  not asked for chance itself
         searches = rival.search_after is not None
         n = self.repeats if searches else self.repeats * CHEAP if rival.is_random else 1

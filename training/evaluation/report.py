@@ -112,7 +112,7 @@ def check_ours(ours: str, rivals: Collection[str]) -> None:
 
 
 def make_figures(outcome: Outcome) -> dict[str, Any]:
-    """Give the curves of the paper's figures: by acquisition, start and dataset, best error so far with its 95 % interval over repeats.
+    """Return the curves of the paper's figures: by acquisition, start and dataset, best error so far with its 95 % interval over repeats.
 
     Args:
         outcome: of rivals named "ACQUISITION/START".
@@ -129,7 +129,7 @@ def make_figures(outcome: Outcome) -> dict[str, Any]:
 
 
 def summary_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give one flat row a rival: mean regret at each time, less ours where that is beyond two standard errors, evaluations."""
+    """Return one flat row a rival: mean regret at each time, less ours where that is beyond two standard errors, evaluations."""
     rows = []
     for name, rival in report["rivals"].items():
         row: dict[str, Any] = {"rival": name, "kind": rival["kind"]}
@@ -143,7 +143,7 @@ def summary_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def full_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give one flat row a rival with every mean and interval, for CSV."""
+    """Return one flat row a rival with every mean and interval, for CSV."""
     rows = []
     for name, rival in report["rivals"].items():
         row: dict[str, Any] = {
@@ -166,7 +166,7 @@ def full_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def distance_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give one flat row a metric: how well it follows the true distances."""
+    """Return one flat row a metric: how well it follows the true distances."""
     keys = ("spearman", f"recall@{RECALL_OF}", "spearman_normalised", f"recall@{RECALL_OF}_normalised")
     return [
         {"distance": name, **{key: found[key]["mean"] for key in keys}} for name, found in report["distances"].items()
@@ -174,7 +174,7 @@ def distance_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def interval(values: ArrayLike, groups: Sequence[str]) -> dict[str, float | None]:
-    """Give a mean with its 95 % interval over groups, None for what is not defined."""
+    """Return a mean with its 95 % interval over groups, None for what is not defined."""
     return _plain(clustered_interval(values, groups=groups))
 
 
@@ -187,7 +187,7 @@ def _number(value: float) -> float | None:
 
 
 def _curve(curves: Matrix, groups: Sequence[str] | None = None) -> dict[str, list[float]]:
-    """Give the mean of `n x horizon` curves and its interval; of a single one, the curve itself."""
+    """Return the mean of `n x horizon` curves and its interval; of a single one, the curve itself."""
     labels = groups or [str(row) for row in range(len(curves))]
     found = [clustered_interval(column, groups=labels) for column in curves.T]
     return {

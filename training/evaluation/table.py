@@ -78,7 +78,7 @@ class ErrorTable:
             raise DataError(msg)
 
     def known_errors(self) -> Matrix:
-        """Give the errors as those who answer see them: a run that failed counts as error 1, one never made is NaN."""
+        """Return the errors as those who answer see them: a run that failed counts as error 1, one never made is NaN."""
         from history_store.response import fill_failed
 
         return self.errors if self.failed is None else fill_failed(self.errors, self.failed)
@@ -196,7 +196,7 @@ def scale_choices(values: Matrix, hyperparameters: Sequence[Mapping[str, Any]]) 
 
 
 def _shape(table: ErrorTable) -> tuple[int, int]:
-    """Give `m` and `c` of a table that has both."""
+    """Return `m` and `c` of a table that has both."""
     if table.errors.ndim != 2 or 0 in table.errors.shape:
         msg = f"{table.name}: expected errors of datasets x configurations, got shape {table.errors.shape}. Give one row a dataset."
         raise DataError(msg)
@@ -217,7 +217,7 @@ def _floats(path: Path, name: str, values: NDArray[Any]) -> Matrix:
 
 
 def _unit(path: Path, arrays: Mapping[str, NDArray[Any]]) -> Matrix | None:
-    """Give the configurations with NaN where a hyperparameter is inactive."""
+    """Return the configurations with NaN where a hyperparameter is inactive."""
     if "X" not in arrays:
         return None
     unit = _floats(path, "X", arrays["X"])

@@ -135,7 +135,7 @@ class _Crew(Generic[T, R]):
         self.false_starts = 0
 
     def staff(self) -> bool:
-        """Give every free place a task while there are any; tell whether anyone works."""
+        """Return every free place a task while there are any; tell whether anyone works."""
         self.workers = [worker for worker in self.workers if worker.alive]
         while len(self.workers) < self.size or any(worker.idle for worker in self.workers):
             attempt = self.again.popleft() if self.again else self._next()

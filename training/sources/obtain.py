@@ -122,12 +122,12 @@ class TorchvisionSource:
 
     @property
     def labels(self) -> NDArray[np.int64]:
-        """Give `n` int64 labels."""
+        """Return `n` int64 labels."""
         return self.inner.labels
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Give the names of the classes by label."""
+        """Return the names of the classes by label."""
         return self.inner.class_names
 
     def __len__(self) -> int:

@@ -98,7 +98,7 @@ def describe(history: "History", name: str, *, model_hash: str | None = None) ->
 
 
 def _distribution(errors: np.ndarray[Any, Any]) -> dict[str, float | int] | None:
-    """Give how the errors of a dataset are spread over the configurations; None where there are none."""
+    """Return how the errors of a dataset are spread over the configurations; None where there are none."""
     known = errors[np.isfinite(errors)]
     if not len(known):
         return None
@@ -117,7 +117,7 @@ def _distribution(errors: np.ndarray[Any, Any]) -> dict[str, float | int] | None
 
 
 def _centres(history: "History", name: str) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Give CCoV by hyperparameter (None where it is not defined), and what it says in words."""
+    """Return CCoV by hyperparameter (None where it is not defined), and what it says in words."""
     from warmstart.histories.ccov import centres_of, say_centre
 
     if not len(history.configs) or np.isnan(history.errors[history.names.index(name)]).all():

@@ -45,7 +45,7 @@ class SurrogateModel(Model):  # type: ignore[misc]
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Give the samples of hyperparameters, as BoTorch names them; none before the first posterior."""
+        """Return the samples of hyperparameters, as BoTorch names them; none before the first posterior."""
         return torch.Size([] if self._samples is None else [self._samples])
 
     def posterior(

@@ -195,7 +195,7 @@ class HistoryMetrics:
         return embedding_metric(models.embeddings, self.parts, nested=nested)
 
     def paper(self, extractor: str) -> "SiameseSettings":
-        """Give the paper's recipe with one of its two set encoders, as long as the plan's steps."""
+        """Return the paper's recipe with one of its two set encoders, as long as the plan's steps."""
         from warmstart.models.train import choose_settings
 
         return choose_settings("paper", extractor=extractor, steps=self.plan.settings.get("steps"))
@@ -292,7 +292,7 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
 
 
 def as_document(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Give the JSON document: the report itself, or a list of several."""
+    """Return the JSON document: the report itself, or a list of several."""
     return dict(reports[0]) if len(reports) == 1 else {"schema_version": 1, "reports": list(reports)}
 
 

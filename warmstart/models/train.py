@@ -183,7 +183,7 @@ def choose_settings(
     handcrafted: bool = False,
     steps: int | None = None,
 ) -> "SiameseSettings":
-    """Give a preset with what a person wants otherwise; None and False change nothing.
+    """Return a preset with what a person wants otherwise; None and False change nothing.
 
     Raises:
         UsageError: an unknown name.
@@ -198,7 +198,7 @@ def choose_settings(
 
 
 def _held_out(names: Sequence[str], groups: Sequence[str], chosen: Sequence[str]) -> list[str] | None:
-    """Give the datasets of the chosen groups; None where none is chosen.
+    """Return the datasets of the chosen groups; None where none is chosen.
 
     Raises:
         UsageError: a group that the history does not know.

@@ -27,7 +27,7 @@ def draw_ccov(found: Centres, path: Path) -> None:
 
 
 def _reach(found: Centres) -> float:
-    """Give how far the axis goes to either side of the middle."""
+    """Return how far the axis goes to either side of the middle."""
     known = np.abs(found.values - 0.5)[np.isfinite(found.values)]
     most = float(known.max()) if len(known) else 0.1
     return min(max(math.ceil(most * 1.1 * 20) / 20, 0.1), 0.5)

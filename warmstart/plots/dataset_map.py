@@ -111,5 +111,5 @@ def _query_pictures(source: "ImageSource") -> NDArray[np.uint8] | None:
 
 
 def _plain_name(dataset: str) -> str:
-    """Give a name for people: the last part of a path."""
+    """Return a name for people: the last part of a path."""
     return dataset.rpartition("::")[2] if "::" in dataset else Path(dataset).name or dataset

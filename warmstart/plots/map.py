@@ -253,7 +253,7 @@ def _draw_key(figure: Any, axes: Any, found: DatasetMap, shades: Any) -> None:
 
 
 def _markers(found: DatasetMap) -> dict[str, str]:
-    """Give the largest groups with several whole datasets a marker each."""
+    """Return the largest groups with several whole datasets a marker each."""
     whole = [group for name, group in zip(found.names, found.groups, strict=True) if name not in found.parts]
     several = [(group, count) for group, count in Counter(whole).items() if count > 1]
     several.sort(key=lambda pair: (-pair[1], pair[0]))

@@ -237,7 +237,7 @@ def _hardest_first(differences: Sequence[Mapping[str, Any]]) -> list[tuple[str, 
 
 
 def _limits(differences: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """Give the ends of an axis on which the close differences can be read, whatever the far ones are."""
+    """Return the ends of an axis on which the close differences can be read, whatever the far ones are."""
     ends = np.array([[one["low"], one["mean"], one["high"]] for one in differences])
     far = np.nanmax(np.abs(ends), axis=1)
     limit = min(2.5 * float(np.median(far)), float(far.max()))

@@ -61,7 +61,7 @@ def draw_run(found: Diagnosis, folder: Path, *, stem: str = "run", suffix: str =
 
 
 def _limits(errors: NDArray[np.float64]) -> tuple[float, float]:
-    """Give the range that an axis shows: all errors, but for those far above the others."""
+    """Return the range that an axis shows: all errors, but for those far above the others."""
     low, middle, high = np.quantile(errors, [0.0, 0.25, 0.75])
     top = min(float(errors.max()), float(high + _WIDE * max(high - middle, 0.0)))
     air = 0.06 * (top - low) or max(abs(top) * 0.05, 1e-12)
@@ -194,7 +194,7 @@ def _slices(cuts: Sequence[Slice], found: Diagnosis) -> Any:
 
 
 def _floor(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Give the range of an acquisition: a logarithm falls without end, and its depths say nothing."""
+    """Return the range of an acquisition: a logarithm falls without end, and its depths say nothing."""
     top = float(values.max())
     low = max(float(values.min()), float(np.quantile(values, 0.05)), top - 30.0)
     air = 0.08 * (top - low) or 0.5

@@ -72,7 +72,7 @@ class Series:
 
 
 def series(number: int) -> Series:
-    """Give the look of the number-th thing; after eight it begins again with other dashes."""
+    """Return the look of the number-th thing; after eight it begins again with other dashes."""
     turn, place = divmod(number, len(_COLOURS))
     return Series(
         _COLOURS[place],

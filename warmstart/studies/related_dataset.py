@@ -45,7 +45,7 @@ class RelatedDataset:
         return cls(record["name"], record["distance"], **fields)
 
     def task(self) -> RelatedTask:
-        """Give it as the optimiser takes it."""
+        """Return it as the optimiser takes it."""
         from bo.related import RelatedTask
 
         return RelatedTask(self.configs, self.errors, self.meta_feature)
@@ -56,5 +56,5 @@ class RelatedDataset:
 
 
 def optional_tuple(values: Sequence[Any] | None) -> Any:
-    """Give a tuple, which JSON does not have."""
+    """Return a tuple, which JSON does not have."""
     return None if values is None else tuple(values)

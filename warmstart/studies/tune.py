@@ -392,7 +392,7 @@ def _written(place: Path, write: Callable[[], None], tell: Callable[[str], objec
 
 
 def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
-    """Give the place of the report: the one named, else beside a local storage, else the working folder."""
+    """Return the place of the report: the one named, else beside a local storage, else the working folder."""
     if report is not True:
         return Path(report)
     folder = Path.cwd() if store.path is None else store.path.parent

@@ -263,7 +263,7 @@ def _objective_text(
 
 
 def _space_text(space: SpaceLike | None, known: StudySpec | None, history: PathLike | None) -> str:
-    """Give the space that was named, else the study's, else the history's."""
+    """Return the space that was named, else the study's, else the history's."""
     from warmstart.spaces import space_text
 
     if space is not None:

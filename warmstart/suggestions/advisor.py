@@ -401,7 +401,7 @@ def _nowhere(query: Query, memory: Memory, rows: NDArray[np.int64]) -> Location:
 
 
 def own_name(source: ImageSource, memory: Memory) -> str | None:
-    """Give the query's name in the history where it is one of its datasets."""
+    """Return the query's name in the history where it is one of its datasets."""
     if source.layout != "history":
         return None
     file, _, name = source.location.rpartition("::")
@@ -413,7 +413,7 @@ def own_name(source: ImageSource, memory: Memory) -> str | None:
 
 
 def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Give the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order."""
+    """Return the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order."""
     assert memory.index is not None  # noqa: S101 - it has a model
     kept = {memory.names[row] for row in rows}
     found = dict(memory.index.search(vector, len(rows), exclude=[name for name in memory.names if name not in kept]))

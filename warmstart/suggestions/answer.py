@@ -44,7 +44,7 @@ class InitialDesign:
     not_measured: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the contract's object of one suggestion."""
+        """Return the contract's object of one suggestion."""
         return {
             "config": dict(self.config),
             "natural": dict(self.natural),
@@ -75,7 +75,7 @@ class Neighbour:
     distance_range: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the contract's object of one neighbour."""
+        """Return the contract's object of one neighbour."""
         return {
             "name": self.name,
             "distance": self.distance,
@@ -84,7 +84,7 @@ class Neighbour:
         }
 
     def to_row(self) -> dict[str, Any]:
-        """Give one flat row: the range in two cells, or in none where nobody knows it."""
+        """Return one flat row: the range in two cells, or in none where nobody knows it."""
         known = () if self.distance_range is None else zip(("at_least", "at_most"), self.distance_range, strict=True)
         return {"name": self.name, "distance": self.distance, **dict(known), "best_error": self.best_error}
 
@@ -107,7 +107,7 @@ class Confidence:
     reasons: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the contract's object."""
+        """Return the contract's object."""
         return {
             "typical": self.typical,
             "distance_percentile": self.distance_percentile,
@@ -126,7 +126,7 @@ class DatasetSummary:
     fingerprint: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the contract's object."""
+        """Return the contract's object."""
         return {
             "path": self.path,
             "n_images": self.n_images,
@@ -176,7 +176,7 @@ class Answer:
         return answer_html(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the document of ``warmstart suggest --format json``, native types only."""
+        """Return the document of ``warmstart suggest --format json``, native types only."""
         document = {
             "schema_version": SCHEMA_VERSION,
             "dataset": self.dataset.to_dict(),

@@ -33,7 +33,7 @@ class NeighbourReason:
     percentile: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields as JSON types."""
+        """Return the fields as JSON types."""
         return {
             "name": self.name,
             "what": self.what,
@@ -63,7 +63,7 @@ class ConfigReason:
     portfolio_place: int | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields as JSON types."""
+        """Return the fields as JSON types."""
         return {
             "from": self.source,
             "source_error": self.source_error,
@@ -89,7 +89,7 @@ class Explanation:
     portfolio: tuple[Mapping[str, Value], ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the fields as JSON types."""
+        """Return the fields as JSON types."""
         return {
             "neighbours": [each.to_dict() for each in self.neighbours],
             "suggestions": [each.to_dict() for each in self.suggestions],

@@ -67,7 +67,7 @@ class Memory:
         return found
 
     def rows_without(self, groups: Collection[str], own: str | None) -> NDArray[np.int64]:
-        """Give the rows that may answer: not of these groups, not the query itself.
+        """Return the rows that may answer: not of these groups, not the query itself.
 
         Raises:
             UsageError: a group that the history does not know, or nothing left.
@@ -112,7 +112,7 @@ def load_memory(
 
 
 def file_state(path: Path) -> tuple[int, ...]:
-    """Give what changes when a file, or the journal beside it, is written."""
+    """Return what changes when a file, or the journal beside it, is written."""
     state: list[int] = []
     for part in (path, path.with_name(path.name + ".journal")):
         try:

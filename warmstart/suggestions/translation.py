@@ -60,7 +60,7 @@ class Translation:
 
     @property
     def space_json(self) -> str:
-        """Give the other space as ConfigSpace JSON."""
+        """Return the other space as ConfigSpace JSON."""
         return dump_space(self.space)
 
     @property
@@ -76,7 +76,7 @@ class Translation:
 
     @property
     def unfit(self) -> tuple[Match, ...]:
-        """Give what has a name of the other space, but no value or scale of it, or could be one of several names."""
+        """Return what has a name of the other space, but no value or scale of it, or could be one of several names."""
         left = (match for match in self.matches if match.here is None)
         return tuple(match for match in left if not match.reason.startswith(NO_PLACE))
 
@@ -138,7 +138,7 @@ class Translation:
         return found
 
     def known(self, row: int) -> dict[str, Value]:
-        """Give what one of the history's configurations says here."""
+        """Return what one of the history's configurations says here."""
         values = {name: self.columns[name][row] for name in self.columns}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -264,7 +264,7 @@ def translate_configs(
 
 
 def _name_in(columns: Collection[str], name: str) -> str:
-    """Give the name that a natural one stands for."""
+    """Return the name that a natural one stands for."""
     return f"log10_{name}" if name not in columns and f"log10_{name}" in columns else name
 
 

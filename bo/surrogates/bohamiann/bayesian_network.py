@@ -84,7 +84,7 @@ class BayesianNetwork:
         return theta
 
     def precisions(self, theta: Array, *, rng: np.random.Generator | None = None) -> Array:
-        """Give λ of every parameter, `K x n_parameters`: 1, between hidden layers √fan-in, or given a generator a draw a layer.
+        """Return λ of every parameter, `K x n_parameters`: 1, between hidden layers √fan-in, or given a generator a draw a layer.
 
         With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~ Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
         """

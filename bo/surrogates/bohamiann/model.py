@@ -189,7 +189,7 @@ class Bohamiann:
         )
 
     def state(self) -> dict[str, Any]:
-        """Give what the next fit starts from: nothing but its generator."""
+        """Return what the next fit starts from: nothing but its generator."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -91,6 +91,6 @@ class LayerPrior:
 
     @property
     def centre(self) -> Floats:
-        """Give root⁻¹·mean: in coordinates in which the covariance is the unit matrix."""
+        """Return root⁻¹·mean: in coordinates in which the covariance is the unit matrix."""
         result: Floats = np.asarray(np.linalg.solve(self.root, self.mean), dtype=np.float64)
         return result

@@ -111,7 +111,7 @@ class LinearHead:
         return density
 
     def _combination(self, eta: Floats) -> Floats:
-        """Give the target z - η as a combination of columns."""
+        """Return the target z - η as a combination of columns."""
         return np.concatenate([np.ones((*eta.shape[:-1], 1)), -prior_mean.coefficients(eta)], axis=-1)
 
     def _sweep(self, state: Floats, widths: Floats, rng: np.random.Generator) -> None:

@@ -311,7 +311,7 @@ class DNGO:
         return float(np.concatenate(found).mean()) - math.log(self._targets.sd)
 
     def state(self) -> dict[str, Any]:
-        """Give what the next fit starts from: nothing."""
+        """Return what the next fit starts from: nothing."""
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -40,7 +40,7 @@ def slopes(X: Floats, eta: Floats) -> Floats:
 
 
 def start(d: int) -> Floats:
-    """Give the bowl that sampling starts from, and that a fixed one is: λ = 0, c = 0.5, Λ = 1."""
+    """Return the bowl that sampling starts from, and that a fixed one is: λ = 0, c = 0.5, Λ = 1."""
     return np.concatenate([[0.0], np.full(d, CENTRE), np.zeros(d)])
 
 

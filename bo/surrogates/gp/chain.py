@@ -69,7 +69,7 @@ class Chain:
             self._walk(evidence, prior, rng)
 
     def state(self) -> dict[str, Any]:
-        """Give what is known, as JSON has it."""
+        """Return what is known, as JSON has it."""
         return {"thetas": [theta.tolist() for theta in self._states]}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ class Coregionalised:
         self.size: int = ends[-1]
 
     def prior(self, points: list[Density]) -> list[Density]:
-        """Give the prior of the shape, given that of the points' correlation; λ ~ LogNormal(1, 1), logit ν ~ N(-4, 3²)."""
+        """Return the prior of the shape, given that of the points' correlation; λ ~ LogNormal(1, 1), logit ν ~ N(-4, 3²)."""
         if self._tasks == 1:
             return points
         place = [normal(LOCATION if k == 0 else 0.0, SCALE) for k in range(RANK)]
@@ -68,12 +68,12 @@ class Coregionalised:
         return result
 
     def shares_of_noise(self, shape: Floats) -> Floats:
-        """Give ν, the share of noise in the targets of related tasks: `T - 1`."""
+        """Return ν, the share of noise in the targets of related tasks: `T - 1`."""
         result: Floats = 1.0 / (1.0 + np.exp(-shape[self._noises]))
         return result
 
     def noise(self, X: Floats, shape: Floats, level: float) -> Floats:
-        """Give the noise of every point's task; `level` is the target's."""
+        """Return the noise of every point's task; `level` is the target's."""
         result: Floats = np.append(self.shares_of_noise(shape), level)[_task(X)]
         return result
 
@@ -148,7 +148,7 @@ class Coregionalised:
         return np.flatnonzero(_task(X) == self._tasks - 1)
 
     def _ball(self, shape: Floats) -> tuple[Floats, Floats]:
-        """Give places `T x RANK` in the unit ball, and √(1 + |u|²): `T x 1`."""
+        """Return places `T x RANK` in the unit ball, and √(1 + |u|²): `T x 1`."""
         u = shape[self._places].reshape(self._tasks, RANK)
         length: Floats = np.sqrt(1.0 + (u * u).sum(axis=1, keepdims=True))
         return u / length, length
@@ -174,7 +174,7 @@ class Coregionalised:
         return self._alike(shape) * self._signal(shape)
 
     def _signal(self, shape: Floats) -> Floats:
-        """Give what the noise leaves of covariances: `T x T`."""
+        """Return what the noise leaves of covariances: `T x T`."""
         left = np.sqrt(np.append(1.0 - self.shares_of_noise(shape), 1.0))
         result: Floats = np.outer(left, left)
         return result
@@ -206,7 +206,7 @@ class TaskSlopes:
     columns: tuple[NDArray[np.intp], ...]
 
     def weighted(self, weights: Floats) -> Floats:
-        """Give gradients of weighted sums."""
+        """Return gradients of weighted sums."""
         pairs = zip(self.parts, self.columns, strict=True)
         total: Floats = np.sum([part.weighted(weights[columns]) for part, columns in pairs], axis=0)
         return total

@@ -30,7 +30,7 @@ class Covariance(Protocol):
         ...
 
     def noise(self, X: Floats, shape: Floats, level: float) -> float | Floats:
-        """Give the variance of the noise, of all points or `n`; `level` is that of the points to predict."""
+        """Return the variance of the noise, of all points or `n`; `level` is that of the points to predict."""
         ...
 
     def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:
@@ -50,7 +50,7 @@ class Slopes(Protocol):
     """How correlations `m x n` change with the m points."""
 
     def weighted(self, weights: Floats) -> Floats:
-        """Give the gradients of F sums over the n points, weighted by `n x F`: `F x m x d`."""
+        """Return the gradients of F sums over the n points, weighted by `n x F`: `F x m x d`."""
         ...
 
     def pull(self, gradient: Floats) -> Floats:
@@ -70,7 +70,7 @@ class Stationary:
         return self.metric.size
 
     def noise(self, X: Floats, shape: Floats, level: float) -> float:  # noqa: ARG002  the same for all points and shapes
-        """Give the level."""
+        """Return the level."""
         return level
 
     def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:  # noqa: ARG002  likewise
@@ -127,7 +127,7 @@ class StationarySlopes:
     slope: Floats
 
     def weighted(self, weights: Floats) -> Floats:
-        """Give gradients of weighted sums, all by one product of matrices, or by one a point where these are few."""
+        """Return gradients of weighted sums, all by one product of matrices, or by one a point where these are few."""
         f, e = weights.shape[1], self.F.shape[1]
         if len(self.slope) <= e:
             moments = (self.slope[:, None] * weights.T) @ self.F

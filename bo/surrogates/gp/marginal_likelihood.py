@@ -45,7 +45,7 @@ class Evidence:
         return self.covariance.matrix(self.points, shape)
 
     def noise(self, shape: Floats, level: float) -> float | Floats:
-        """Give the noise ν, of all points or `n`."""
+        """Return the noise ν, of all points or `n`."""
         return self.covariance.noise(self.points, shape, level)
 
     def given_correlation(self, correlation: Floats, amplitude: float, noise: float | Floats, mean: float) -> float:

@@ -51,7 +51,7 @@ class Metric:
         self.size: int = ends[-1]
 
     def prior(self, lengthscale: Density) -> list[Density]:
-        """Give the prior of the shape: ω ~ LogNormal(0, 1), ρ uniform in (0, 1), lengthscales as told."""
+        """Return the prior of the shape: ω ~ LogNormal(0, 1), ρ uniform in (0, 1), lengthscales as told."""
         reach = float(np.log(WARP_REACH))
         exponent = normal(0.0, WARP_SCALE, lower=-reach, upper=reach)
         arcs = [normal(0.0, 1.0)] * self._q + [logistic()] * self._q

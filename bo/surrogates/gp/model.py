@@ -142,7 +142,7 @@ class GaussianProcess:
         return some
 
     def state(self) -> dict[str, Any]:
-        """Give the chain, as JSON has it."""
+        """Return the chain, as JSON has it."""
         return self._chain.state()
 
     def restore(self, state: dict[str, Any]) -> None:

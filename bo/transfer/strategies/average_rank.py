@@ -37,7 +37,7 @@ def average_rank_rows(errors: NDArray[np.float64], *, weights: ArrayLike | None 
 
 
 def scaled_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give the share of known values below each, ties and itself counted half; NaN stays.
+    """Return the share of known values below each, ties and itself counted half; NaN stays.
 
     Args:
         values: `c`, NaN = missing.

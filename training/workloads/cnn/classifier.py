@@ -71,7 +71,7 @@ class Networks(Classifier):
         )
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Give the probabilities of the classes.
+        """Return the probabilities of the classes.
 
         Args:
             images: `n x size x size x channels` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives.

@@ -106,7 +106,7 @@ def _objective(rows: Sequence[Mapping[str, Any]], objectives: Sequence[str], met
 
 
 def _cost(row: Mapping[str, Any], index: int) -> float:
-    """Give the cost of a run that ended well; SMAC gives the others one that it made up."""
+    """Return the cost of a run that ended well; SMAC gives the others one that it made up."""
     if int(row["status"]) != 1:
         return math.nan
     cost = float(row["cost"][index] if isinstance(row["cost"], list) else row["cost"])
@@ -119,7 +119,7 @@ def _status(row: Mapping[str, Any], value: float) -> Status:
 
 
 def _scenario(folder: Path) -> tuple[str, tuple[str, ...]]:
-    """Give the name of the run and of its objectives, from `scenario.json` where it is there."""
+    """Return the name of the run and of its objectives, from `scenario.json` where it is there."""
     path = folder / "scenario.json"
     if not path.is_file():
         return folder.resolve().name, ()

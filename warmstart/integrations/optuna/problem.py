@@ -45,12 +45,12 @@ class Problem:
 
     @cached_property
     def encoding(self) -> Encoding:
-        """Give the space as arrays."""
+        """Return the space as arrays."""
         return Encoding(self.space)
 
     @cached_property
     def digest(self) -> str:
-        """Give a text that tells spaces apart."""
+        """Return a text that tells spaces apart."""
         return hashlib.sha256(dump_space(self.space).encode()).hexdigest()[:16]
 
     def config(self, trial: FrozenTrial) -> dict[str, Value] | None:
@@ -74,7 +74,7 @@ class Problem:
         return values if self._fits(values) else None
 
     def values(self, params: Mapping[str, Any]) -> dict[str, Value]:
-        """Give Optuna's parameters as values of the space, those that are none of it left out."""
+        """Return Optuna's parameters as values of the space, those that are none of it left out."""
         given = {name: d for name, d in self.distributions.items() if name in params}
         values = {name: snapped(d, params[name], self.space[name]) for name, d in given.items()}
         for name in self._reals.keys() & values.keys():
@@ -85,7 +85,7 @@ class Problem:
 
     @cached_property
     def _reals(self) -> dict[str, FloatDistribution]:
-        """Give the distributions of reals without steps."""
+        """Return the distributions of reals without steps."""
         return {
             name: d
             for name, d in self.distributions.items()

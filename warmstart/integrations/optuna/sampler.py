@@ -118,7 +118,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
     @property
     def space(self) -> ConfigurationSpace | None:
-        """Give the space that the sampler was given; None = what the trials show."""
+        """Return the space that the sampler was given; None = what the trials show."""
         return None if self._given is None else self._given.space
 
     def reseed_rng(self) -> None:
@@ -127,7 +127,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             self._seed = int(np.random.SeedSequence().generate_state(1)[0])
 
     def infer_relative_search_space(self, study: optuna.Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:  # noqa: ARG002  Optuna's signature
-        """Give the parameters that are sampled together: those of the space, or those that completed trials showed."""
+        """Return the parameters that are sampled together: those of the space, or those that completed trials showed."""
         if self._given is not None:
             found: Mapping[str, BaseDistribution] = self._given.distributions
         else:
@@ -159,7 +159,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         return {name: value for name, value in config.items() if name in search_space}
 
     def log_gain(self, study: optuna.Study) -> float | None:
-        """Give the log of the improvement that the next trial promises, in the unit of its value; None without a space, or where no model knows."""
+        """Return the log of the improvement that the next trial promises, in the unit of its value; None without a space, or where no model knows."""
         trials = study.get_trials(deepcopy=False)
         return None if self._given is None else self._proposal(study, trials, self._given, len(trials))[1].log_gain
 
@@ -235,7 +235,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         return len({problem.encoding.key(config) for config in configs if config is not None}) >= size
 
     def _shown_problem(self, trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution]) -> Problem:
-        """Give the space of distributions, with the conditions that completed trials show."""
+        """Return the space of distributions, with the conditions that completed trials show."""
         _, conditions = shown(_completed(trials))
         kept = {
             child: presence
@@ -281,12 +281,12 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
 
 def _others(study: optuna.Study, trial: FrozenTrial) -> list[FrozenTrial]:
-    """Give the other trials of a study, in order of their numbers."""
+    """Return the other trials of a study, in order of their numbers."""
     return [other for other in study.get_trials(deepcopy=False) if other.number != trial.number]
 
 
 def _completed(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
-    """Give the trials that show a space: those that ended of themselves."""
+    """Return the trials that show a space: those that ended of themselves."""
     return [trial for trial in trials if trial.state == TrialState.COMPLETE]
 
 
@@ -310,7 +310,7 @@ def _newest(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
 
 
 def _finite(value: float) -> float | None:
-    """Give None for a number that is not known."""
+    """Return None for a number that is not known."""
     return value if math.isfinite(value) else None
 
 
@@ -327,7 +327,7 @@ def _is_searched(distribution: BaseDistribution) -> bool:
 
 @functools.lru_cache(maxsize=256)  # thousands of steps take half a second
 def _range(distribution: BaseDistribution) -> Encoding | None:
-    """Give the space of one number as an array; None where ConfigSpace cannot express it."""
+    """Return the space of one number as an array; None where ConfigSpace cannot express it."""
     try:
         return Encoding(to_space({"": distribution}))
     except UsageError:
@@ -419,7 +419,7 @@ def warm_start(
 
 
 def _renamed(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]:
-    """Give a suggestion under a study's names: both scales of a value, or the one that is renamed."""
+    """Return a suggestion under a study's names: both scales of a value, or the one that is renamed."""
     values = {**design.config, **design.natural}
     if unknown := rename.keys() - values.keys():
         msg = f"rename: expected names among {', '.join(values)}, got {min(unknown)!r}. Correct the name."
@@ -429,6 +429,6 @@ def _renamed(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]
 
 
 def _scales(name: str) -> tuple[str, str]:
-    """Give both names of a value: natural and logarithmic."""
+    """Return both names of a value: natural and logarithmic."""
     bare = name.removeprefix("log10_")
     return bare, f"log10_{bare}"

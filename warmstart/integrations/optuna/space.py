@@ -46,7 +46,7 @@ class Presence:
 
 
 def to_distributions(space: ConfigurationSpace) -> dict[str, BaseDistribution]:
-    """Give the distribution of every hyperparameter of a space; conditions, clauses, priors and defaults are left behind.
+    """Return the distribution of every hyperparameter of a space; conditions, clauses, priors and defaults are left behind.
 
     Raises:
         UsageError: when a choice is of a kind that Optuna cannot store.
@@ -108,7 +108,7 @@ def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], d
 
 
 def snapped(distribution: BaseDistribution, value: Any, hyperparameter: Any = None) -> Any:
-    """Give the value of a stepped range that a value stands for, exactly; other values are left as they are.
+    """Return the value of a stepped range that a value stands for, exactly; other values are left as they are.
 
     Args:
         distribution: of the parameter.
@@ -123,7 +123,7 @@ def snapped(distribution: BaseDistribution, value: Any, hyperparameter: Any = No
 
 
 def _distribution(hyperparameter: Any) -> BaseDistribution:
-    """Give the distribution of one hyperparameter."""
+    """Return the distribution of one hyperparameter."""
     kept = (hyperparameter.meta or {}).get(META)
     if kept is not None:
         return json_to_distribution(kept)
@@ -137,7 +137,7 @@ def _distribution(hyperparameter: Any) -> BaseDistribution:
 
 
 def _hyperparameter(name: str, distribution: BaseDistribution) -> Any:
-    """Give the hyperparameter of one distribution."""
+    """Return the hyperparameter of one distribution."""
     if isinstance(distribution, CategoricalDistribution):
         _check_choices(name, distribution.choices)
         return Constant(name, distribution.choices[0]) if distribution.single() else Categorical(name, distribution.choices)  # fmt: skip
@@ -171,13 +171,13 @@ def _inward(bound: float, direction: float) -> float:
 
 
 def _step(distribution: BaseDistribution) -> float | None:
-    """Give the step of a range that ConfigSpace does not have; None where there is none."""
+    """Return the step of a range that ConfigSpace does not have; None where there is none."""
     step = getattr(distribution, "step", None)
     return None if step == 1 and isinstance(distribution, IntDistribution) else step
 
 
 def _at(distribution: Any, k: int) -> Any:
-    """Give the value after k steps, as Optuna's own samplers compute it."""
+    """Return the value after k steps, as Optuna's own samplers compute it."""
     return min(k * distribution.step + distribution.low, distribution.high)
 
 

@@ -54,7 +54,7 @@ class Cluster:
 
     @property
     def resources(self) -> dict[str, float]:
-        """Give the resources of a trial as Ray's `options` takes them."""
+        """Return the resources of a trial as Ray's `options` takes them."""
         return {"num_cpus": self.cpus, "num_gpus": self.gpus}
 
     @contextlib.contextmanager
@@ -110,7 +110,7 @@ class Cluster:
 def chosen_cluster(
     address: str | None, *, is_wanted: bool, cpus_per_trial: float | None, gpus_per_trial: float | None
 ) -> Cluster | None:
-    """Give the cluster that options ask for; None where they ask for none.
+    """Return the cluster that options ask for; None where they ask for none.
 
     Raises:
         UsageError: resources of a trial without a cluster.
@@ -210,7 +210,7 @@ class _Pool(Generic[T, R]):
         self.size, self.looked = 0, -math.inf
 
     def staff(self) -> bool:
-        """Give every worker that is free a task, and start as many as there are places for; tell whether anything is left."""
+        """Return every worker that is free a task, and start as many as there are places for; tell whether anything is left."""
         for worker in [each for each in self.workers if each.call is None]:
             attempt = self.again.popleft() if self.again else self._next()
             if attempt is None:
@@ -363,6 +363,6 @@ def _unreached(address: str, error: Exception) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    """Give the line of an error of Ray that says most: the last that is no detail of where."""
+    """Return the line of an error of Ray that says most: the last that is no detail of where."""
     lines = [line.strip() for line in str(error).splitlines() if line and not line.startswith(("\t", "\x1b"))]
     return " ".join((lines or [type(error).__name__])[-1].split())[:200]

@@ -62,7 +62,7 @@ class Refusals:
         self._page[0] = min(self._page[0] + 1, 255)
 
     def take(self) -> str:
-        """Give the note of those since the last look, empty where there were none."""
+        """Return the note of those since the last look, empty where there were none."""
         count, self._page[0] = self._page[0], 0
         if not count:
             return ""

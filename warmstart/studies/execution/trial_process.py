@@ -148,7 +148,7 @@ class TrialRunner:
             child.end(wait_s)
 
     def _begin_log(self) -> int:
-        """Give the place where the log of a trial begins."""
+        """Return the place where the log of a trial begins."""
         if self._path is None:
             self._log.truncate(0)
         return int(self._log.seek(0, os.SEEK_END))

@@ -164,7 +164,7 @@ class Runners:
             self[i]
 
     def __getitem__(self, i: int) -> TrialRunner:
-        """Give the runner of an objective, started anew where it was ended for others."""
+        """Return the runner of an objective, started anew where it was ended for others."""
         found = self._started.pop(i, None)
         if found is None:
             if len(self._started) == KEPT:

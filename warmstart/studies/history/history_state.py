@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def history_state(path: Path) -> dict[str, str | int]:
-    """Give what tells states of a history apart.
+    """Return what tells states of a history apart.
 
     Raises:
         StorageError: when it cannot be read.

@@ -79,7 +79,7 @@ def ask_history(
 
 
 def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:
-    """Give the space of a plan, where it is not the history's or names are to be told; else None."""
+    """Return the space of a plan, where it is not the history's or names are to be told; else None."""
     is_same = same_space(place.memory.space_json, plan.space)
     return None if is_same and not plan.rename else load_space(plan.space)
 

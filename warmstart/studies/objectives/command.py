@@ -140,7 +140,7 @@ class CommandObjective:
         )
 
     def _values(self, config: Config, seed: int, budget: float | None) -> dict[str, str]:
-        """Give the text of every placeholder that has a value."""
+        """Return the text of every placeholder that has a value."""
         own = natural(config) | dict(config)
         whole = int(budget) if budget is not None and budget == int(budget) else budget
         trial = {"config": json.dumps(own), "seed": seed, "dataset": self.dataset, "budget": whole}

@@ -66,7 +66,7 @@ def _read(value: object, duration: float) -> Outcome:
 
 
 def plain_number(value: object) -> float | None:
-    """Give a number as Python has it; None for whatever is not one number."""
+    """Return a number as Python has it; None for whatever is not one number."""
     item = getattr(value, "item", None)
     if item is not None:  # numpy's and torch's numbers, and their arrays of one
         try:

@@ -44,7 +44,7 @@ class Comparison:
     verdict: Verdict
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the comparison as JSON has it."""
+        """Return the comparison as JSON has it."""
         return asdict(self) | {"gain": None if self.gain is None else list(self.gain), "line": self.line}
 
     @property

@@ -57,7 +57,7 @@ def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequen
 
 
 def joint_rows(found: JointResult) -> list[dict[str, Any]]:
-    """Give a row a dataset: its trials, its best error, and what the trials after the design gained."""
+    """Return a row a dataset: its trials, its best error, and what the trials after the design gained."""
     return [
         {
             "dataset": study.dataset,
@@ -72,7 +72,7 @@ def joint_rows(found: JointResult) -> list[dict[str, Any]]:
 
 
 def settings_of(plan: StudySpec) -> dict[str, Any]:
-    """Give what a study was begun with as JSON has it."""
+    """Return what a study was begun with as JSON has it."""
     record: dict[str, Any] = json.loads(plan.to_json())
     left_out = ("schema_version", "space", "configs", "meta_feature")
     return {name: value for name, value in record.items() if name not in left_out} | {
@@ -114,7 +114,7 @@ def _markdown(found: TuneResult, plan: StudySpec) -> str:
 
 
 def best_rows(found: TuneResult) -> list[dict[str, Any]]:
-    """Give a row each of the best trials: its metric, its error where that is another number, its configuration."""
+    """Return a row each of the best trials: its metric, its error where that is another number, its configuration."""
     trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
     trials.sort(key=lambda trial: trial.error or 0.0)
     name = found.metric.name

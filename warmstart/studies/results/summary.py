@@ -78,7 +78,7 @@ class TuneResult:
         return tune_html(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the document of ``warmstart tune --format json``, native types only."""
+        """Return the document of ``warmstart tune --format json``, native types only."""
         best = self.best
         return {
             "schema_version": SCHEMA_VERSION,
@@ -138,11 +138,11 @@ class JointResult:
 
     @property
     def gains(self) -> tuple[float | None, ...]:
-        """Give by how much the best error of each dataset is below the best of its design; None where one of them is not known."""
+        """Return by how much the best error of each dataset is below the best of its design; None where one of them is not known."""
         return tuple(_gain(found, design) for found, design in zip(self.studies, self.designs, strict=True))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the document of ``warmstart tune --format json`` for several datasets, native types only."""
+        """Return the document of ``warmstart tune --format json`` for several datasets, native types only."""
         own = ("schema_version", "storage", "report", "seconds")
         return {
             "schema_version": SCHEMA_VERSION,

@@ -36,7 +36,7 @@ class TrialLocks(Protocol):
         ...
 
     def close(self) -> None:
-        """Give everything back."""
+        """Return everything back."""
         ...
 
 
@@ -77,7 +77,7 @@ class FileClaims:
         fcntl.lockf(self._file, fcntl.LOCK_UN, 1, self._offset + number)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Return everything back."""
         os.close(self._file)
 
 
@@ -108,7 +108,7 @@ class DatabaseClaims:
         )
 
     def close(self) -> None:
-        """Give everything back."""
+        """Return everything back."""
         with contextlib.suppress(Exception):  # the session may be gone, and its claims with it
             self._session.invalidate()
         self._session.close()

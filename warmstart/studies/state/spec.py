@@ -176,7 +176,7 @@ class StudySpec(Search, WarmStart):
             raise UsageError(msg)
 
     def with_warm(self, configs: tuple[WarmConfig, ...], history: Mapping[str, str | int]) -> StudySpec:
-        """Give the plan with what the history suggested."""
+        """Return the plan with what the history suggested."""
         return replace(self, configs=configs, history=history)
 
     @property
@@ -254,7 +254,7 @@ def same_space(one: str, other: str) -> bool:
 
 
 def _facts(space: str) -> dict[str, object]:
-    """Give what a space says, its name and the version of ConfigSpace apart."""
+    """Return what a space says, its name and the version of ConfigSpace apart."""
     left_out = ("name", "python_module_version", "format_version")
     return {key: value for key, value in json.loads(space).items() if key not in left_out}
 

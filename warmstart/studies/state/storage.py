@@ -60,11 +60,11 @@ class Store:
 
     @property
     def shown(self) -> str:
-        """Give the name of the storage for people, without its password."""
+        """Return the name of the storage for people, without its password."""
         return _hidden(self.url)
 
     def claims(self, study: int) -> TrialLocks:
-        """Give the claims on the trials of a study."""
+        """Return the claims on the trials of a study."""
         if self.path is not None:
             return FileClaims(_beside(self.path, ".claims"), study, like=self.path)
         return DatabaseClaims(self.optuna._backend.engine, study)  # type: ignore[attr-defined]  # noqa: SLF001

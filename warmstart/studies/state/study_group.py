@@ -60,13 +60,13 @@ class StudyGroup:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Give all claims back, and close the connections."""
+        """Return all claims back, and close the connections."""
         with ExitStack() as stack:
             for queue in self.queues:
                 stack.push(queue)
 
     def next(self, total: float) -> tuple[int, Run] | Wait | None:
-        """Give the next trial to run, and which study it is of: one that lost its worker, else a new one.
+        """Return the next trial to run, and which study it is of: one that lost its worker, else a new one.
 
         Args:
             total: trials that all studies shall have together.
@@ -135,7 +135,7 @@ class StudyGroup:
         return 0.0 if ours is None or theirs is None else math.dist(ours, theirs)
 
     def _task(self, i: int, trials: Sequence[FrozenTrial], most: int) -> RelatedTask:
-        """Give what was told of a study, thinned, as the others learn from it."""
+        """Return what was told of a study, thinned, as the others learn from it."""
         from bo.related import RelatedTask, thinned
 
         queue = self.queues[i]

@@ -69,12 +69,12 @@ class TrialQueue:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Give all claims back, and close the connections."""
+        """Return all claims back, and close the connections."""
         self._claims.close()
         self.store.close()
 
     def trials(self) -> list[FrozenTrial]:
-        """Give all trials, in order of their numbers.
+        """Return all trials, in order of their numbers.
 
         Raises:
             StorageError: when the storage does not answer.
@@ -99,7 +99,7 @@ class TrialQueue:
         return read_trials(trials, self._problem, StudyDirection.MINIMIZE).told
 
     def next(self, total: float) -> Run | Wait | None:
-        """Give the next trial to run: one that lost its worker, else a new one.
+        """Return the next trial to run: one that lost its worker, else a new one.
 
         Args:
             total: trials that the study shall have.
@@ -207,7 +207,7 @@ class TrialQueue:
         self.store.optuna.set_trial_user_attr(trial_id, WORKER, f"{socket.gethostname()}:{os.getpid()}")
 
     def _tell(self, trial_id: int, outcome: Outcome) -> None:
-        """Give a trial its final state."""
+        """Return a trial its final state."""
         from optuna.trial import Trial, TrialState
 
         trial = Trial(self.study, trial_id)
@@ -304,12 +304,12 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], w
 
 
 def trial_seed(seed: int, number: int) -> int:
-    """Give the seed of a trial, in 0 .. 2^31 - 1."""
+    """Return the seed of a trial, in 0 .. 2^31 - 1."""
     return int(np.random.SeedSequence([seed, number]).generate_state(1)[0]) >> 1
 
 
 def outcome_to_dict(outcome: Outcome) -> dict[str, Any]:
-    """Give an outcome as JSON has it."""
+    """Return an outcome as JSON has it."""
     return {
         "error": outcome.error,
         "status": outcome.status.value,
@@ -344,7 +344,7 @@ def _foreign(store: Store, name: str) -> str:
 
 
 def _suggest(trial: optuna.Trial, name: str, distribution: BaseDistribution) -> Any:
-    """Give a parameter of a trial its value."""
+    """Return a parameter of a trial its value."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     if isinstance(distribution, FloatDistribution):

@@ -20,7 +20,7 @@ ODD = ("Ä/ö ☃", "数字", "$x$ & <y>", "a_very_long_name_of_a_dataset_that_s
 
 
 def text_of(path):
-    """Give the words of an SVG."""
+    """Return the words of an SVG."""
     from html import unescape
 
     return unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text(encoding="utf-8"))))

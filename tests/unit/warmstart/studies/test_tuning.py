@@ -52,7 +52,7 @@ def _folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def own(tiny, tmp_path, monkeypatch):
-    """Give a copy of the tiny history to write into."""
+    """Return a copy of the tiny history to write into."""
     shutil.copy(tiny.history, tmp_path / "own.h5")
     monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
     return tmp_path / "own.h5"

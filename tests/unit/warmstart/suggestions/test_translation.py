@@ -103,7 +103,7 @@ def spaces(draw: st.DrawFn) -> ConfigurationSpace:
 
 
 def native(config: Configuration) -> dict[str, Any]:
-    """Give a configuration in Python's own types, as a history has it."""
+    """Return a configuration in Python's own types, as a history has it."""
     return {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
 
 
@@ -157,7 +157,7 @@ def test_the_same_space_changes_nothing(space: ConfigurationSpace) -> None:
 
 
 def shipped() -> tuple[list[dict[str, Any]], ConfigurationSpace]:
-    """Give configurations such as the shipped history has."""
+    """Return configurations such as the shipped history has."""
     space = target_space("compact")
     return [dict(config) for config in sobol_configs(space, 64)], space
 
