@@ -4,9 +4,6 @@ Cheap pictures of the pictures (small versions, edges, colours) are compared by 
 the same class" is measured as in the Hilbert-Schmidt independence criterion [Gretton2005hsic]. How far it lies above what
 shuffled labels give is known without shuffling: the mean and variance over all permutations have closed forms
 [KaziAoual1995permutation]. Milliseconds, and no randomness.
-
-[Gretton2005hsic]: A. Gretton et al., *Measuring statistical dependence with Hilbert-Schmidt norms*, 2005.
-[KaziAoual1995permutation]: F. Kazi-Aoual et al., *Refined approximations to permutation tests for multivariate inference*, 1995.
 """
 
 from dataclasses import dataclass

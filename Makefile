@@ -1,0 +1,18 @@
+export OMP_NUM_THREADS = 1
+
+help:  ## list the commands
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+check:  ## format, lint, types, layers
+	ruff format --check . && ruff check . && mypy && lint-imports
+
+test:  ## the ordinary tests
+	pytest -n 2
+
+slow:  ## statistics and kills, under an hour
+	pytest -m slow -n 2
+
+bench:  ## list the benchmarks; each prints peers and ours and writes JSON
+	@grep -m1 -H "\"\"\"" scripts/bench/*.py
+
+.PHONY: help check test slow bench
