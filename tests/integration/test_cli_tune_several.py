@@ -168,6 +168,7 @@ def kill(folder, calls, rng, *more):
     process.communicate()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_killed_and_gone_on_with_they_are_those_that_were_never_killed(tmp_path):
     whole, folder = prepare(tmp_path / "whole"), prepare(tmp_path / "killed")
@@ -184,6 +185,7 @@ def test_killed_and_gone_on_with_they_are_those_that_were_never_killed(tmp_path)
     assert stored(folder)[0] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_workers_that_are_killed_lose_nothing_and_do_nothing_twice(tmp_path):
     folder, total = prepare(tmp_path / "f"), ("--workers", "2", "--trials", "8")

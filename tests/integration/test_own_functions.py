@@ -56,7 +56,12 @@ def _folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("arguments", "stdin", "workers"),
-    [(["own.py"], "", 1), (["own.py"], "", 2), (["-"], script(), 1), (["-c", script()], "", 1)],
+    [
+        (["own.py"], "", 1),
+        pytest.param(["own.py"], "", 2, marks=pytest.mark.slow),
+        (["-"], script(), 1),
+        pytest.param(["-c", script()], "", 1, marks=pytest.mark.slow),
+    ],
     ids=["a script", "two workers", "standard input", "python -c"],
 )
 def test_an_unguarded_script_runs_once(arguments, stdin, workers, tmp_path):

@@ -59,6 +59,7 @@ def test_evaluate(env):
     assert any("evaluating" in frame for frame in bars(seen))
 
 
+@pytest.mark.slow
 def test_train(place, env):
     args = ("--history", "mine.h5", "--out", "m.safetensors", "--extractor", "adf", "--steps", 60, "--hold-out-group")
     seen = type_in("train", *args, "group0", folder=place, env=env)
@@ -66,6 +67,7 @@ def test_train(place, env):
     assert any("training" in frame and "loss" in frame for frame in bars(seen))
 
 
+@pytest.mark.slow
 def test_collect(place, env):
     args = ("--history", "mine.h5", "--configs", 1, "--workers", 1, "--timeout", 60)
     with History.open(place / "mine.h5", write=True) as history:
@@ -85,13 +87,16 @@ def test_tune_moves_inside_a_trial(place, env):
     assert any("best" in frame and "trial 1 for" in frame for frame in bars(seen))
 
 
+@pytest.mark.slow
 def test_tune_with_two_workers(place, env):
     seen = type_in(*TUNE, 4, "--workers", 2, folder=place, env=env)
     check(seen, 80)
     assert any(re.search(r"trials 0, 1", frame) for frame in bars(seen))
 
 
-@pytest.mark.parametrize("columns", [80, 100, 200])
+@pytest.mark.parametrize(
+    "columns", [80, pytest.param(100, marks=pytest.mark.slow), pytest.param(200, marks=pytest.mark.slow)]
+)
 def test_every_number_of_an_answer_is_whole_at_any_width(columns, tiny, env, cli):
     query = ("suggest", "--dataset", "sklearn:digits", "--history", tiny.history, "--model", tiny.model)
     seen = type_in(*query, columns=columns)

@@ -132,6 +132,7 @@ def mortal(group, lives):
         setattr(storage, name, counted(getattr(storage, name)))
 
 
+@pytest.mark.slow
 def test_a_fleet_killed_between_writes_again_and_again_is_the_uninterrupted_one(tmp_path):
     with begin(tmp_path / "whole.db") as group:
         order = work(group, TOTAL)

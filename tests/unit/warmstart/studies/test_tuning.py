@@ -82,7 +82,7 @@ def test_a_study_goes_on_and_then_is_done(tmp_path):
     assert first.trials[0].curve == ((1.0, 1.0),)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_finite_space_ends_the_study_early(workers):
     space = ConfigurationSpace({"x": [0, 1, 2], "y": (1, 2)})
     space.add(ForbiddenAndConjunction(ForbiddenEqualsClause(space["x"], 2), ForbiddenEqualsClause(space["y"], 1)))
