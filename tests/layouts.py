@@ -14,17 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-Pixels = NDArray[np.uint8]
-
-
-def pixels(n: int = 24, side: int = 12, channels: int = 3, *, seed: int = 0) -> Pixels:
-    """Make pictures of noise, `n x side x side x channels`, the first and the last channel different."""
-    return np.random.default_rng(seed).integers(0, 256, (n, side, side, channels), dtype=np.uint8)
-
-
-def classes(n: int = 24, c: int = 3) -> NDArray[np.int64]:
-    """Make rising labels, `n`, every class as often as the others."""
-    return np.sort(np.arange(n) % c).astype(np.int64)
+from warmstart.testing.reader import Pixels as Pixels
+from warmstart.testing.reader import classes as classes
+from warmstart.testing.reader import pixels as pixels
 
 
 def save_picture(path: Path, image: Pixels, **options: Any) -> Path:

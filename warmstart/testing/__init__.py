@@ -3,6 +3,9 @@
 They need pytest, and are found by it under the name that your subclass has.
 """
 
+from warmstart.testing.reader import ReaderContract
+from warmstart.testing.strategy import StrategyContract
+from warmstart.testing.surrogate import SurrogateContract
 from warmstart.testing.workload import WorkloadContract
 
-__all__ = ["WorkloadContract"]
+__all__ = ["ReaderContract", "StrategyContract", "SurrogateContract", "WorkloadContract"]

@@ -2,7 +2,7 @@
 
 `joint` is ours and the default; `nearest` is the published one; `portfolio` ignores distances and is the one to beat;
 `average-rank` is the plain baseline. A new strategy is a function from `Query` to choices, named here or by an
-entry point of the group ``warmstart.strategies``, and passes `tests/contract/test_strategies.py`.
+entry point of the group ``warmstart.strategies``, and passes `warmstart.testing.StrategyContract`.
 """
 
 from bo.transfer.strategies.average_rank import average_rank
