@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,9 +18,7 @@ from warmstart.cli.options import (
 )
 from warmstart.cli.shell import Shell, write
 from warmstart.cli.train import ExtractorName, Preset, TargetName
-
-if TYPE_CHECKING:
-    from warmstart.models.evaluate import EvaluationSettings
+from warmstart.models.evaluation_settings import EvaluationSettings
 
 WORST = 10
 """Datasets that are named where ours is worse."""
@@ -68,7 +66,7 @@ def evaluate(
     steps: Annotated[int | None, typer.Option("--steps", min=1, help="Updates; the recipe's when left out.")] = None,
     folds: Annotated[
         int, typer.Option("--folds", min=2, help="Parts of the datasets; a model is trained without each.")
-    ] = 6,
+    ] = EvaluationSettings.folds,
     models: Annotated[
         str | None,
         typer.Option("--models", help="Folder that keeps the models, so that a killed run goes on; else in the cache."),
@@ -83,9 +81,15 @@ def evaluate(
         list[str] | None,
         typer.Option("--only", help="Ask for this dataset alone, for a quick look; may be repeated."),
     ] = None,
-    horizon: Annotated[int, typer.Option("--horizon", min=1, help="Evaluations a dataset.")] = 20,
-    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Repeats of every search.")] = 5,
-    surrogate: Annotated[str, typer.Option("--surrogate", help="Model of the searches: gp or gp-map.")] = "gp",
+    horizon: Annotated[
+        int, typer.Option("--horizon", min=1, help="Evaluations a dataset.")
+    ] = EvaluationSettings.horizon,
+    repeats: Annotated[
+        int, typer.Option("--repeats", min=1, help="Repeats of every search.")
+    ] = EvaluationSettings.repeats,
+    surrogate: Annotated[
+        str, typer.Option("--surrogate", help="Model of the searches: gp or gp-map.")
+    ] = EvaluationSettings.surrogate,
     paper_figure: Annotated[
         bool, typer.Option("--paper-figure", help="Play the runs of the paper's figures 3 and 4 too.")
     ] = False,
@@ -96,7 +100,9 @@ def evaluate(
             help="Store in the history how far --model's distances are to be trusted, so that suggest promises a regret.",
         ),
     ] = False,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes; the answer is the same.")] = 1,
+    workers: Annotated[
+        int, typer.Option("--workers", min=1, help="Processes; the answer is the same.")
+    ] = EvaluationSettings.workers,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Write the report to this file too (.json).")] = None,
     plots: Annotated[str | None, typer.Option("--plots", help="Draw the report into this folder.")] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
@@ -119,7 +125,6 @@ def evaluate(
     from training.evaluation.report import distance_rows, full_rows, summary_rows
     from warmstart.locations import history_path, model_path
     from warmstart.models.evaluate import (
-        EvaluationSettings,
         as_document,
         check_places,
         keep,
@@ -200,7 +205,7 @@ def _reports(
     tables: Sequence[str],
     history: str | None,
     model: str | None,
-    plan: "EvaluationSettings",
+    plan: EvaluationSettings,
     show: Callable[[int, int, str], None] | None,
 ) -> list[dict[str, Any]]:
     """Evaluate measured queries, or a history and tables."""

@@ -1,19 +1,19 @@
 """From a history, or tables of errors, to the report of an evaluation."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError
 from metafeat.cache import cache_folder
+from warmstart.models.evaluation_settings import EvaluationSettings
 
 if TYPE_CHECKING:
     from history_store.history import History
     from metafeat.model_file import ModelHeader
     from training.evaluation.metrics import Metric
-    from training.evaluation.protocol import Protocol
     from training.evaluation.rivals import Rival
     from training.evaluation.table import ErrorTable
     from training.siamese.settings import SiameseSettings
@@ -24,43 +24,6 @@ METRICS = (LEARNED, "handcrafted", "random network")
 """The distances between datasets of a history."""
 PAPER = {"ADF": "adf", "Bi-LSTM": "bilstm"}
 """The two models of [Kim2017warmstart], by their label in its figures."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluationSettings:
-    """How to evaluate; the options of the command.
-
-    Attributes:
-        protocol: `leave-source-out` or `in-source`.
-        rivals: names; none = all.
-        ours: the rival that differences are taken of; None = the one that `suggest` asks.
-        horizon: evaluations; `repeats` of what is random; `seed` of all of it.
-        only: datasets to ask; none = all.
-        workers: processes.
-        surrogate: of the searches.
-        paper_figure: play the runs of the paper's figures too.
-        model: its recipe is the one trained for every fold; None = `settings`.
-        settings: what `warmstart.models.train.choose_settings` takes.
-        folds: models, each trained without one part of the datasets.
-        models: folder where they are kept; None = one in the cache.
-        device: where they are trained.
-    """
-
-    protocol: "Protocol" = "leave-source-out"
-    rivals: tuple[str, ...] = ()
-    ours: str | None = None
-    horizon: int = 20
-    repeats: int = 5
-    seed: int = 0
-    only: tuple[str, ...] = ()
-    workers: int = 1
-    surrogate: str = "gp"
-    paper_figure: bool = False
-    model: Path | None = None
-    settings: Mapping[str, Any] = field(default_factory=lambda: {"preset_name": "modern"})
-    folds: int = 6
-    models: Path | None = None
-    device: str = "cpu"
 
 
 def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
+from warmstart.models.evaluation_settings import EvaluationSettings
 
 if TYPE_CHECKING:
     from training.evaluation.table import ErrorTable
-    from warmstart.models.evaluate import EvaluationSettings, Show
+    from warmstart.models.evaluate import Show
     from warmstart.suggestions.session import Memory
 
 SUGGESTED = 3
@@ -39,7 +40,7 @@ class MeasuredQuery:
 
 
 def evaluate_queries(
-    queries: Sequence[str], plan: "EvaluationSettings", *, history: Path, model: Path, progress: "Show | None" = None
+    queries: Sequence[str], plan: EvaluationSettings, *, history: Path, model: Path, progress: "Show | None" = None
 ) -> dict[str, Any]:
     """Ask a history about measured datasets and compare what it says with what came.
 
