@@ -42,16 +42,17 @@ class Embedder(Protocol):
         ...
 
 
-_STATISTICS = "statistics=1 "
-"""Begins the cache's key of a sample's statistics; another number where they change."""
+_STATISTICS, _FEATURES = "statistics=1 ", "features=1 "
+"""Begin the cache's keys of a sample's statistics and features; another number where they change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of a collection: its meta-feature `256` float32, statistics of the sample, pictures left out."""
+    """What was seen of a collection: its meta-feature `256` float32, statistics and features of the sample, pictures left out."""
 
     vector: NDArray[np.float32]
     sample: SampleStatistics
+    features: NDArray[np.float64]
     broken: tuple[BrokenImage, ...]
 
 
@@ -110,6 +111,7 @@ def look_at(
         DataError: when a picture cannot be decoded.
         ModelError: when the model's weights are damaged.
     """
+    from metafeat.handcrafted import query_features
     from metafeat.sample_statistics import SampleStatistics, sample_statistics
 
     check_contrast(source.labels, source.location)
@@ -117,17 +119,20 @@ def look_at(
     key = f"sample={SAMPLE} seed={seed}"
     if store is not None:
         known, about = store.get(fingerprint, model.hash, key), store.get(fingerprint, model.hash, _STATISTICS + key)
-        if known is not None and about is not None:
-            return Look(known, SampleStatistics.from_vector(about), ())
+        features = store.get(fingerprint, model.hash, _FEATURES + key)
+        if known is not None and about is not None and features is not None:
+            return Look(known, SampleStatistics.from_vector(about), features.astype(np.float64), ())
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
     read = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(read.labels, source.location)
-    vector = embed_images(read.images, read.labels, model, seed=seed, device=device, threads=threads)
+    found = query_features(read.images, read.labels, rng=np.random.default_rng(seed))
+    vector = embed_images(read.images, read.labels, model, seed=seed, features=found, device=device, threads=threads)
     sample = sample_statistics(read.images, read.labels)
     if store is not None and not read.broken:
         store.put(fingerprint, model.hash, key, vector)
         store.put(fingerprint, model.hash, _STATISTICS + key, sample.to_vector().astype(np.float32))
-    return Look(vector, sample, read.broken)
+        store.put(fingerprint, model.hash, _FEATURES + key, found.astype(np.float32))
+    return Look(vector, sample, found, read.broken)
 
 
 def embed_images(
@@ -136,12 +141,17 @@ def embed_images(
     model: ModelHeader,
     *,
     seed: int = 0,
+    features: NDArray[np.float64] | None = None,
     device: str = "cpu",
     threads: int | None = None,
 ) -> NDArray[np.float32]:
-    """Embed sampled images `n x s x s x c` and `n` labels to `256` float32; arguments and refusals as in `look_at`."""
+    """Embed sampled images `n x s x s x c` and `n` labels to `256` float32; arguments and refusals as in `look_at`.
+
+    `features` are what `metafeat.handcrafted.query_features` gave for them with the seed; None = computed where the model needs them.
+    """
     with cpu_threads(threads if needs_torch(model) else None):
-        return load_embedder(model, device=device).embed(images, labels, rng=np.random.default_rng(seed))
+        embedder = load_embedder(model, device=device)
+        return embedder.embed(images, labels, rng=np.random.default_rng(seed), features=features)
 
 
 def embed_history(

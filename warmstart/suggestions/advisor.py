@@ -74,6 +74,7 @@ class Location:
         notes: what a person should hear.
         memory: what is known of the history.
         movement: how far distances move from one draw of the images to another; None where the history does not know.
+        features: handcrafted features of its sample; None where the memory has no model.
     """
 
     query: Query
@@ -84,6 +85,7 @@ class Location:
     notes: tuple[str, ...]
     memory: Memory
     movement: float | None = None
+    features: NDArray[np.float64] | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -236,7 +238,7 @@ class Advisor:
         if not confidence.typical:
             notes.append(confidence.note)
         movement = None if memory.references is None else memory.references.movement(seen.sample.n_images)
-        return Location(query, seen.vector, rows, distances, confidence, tuple(notes), memory, movement)
+        return Location(query, seen.vector, rows, distances, confidence, tuple(notes), memory, movement, seen.features)
 
     def _with_runs(self, place: Location) -> Location:
         """Leave out datasets without runs; where that is all of them, turn to those that have runs and no images.
@@ -324,6 +326,8 @@ class Advisor:
         listed = _neighbours(place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
         designed = _suggestions(place, errors, choices, chosen, known=known)
         found = replace(self._answer(place, designed, chosen, neighbours=listed), tuned_before=known)
+        if known is None:
+            found = _with_expected_errors(found, place, choices)
         if translation is not None:
             found = _translated(found, translation, picked, k)
         if not explain or not choices:
@@ -366,6 +370,21 @@ class Advisor:
             space_json=place.memory.space_json,
             notes=place.notes,
         )
+
+
+def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choice]) -> Answer:
+    """Add what error to expect of each suggestion, and of the best after a search, where the history knows enough."""
+    from warmstart.suggestions.expectations import expected_errors, forecaster_of
+
+    forecaster = None if place.features is None else forecaster_of(place.memory, place.rows)
+    if forecaster is None or place.features is None:
+        return found
+    expected = expected_errors(forecaster, place.features)
+    designs = tuple(
+        replace(design, expected_error=expected[choice.row])
+        for design, choice in zip(found.suggestions, choices, strict=True)
+    )
+    return replace(found, suggestions=designs, expected_error=expected[-1])
 
 
 def _translation(memory: Memory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":

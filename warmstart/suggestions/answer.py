@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.records import Value
 
 if TYPE_CHECKING:
+    from bo.transfer.expected_error import ExpectedError
     from history_store.mapping import Match
     from warmstart.suggestions.explanation import Explanation
     from warmstart.suggestions.tuned_before import TunedBefore
@@ -27,6 +28,7 @@ class InitialDesign:
         expected_regret: normalised regret in [0, 1] (0 = the best known configuration, 1 = the worst) to expect of
             the best among this suggestion and those before it; None where the history is not calibrated for the
             strategy.
+        expected_error: validation error to expect of it on this dataset; None where the history knows too little.
         why: one line for people.
         measured: whether the configuration was run in this form; False where it was put into another space and has values
             that were not: `not_measured` names them.
@@ -42,6 +44,7 @@ class InitialDesign:
     why: str = ""
     measured: bool = True
     not_measured: tuple[str, ...] = ()
+    expected_error: "ExpectedError | None" = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's object of one suggestion."""
@@ -52,6 +55,7 @@ class InitialDesign:
             "distance": self.distance,
             "source_error": self.source_error,
             "expected_regret": self.expected_regret,
+            "expected_error": None if self.expected_error is None else self.expected_error.to_dict(),
             "measured": self.measured,
             "not_measured": list(self.not_measured),
         }
@@ -153,6 +157,7 @@ class Answer:
         explanation: the reasons, where they were asked for.
         mapping: how configurations came into the space that was asked for; None where it is the history's.
         tuned_before: what the history knows of this very dataset; None where it is new to it.
+        expected_error: validation error to expect of the best configuration after a search; None where the history knows too little.
     """
 
     dataset: DatasetSummary
@@ -168,6 +173,7 @@ class Answer:
     explanation: "Explanation | None" = None
     mapping: "tuple[Match, ...] | None" = None
     tuned_before: "TunedBefore | None" = None
+    expected_error: "ExpectedError | None" = None
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the configurations and the neighbours as tables."""
@@ -183,6 +189,7 @@ class Answer:
             "neighbours": [neighbour.to_dict() for neighbour in self.neighbours],
             "suggestions": [suggestion.to_dict() for suggestion in self.suggestions],
             "strategy": self.strategy,
+            "expected_error": None if self.expected_error is None else self.expected_error.to_dict(),
             "confidence": self.confidence.to_dict(),
             "history": self.history,
             "model": self.model,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError
+from metafeat.handcrafted import FEATURES
 from metafeat.model_file import ModelHeader
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class References:
         pixels: `m x p` pixel statistics, see `metafeat.sample_statistics`.
         sizes: pictures in a draw, ascending.
         movements: 95 % of distances to the nearest datasets move by no more between two draws of so many pictures.
+        features: `m x q` handcrafted features (`metafeat.handcrafted.FEATURES`); None where the history does not hold them.
     """
 
     names: tuple[str, ...]
@@ -40,13 +42,15 @@ class References:
     pixels: NDArray[np.float64]
     sizes: tuple[int, ...] = ()
     movements: tuple[float, ...] = ()
+    features: NDArray[np.float64] | None = None
 
     def of(self, names: Sequence[str]) -> "References":
         """Return those of the named datasets alone, in this order; datasets without statistics are left out."""
         place = {name: row for row, name in enumerate(self.names)}
         rows = [place[name] for name in names if name in place]
         kept = tuple(self.names[row] for row in rows)
-        return References(kept, self.effects[rows], self.pixels[rows], self.sizes, self.movements)
+        features = None if self.features is None else self.features[rows]
+        return References(kept, self.effects[rows], self.pixels[rows], self.sizes, self.movements, features)
 
     def movement(self, n_images: int) -> float | None:
         """Return how far distances move between two draws of so many pictures; None where nobody measured it."""
@@ -63,6 +67,7 @@ class References:
             "pixels": [[round(value, 4) for value in row] for row in self.pixels.tolist()],
             "sizes": list(self.sizes),
             "movements": list(self.movements),
+            **({} if self.features is None else {"features": np.round(self.features, 5).tolist()}),
         }
 
     @classmethod
@@ -76,11 +81,13 @@ class References:
         effects = np.array(fields["effects"], dtype=np.float64)
         pixels = np.array(fields["pixels"], dtype=np.float64)
         sizes, movements = tuple(map(int, fields["sizes"])), tuple(map(float, fields["movements"]))
+        features = np.array(fields["features"], dtype=np.float64) if "features" in fields else None
         fits = effects.shape == (len(names),) and pixels.ndim == 2 and len(pixels) == len(names)
+        fits = fits and (features is None or features.shape == (len(names), len(FEATURES)))
         if not fits or len(sizes) != len(movements) or not (np.isfinite(effects).all() and np.isfinite(pixels).all()):
             msg = f"expected statistics of {len(names)} datasets, got {effects.shape} and {pixels.shape}"
             raise ValueError(msg)
-        return cls(names, effects, pixels, sizes, movements)
+        return cls(names, effects, pixels, sizes, movements, features)
 
 
 def references_key(model_hash: str) -> str:
@@ -123,12 +130,15 @@ def compute_references(
     Returns: the references; None where the history holds no images.
     """
     from metafeat.embed import stored_sample
+    from metafeat.handcrafted import query_features
     from metafeat.sample_statistics import sample_statistics
 
     names = [name for name in history.names if history.has_images(name)]
     if not names:
         return None
-    found = [sample_statistics(*stored_sample(history, name)) for name in names]
+    samples = [stored_sample(history, name) for name in names]
+    found = [sample_statistics(*sample) for sample in samples]
+    features = np.stack([query_features(*sample, rng=np.random.default_rng(0)) for sample in samples])
     movements = {size: _movement(history, model, size, device=device, threads=threads) for size in SIZES}
     known = {size: movement for size, movement in movements.items() if movement is not None}
     return References(
@@ -137,6 +147,7 @@ def compute_references(
         np.stack([each.pixels for each in found]),
         tuple(known),
         tuple(known.values()),
+        features,
     )
 
 

@@ -168,10 +168,16 @@ class Translation:
     def _design(self, design: InitialDesign, one: Picked) -> InitialDesign:
         design = replace(design, config=one.config, natural=natural(one.config))
         if not one.not_measured:
-            return design if self.is_exact else replace(design, expected_regret=None)
+            return design if self.is_exact else replace(design, expected_regret=None, expected_error=None)
         why = f"{design.why}, with other values of {', '.join(one.not_measured)}"
         return replace(
-            design, source_error=None, expected_regret=None, measured=False, not_measured=one.not_measured, why=why
+            design,
+            source_error=None,
+            expected_regret=None,
+            expected_error=None,
+            measured=False,
+            not_measured=one.not_measured,
+            why=why,
         )
 
     def notes(self, picked: Sequence[Picked], wanted: int) -> list[str]:

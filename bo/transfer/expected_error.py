@@ -1,0 +1,191 @@
+"""What error to expect on a new dataset, before any training: of each shared configuration, and of the best of them.
+
+Two ridge regressions on what is known of datasets before training are averaged: one on all features, one on a few. Their penalties, and
+how far they are off, are found by leaving each group of datasets out. Errors are square roots inside: what doubles an error of 2 % moves one of
+40 % by little. An interval is the prediction plus the quantiles of those residuals, so it holds whatever their shape. Evaluations that came in
+move the rest of the predictions by how residuals went together in the history.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+LEVEL = 0.8
+"""Share of the cases in which the truth is to lie in the interval."""
+LEAST_GROUPS = 12
+"""Groups of datasets below which nothing is promised: a quantile of fewer residuals says little."""
+_PENALTIES = np.logspace(-1, 4, 26)
+_ALONE = 0.2
+"""Share of a residual's variance that is taken to be its own, shared with no other configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedError:
+    """An error in [0, 1] and the interval in which the truth lies with probability `level`."""
+
+    value: float
+    low: float
+    high: float
+    level: float = LEVEL
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the fields, rounded."""
+        return {name: round(value, 4) for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ErrorForecaster:
+    """A fitted forecast of the errors of `c` configurations and of the best of them, the last column.
+
+    Attributes:
+        models: the two regressions: of which features, and how.
+        residuals: `m x (c + 1)` square roots of what came less those predicted with the dataset's group left out; NaN = not measured.
+    """
+
+    models: "tuple[_Ridge, _Ridge]"
+    residuals: Floats
+
+    def predict(self, wide: Floats, narrow: Floats, *, told: Mapping[int, float] | None = None) -> list[ExpectedError]:
+        """Predict the errors of one dataset.
+
+        Args:
+            wide: `p` features, as in `fit_forecaster`.
+            narrow: `q` of them.
+            told: errors that came, by the configuration's column.
+
+        Returns: `c + 1` expectations: one a configuration, then the best of a search over all of them.
+        """
+        mean = np.mean([model.predict(x) for model, x in zip(self.models, (wide, narrow), strict=True)], axis=0)
+        low, high = self._interval()
+        if told:
+            mean, shrunk = self._sharpened(mean, told)
+            low, high = low * shrunk, high * shrunk
+        value, below, above = (np.square(np.clip(part, 0.0, 1.0)) for part in (mean, mean + low, mean + high))
+        if told:  # what came is no forecast; and the best is no worse than the best that came
+            known = min(told.values())
+            value[-1], below[-1], above[-1] = (min(float(part[-1]), known) for part in (value, below, above))
+            for column, error in told.items():
+                value[column] = below[column] = above[column] = error
+        return [ExpectedError(*map(float, each)) for each in zip(value, below, above, strict=True)]
+
+    def _interval(self) -> tuple[Floats, Floats]:
+        """Return how far below and above the square roots may lie: quantiles of the residuals, corrected for their number."""
+        n = np.maximum(1, (~np.isnan(self.residuals)).sum(axis=0))
+        tail = np.clip((1 - LEVEL) / 2 * (n - 1) / n, 0.0, 0.5)
+        columns = range(self.residuals.shape[1])
+        return (
+            np.array([np.nanquantile(self.residuals[:, column], tail[column]) for column in columns]),
+            np.array([np.nanquantile(self.residuals[:, column], 1 - tail[column]) for column in columns]),
+        )
+
+    def _sharpened(self, mean: Floats, told: Mapping[int, float]) -> tuple[Floats, Floats]:
+        """Condition on errors that came: the new mean, and by how much intervals shrink."""
+        known = np.array(list(told))
+        filled = np.nan_to_num(self.residuals)
+        covariance = filled.T @ filled / len(filled)
+        own = np.diag(covariance).copy() + 1e-9
+        covariance *= 1 - _ALONE
+        covariance[np.diag_indices_from(covariance)] = own
+        came = np.sqrt(np.array([told[column] for column in known.tolist()])) - mean[known]
+        gain = np.linalg.solve(covariance[np.ix_(known, known)], covariance[known])
+        left = own - np.einsum("kc,kc->c", gain, covariance[known])
+        return mean + came @ gain, np.sqrt(np.clip(left / own, 0.0, 1.0))
+
+
+def fit_forecaster(wide: Floats, narrow: Floats, errors: Floats, groups: Sequence[object]) -> ErrorForecaster | None:
+    """Fit a forecast of errors to what datasets are like.
+
+    Args:
+        wide: `m x p` features of datasets, known before any training.
+        narrow: `m x q`, a few that tell most, such as what simple classifiers reach.
+        errors: `m x c` in [0, 1], NaN = not measured; every row has one.
+        groups: `m`; datasets of one group say nothing of how well another of it can be predicted.
+
+    Returns: the forecast; None for fewer than `LEAST_GROUPS` groups.
+    """
+    if len(set(groups)) < LEAST_GROUPS:
+        return None
+    known = np.column_stack([errors, np.nanmin(errors, axis=1)])
+    targets = _completed(np.sqrt(known))
+    parts = [np.array(rows) for rows in _members(groups)]
+    first, left_out = _Ridge.fit(wide, targets, parts)
+    second, also_left_out = _Ridge.fit(narrow, _logit(targets), parts, is_logit=True)
+    residuals = np.sqrt(known) - (left_out + also_left_out) / 2
+    return ErrorForecaster((first, second), residuals)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ridge:
+    """Ridge regression of several targets on standardised features."""
+
+    centre: Floats
+    scale: Floats
+    weights: Floats
+    offset: Floats
+    is_logit: bool = False
+
+    @classmethod
+    def fit(
+        cls, features: Floats, targets: Floats, parts: Sequence[NDArray[np.int64]], *, is_logit: bool = False
+    ) -> "tuple[_Ridge, Floats]":
+        """Fit with the penalty that predicts parts left out best.
+
+        Returns: the regression, and the square roots `m x targets` that it gives for rows whose part is left out, by the identity that holds
+            for blocks as the one of leave-one-out does for points.
+        """
+        centre, spread = features.mean(axis=0), features.std(axis=0)
+        scale = np.where(spread > 1e-9, spread, 1.0)
+        offset = targets.mean(axis=0)
+        left, values, right = np.linalg.svd((features - centre) / scale, full_matrices=False)
+        rotated = left.T @ (targets - offset)
+        best, chosen, residuals = np.inf, _PENALTIES[-1], targets
+        for penalty in _PENALTIES:
+            hat = (left * (values**2 / (values**2 + penalty))) @ left.T + 1 / len(targets)
+            wrong = targets - hat @ targets
+            for rows in parts:
+                wrong[rows] = np.linalg.solve(np.eye(len(rows)) - hat[np.ix_(rows, rows)], wrong[rows])
+            if (loss := float(np.square(wrong).sum())) < best:
+                best, chosen, residuals = loss, penalty, wrong
+        weights = right.T @ ((values / (values**2 + chosen))[:, None] * rotated)
+        found = cls(centre, scale, weights, offset, is_logit)
+        return found, found.roots(targets - residuals)
+
+    def roots(self, values: Floats) -> Floats:
+        """Return the square roots of errors of which the regression gives these values."""
+        return np.sqrt(1 / (1 + np.exp(-values))) if self.is_logit else values
+
+    def predict(self, features: Floats) -> Floats:
+        """Return square roots of errors, `... x targets`."""
+        return self.roots((features - self.centre) / self.scale @ self.weights + self.offset)
+
+
+def _logit(roots: Floats) -> Floats:
+    """Return logits of errors whose square roots are given."""
+    errors = np.clip(np.square(roots), 0.003, 0.997)
+    logits: Floats = np.log(errors / (1 - errors))
+    return logits
+
+
+def _completed(values: Floats) -> Floats:
+    """Fill what is missing by the sum of its row's and its column's effect."""
+    missing = np.isnan(values)
+    if not missing.any():
+        return values
+    rows, columns = np.zeros((len(values), 1)), np.zeros((1, values.shape[1]))
+    measured = ~missing
+    filled = np.nan_to_num(values)
+    for _ in range(30):
+        columns = (np.where(measured, filled - rows, 0).sum(axis=0) / np.maximum(measured.sum(axis=0), 1))[None]
+        rows = (np.where(measured, filled - columns, 0).sum(axis=1) / np.maximum(measured.sum(axis=1), 1))[:, None]
+    return np.where(missing, np.clip(rows + columns, 0.0, 1.0), values)
+
+
+def _members(groups: Sequence[object]) -> list[list[int]]:
+    """List the rows of each group."""
+    order = sorted(range(len(groups)), key=lambda row: (str(groups[row]), row))
+    return [list(rows) for _, rows in groupby(order, key=lambda row: str(groups[row]))]

@@ -1,0 +1,140 @@
+"""How well errors are told before any training: of the best configuration, and of each, on datasets whose group is left out.
+
+    OMP_NUM_THREADS=1 python scripts/bench/expected_error.py [--history FILE] [--model FILE] [--out FILE.json]
+
+Beside ours: the mean error of the other datasets (blind), and the best single landmark by a line through square roots. Errors are raw,
+in [0, 1]; one group of datasets is left out at a time. `told` evaluations are drawn at random from the shared configurations.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import spearmanr
+
+from metafeat.handcrafted import FEATURES
+from metafeat.model_file import read_header
+from warmstart.locations import history_path, model_path
+from warmstart.suggestions.expectations import expected_errors, forecaster_of, views
+from warmstart.suggestions.session import load_memory
+
+TOLD = (0, 1, 3, 8)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--history")
+    parser.add_argument("--model")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    memory = load_memory(history_path(options.history), model_path(options.model))
+    features = dict(zip(memory.references.names, memory.references.features, strict=True))
+    groups, errors = np.array(memory.groups), memory.errors
+    wholes = [row for row, info in enumerate(memory.about) if info.parent is None and memory.names[row] in features]
+    best = np.nanmin(errors, axis=1)
+    rng = np.random.default_rng(options.seed)
+    rows = []
+    for group in sorted({groups[row] for row in wholes}):
+        rest = np.flatnonzero(groups != group)
+        known = [row for row in rest if row in wholes]
+        forecaster = forecaster_of(memory, rest)
+        landmark = line(features, memory, known, best)
+        low, high = np.quantile(best[known], [0.1, 0.9])
+        for row in (row for row in wholes if groups[row] == group):
+            measured = np.flatnonzero(~np.isnan(errors[row]))
+            one = {
+                "dataset": memory.names[row],
+                "group": group,
+                "best": best[row],
+                "blind": float(best[known].mean()),
+                "blind_width": float(high - low),
+                "blind_config_width": float(
+                    np.mean(np.nanquantile(errors[known], 0.9, axis=0) - np.nanquantile(errors[known], 0.1, axis=0))
+                ),
+                "landmark": landmark(features[memory.names[row]]),
+            }
+            for n in TOLD:
+                told = {int(c): float(errors[row, c]) for c in rng.choice(measured, n, replace=False)}
+                found = expected_errors(forecaster, features[memory.names[row]], told)
+                free = [c for c in measured if c not in told]
+                one[f"told_{n}"] = {
+                    **found[-1].to_dict(),
+                    "config_mse": float(np.mean([(found[c].value - errors[row, c]) ** 2 for c in free])),
+                    "config_covered": float(np.mean([found[c].low <= errors[row, c] <= found[c].high for c in free])),
+                    "config_width": float(np.mean([found[c].high - found[c].low for c in free])),
+                }
+            rows.append(one)
+    report = {"history": Path(memory.path).name, "model": read_header(model_path(options.model)).hash, **summary(rows)}
+    for name, value in report.items():
+        print(f"{name:24} {value}")
+    if options.out:
+        options.out.write_text(json.dumps({**report, "datasets": rows}, indent=1))
+
+
+def line(features, memory, rows, best):
+    """Fit, of the landmarks, the one that tells the best error of these datasets best; return the function."""
+    marks = np.sqrt(views(np.stack([features[memory.names[row]] for row in rows]))[0][:, :6].clip(0, 1))
+    roots = np.sqrt(best[rows])
+    fits = [np.polyfit(marks[:, k], roots, 1) for k in range(marks.shape[1])]
+    losses = [float(np.square(np.polyval(fit, marks[:, k]) - roots).mean()) for k, fit in enumerate(fits)]
+    chosen = int(np.argmin(losses))
+
+    def tell(found):
+        mark = np.sqrt(views(found[None])[0][0, chosen].clip(0, 1))
+        return float(np.clip(np.polyval(fits[chosen], mark), 0, 1) ** 2)
+
+    return tell
+
+
+def summary(rows):
+    truth = np.array([row["best"] for row in rows])
+    value = np.array([row["told_0"]["value"] for row in rows])
+
+    def rmse(name):
+        return round(float(np.sqrt(np.mean([(row[name] - row["best"]) ** 2 for row in rows]))), 4)
+
+    gain = np.square([row["landmark"] - row["best"] for row in rows]) - np.square(value - truth)
+    groups = np.array([row["group"] for row in rows])
+    sums = {group: (gain[groups == group].sum(), int((groups == group).sum())) for group in set(groups.tolist())}
+    totals, rng = np.array(list(sums.values())), np.random.default_rng(0)
+    drawn = [totals[rng.integers(len(totals), size=len(totals))].sum(axis=0) for _ in range(4000)]
+    found = {
+        "datasets": len(rows),
+        "groups": len(sums),
+        "features": len(FEATURES),
+        "rmse": round(float(np.sqrt(np.mean((value - truth) ** 2))), 4),
+        "rmse_blind": rmse("blind"),
+        "rmse_best_landmark": rmse("landmark"),
+        "mse_gain_over_landmark": [round(float(gain.mean()), 5), round(float(np.std([a / n for a, n in drawn])), 5)],
+        "rank_correlation": round(float(spearmanr(value, truth)[0]), 3),
+    }
+    for n in TOLD:
+        each = [row[f"told_{n}"] for row in rows]
+        inside = [one["low"] <= row["best"] <= one["high"] for one, row in zip(each, rows, strict=True)]
+        width = np.mean([one["high"] - one["low"] for one in each])
+        found[f"told_{n}"] = {
+            "rmse": round(
+                float(
+                    np.sqrt(np.mean([(one["value"] - row["best"]) ** 2 for one, row in zip(each, rows, strict=True)]))
+                ),
+                4,
+            ),
+            "covered": round(float(np.mean(inside)), 3),
+            "width_of_blind": round(float(width / np.mean([row["blind_width"] for row in rows])), 3),
+            "config_rmse": round(float(np.sqrt(np.mean([one["config_mse"] for one in each]))), 4),
+            "config_covered": round(float(np.mean([one["config_covered"] for one in each])), 3),
+            "config_width_of_blind": round(
+                float(
+                    np.mean([one["config_width"] for one in each])
+                    / np.mean([row["blind_config_width"] for row in rows])
+                ),
+                3,
+            ),
+        }
+    return found
+
+
+if __name__ == "__main__":
+    main()

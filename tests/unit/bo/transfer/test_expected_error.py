@@ -1,0 +1,113 @@
+"""Forecasts of errors: by hand, by brute force, and on tables whose truth is known."""
+
+import numpy as np
+import pytest
+
+from bo.transfer.expected_error import LEAST_GROUPS, LEVEL, _logit, _Ridge, fit_forecaster
+
+M, C, P = 60, 12, 8
+
+
+def world(seed, m=M, *, noise=0.03):
+    """Datasets whose difficulty shows in their features, and configurations that share it but for their own quirks."""
+    rng = np.random.default_rng(seed)
+    wide = rng.standard_normal((m, P))
+    roots = 0.45 + 0.12 * wide[:, :1] + 0.05 * wide[:, 1:2] + 0.15 * np.linspace(0, 1, C) + noise * rng.standard_normal((m, C))  # fmt: skip
+    return wide, wide[:, :3], np.square(np.clip(roots, 0.02, 0.98))
+
+
+def test_what_is_left_out_is_predicted_as_by_a_fit_without_it():
+    wide, _, errors = world(0, 25)
+    targets = np.sqrt(errors)
+    parts = [np.array([0, 1, 2]), *np.arange(3, 25)[:, None]]
+    found, left_out = _Ridge.fit(wide, targets, parts)
+    points = (wide - found.centre) / found.scale
+    penalty = _penalty(points, targets, found.weights)
+    for rows in parts[:4]:
+        rest = np.setdiff1d(np.arange(25), rows)
+        centre, offset = points[rest].mean(axis=0), targets[rest].mean(axis=0)
+        inner = points[rest] - centre
+        weights = np.linalg.solve(inner.T @ inner + penalty * np.eye(P), inner.T @ (targets[rest] - offset))
+        np.testing.assert_allclose(left_out[rows], (points[rows] - centre) @ weights + offset, rtol=1e-9)
+
+
+def _penalty(points, targets, weights):
+    """Find the penalty of a ridge regression from its weights."""
+    gradient = points.T @ (targets - targets.mean(axis=0) - points @ weights)
+    return float((gradient * weights).sum() / np.square(weights).sum())
+
+
+def test_logits_come_back():
+    roots = np.sqrt(np.linspace(0.01, 0.99, 9))[:, None]
+    found = _Ridge(np.zeros(1), np.ones(1), np.zeros((1, 1)), np.zeros(1), is_logit=True)
+    np.testing.assert_allclose(found.roots(_logit(roots)), roots)
+
+
+def test_errors_of_new_datasets_are_told_better_than_by_their_mean_and_intervals_hold():
+    off, blind, inside, of_config = [], [], [], []
+    for seed in range(5):
+        wide, narrow, errors = world(seed, M + 20)
+        forecaster = fit_forecaster(wide[:M], narrow[:M], errors[:M], range(M))
+        for row in range(M, M + 20):
+            found = forecaster.predict(wide[row], narrow[row])
+            best = errors[row].min()
+            assert len(found) == C + 1
+            assert all(0 <= one.low <= one.value <= one.high <= 1 for one in found)
+            off.append(found[-1].value - best)
+            blind.append(errors[:M].min(axis=1).mean() - best)
+            inside.append(found[-1].low <= best <= found[-1].high)
+            of_config += [one.low <= error <= one.high for one, error in zip(found, errors[row], strict=False)]
+    assert np.std(off) < 0.4 * np.std(blind)
+    assert abs(np.mean(inside) - LEVEL) < 0.1
+    assert abs(np.mean(of_config) - LEVEL) < 0.05
+
+
+def test_evaluations_sharpen_what_is_told_of_the_others():
+    before, after, widths = [], [], []
+    for seed in range(5):
+        wide, narrow, errors = world(seed, M + 20, noise=0.01)
+        shift = 0.1 * np.random.default_rng(seed).standard_normal(
+            (M + 20, 1)
+        )  # what features do not tell, and evaluations do
+        errors = np.square(np.clip(np.sqrt(errors) + shift, 0, 1))
+        forecaster = fit_forecaster(wide[:M], narrow[:M], errors[:M], range(M))
+        for row in range(M, M + 20):
+            told = {3: float(errors[row, 3]), 7: float(errors[row, 7])}
+            plain = forecaster.predict(wide[row], narrow[row])
+            found = forecaster.predict(wide[row], narrow[row], told=told)
+            for column, error in told.items():
+                assert (found[column].value, found[column].low, found[column].high) == (error, error, error)
+            assert found[-1].value <= min(told.values())
+            before.append(plain[-1].value - errors[row].min())
+            after.append(found[-1].value - errors[row].min())
+            widths.append((found[0].high - found[0].low) / (plain[0].high - plain[0].low))
+    assert np.sqrt(np.mean(np.square(after))) < 0.7 * np.sqrt(np.mean(np.square(before)))
+    assert np.mean(widths) < 0.7
+
+
+def test_missing_cells_change_little():
+    wide, narrow, errors = world(1)
+    hidden = np.where(np.random.default_rng(0).random(errors.shape) < 0.3, np.nan, errors)
+    full = fit_forecaster(wide, narrow, errors, range(M)).predict(wide[0], narrow[0])
+    part = fit_forecaster(wide, narrow, hidden, range(M)).predict(wide[0], narrow[0])
+    np.testing.assert_allclose([one.value for one in part], [one.value for one in full], atol=0.03)
+
+
+def test_errors_that_are_all_the_same_are_expected():
+    wide, narrow, _ = world(2)
+    found = fit_forecaster(wide, narrow, np.full((M, C), 0.25), range(M)).predict(wide[0], narrow[0])
+    np.testing.assert_allclose([(one.low, one.value, one.high) for one in found], 0.25, atol=1e-6)
+
+
+@pytest.mark.parametrize("groups", [1, LEAST_GROUPS - 1])
+def test_of_few_groups_nothing_is_told(groups):
+    wide, narrow, errors = world(3)
+    assert fit_forecaster(wide, narrow, errors, [row % groups for row in range(M)]) is None
+
+
+def test_siblings_do_not_vouch_for_each_other():
+    wide, narrow, errors = world(4, 30)
+    twins = [np.repeat(part, 2, axis=0) for part in (wide, narrow, errors)]
+    alone = fit_forecaster(*twins, range(60))
+    grouped = fit_forecaster(*twins, np.repeat(range(30), 2).tolist())
+    assert np.abs(grouped.residuals).mean() >= np.abs(alone.residuals).mean()

@@ -1,0 +1,49 @@
+"""What errors to expect on a query: from its features, and those of the history's datasets."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.transfer.expected_error import ErrorForecaster, ExpectedError, fit_forecaster
+from metafeat.handcrafted import FEATURES
+from warmstart.suggestions.session import Memory
+
+_GAINS = ("nn_gain", "centroid_gain", "ridge_gain", "bayes_gain", "edges_gain")
+_SIZES = ("log_n", "log_classes", "log_per_class", "class_entropy")
+
+
+def forecaster_of(memory: Memory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
+    """Fit a forecast to some rows of a memory; None where too little is known of them."""
+    if memory.references is None or memory.references.features is None:
+        return None
+    place = {name: row for row, name in enumerate(memory.references.names)}
+    kept = [row for row in rows if memory.names[row] in place and not np.isnan(memory.errors[row]).all()]
+    if not kept:
+        return None
+    features = memory.references.features[[place[memory.names[row]] for row in kept]]
+    return fit_forecaster(*views(features), memory.errors[kept], [memory.groups[row] for row in kept])
+
+
+def expected_errors(
+    forecaster: ErrorForecaster, features: NDArray[np.float64], told: Mapping[int, float] | None = None
+) -> list[ExpectedError]:
+    """Return what to expect of each shared configuration, then of the best, on a dataset with these handcrafted features."""
+    wide, narrow = views(features[None])
+    return forecaster.predict(wide[0], narrow[0], told=told)
+
+
+def views(features: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the two sets of features that the forecast looks at.
+
+    Args:
+        features: `m x q`, `metafeat.handcrafted.FEATURES`.
+
+    Returns: all of them and, before these, the errors of the simple classifiers and of a constant answer; these and the sizes alone.
+    """
+    constant = features[:, [FEATURES.index("largest_class")]]
+    gains = features[:, [FEATURES.index(name) for name in _GAINS]]
+    best = features[:, [FEATURES.index("best_landmark")]]
+    errors = np.hstack([np.clip(1 - constant - gains, 0, 1), 1 - best, 1 - constant])
+    sizes = features[:, [FEATURES.index(name) for name in _SIZES]]
+    return np.hstack([errors, features]), np.hstack([errors, sizes])
