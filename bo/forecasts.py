@@ -17,8 +17,11 @@ from bo.surrogates import Prediction
 
 Floats = NDArray[np.float64]
 
-IN_FAVOUR = 1.0
-"""Log odds that are given for nothing: who names related tasks has a reason."""
+NEEDED = (-1.0, 0.0, 1.0)
+"""Log odds that related tasks need after no forecast, one, and more: at first they are trusted, and where they tell nothing in the end the task at hand
+alone suggests better."""
+GIVEN_UP = -4.0
+"""Log odds at which related tasks are not asked any more, whatever comes."""
 WORST, BEST = -5.0, 2.0
 """What one forecast counts, at most: densities have no tails to be trusted."""
 DIGITS = 9
@@ -41,14 +44,19 @@ class Forecast:
     mean_alone: float
     sd_alone: float | None
 
-    def log_odds(self, error: float) -> float:
-        """Compare log densities at the error that came; where nothing is known alone, of its being better or worse than the one before."""
+    def log_odds(self, error: float, *, known: int) -> float:
+        """Compare log densities at the error that came after so many; where nothing is known alone, of its being better or worse than the one before.
+
+        Densities are those of Student's t with one degree of freedom fewer than evaluations are known: units are known from these.
+        """
         if self.sd_alone is None:
             above = 0.5 * math.erfc((self.mean_alone - self.mean) / self.sd / math.sqrt(2.0))
             share = above if error > self.mean_alone else 1.0 - above
             found = math.log(max(share, 1e-300) / 0.5)
         else:
-            found = _log_density(error, self.mean, self.sd) - _log_density(error, self.mean_alone, self.sd_alone)
+            freedom = max(known - 1, 1)
+            found = _log_density(error, self.mean, self.sd, freedom)
+            found -= _log_density(error, self.mean_alone, self.sd_alone, freedom)
         return 0.0 if math.isnan(found) else min(max(found, WORST), BEST)  # NaN: errors beyond all measure
 
 
@@ -62,12 +70,22 @@ class Forecasts:
         """Keep the forecast of a point `d`; the first one counts."""
         self._known.setdefault(_key(x), forecast)
 
-    def log_odds(self, X: Floats, errors: Sequence[float]) -> float:
-        """Judge the forecasts of `n x d` points by their `n` errors."""
-        odds = IN_FAVOUR
-        for x, error in zip(X, errors, strict=True):
+    def believed(self, X: Floats, errors: Sequence[float]) -> bool:
+        """Tell whether related tasks are to be believed, after `n` errors at `n x d` points."""
+        odds = self._log_odds(X, errors)
+        return sum(odds) >= NEEDED[min(len(odds), len(NEEDED) - 1)]
+
+    def given_up(self, X: Floats, errors: Sequence[float]) -> bool:
+        """Tell whether related tasks have been so wrong that they need not forecast any more."""
+        return sum(self._log_odds(X, errors)) <= GIVEN_UP
+
+    def _log_odds(self, X: Floats, errors: Sequence[float]) -> list[float]:
+        """Judge the forecasts of points by their errors, in the order in which these came, until they are given up."""
+        odds: list[float] = []
+        for known, (x, error) in enumerate(zip(X, errors, strict=True)):
             forecast = self._known.get(_key(x))
-            odds += 0.0 if forecast is None else forecast.log_odds(error)
+            if forecast is not None and sum(odds) > GIVEN_UP:
+                odds.append(forecast.log_odds(error, known=known))
         return odds
 
     def to_dict(self) -> dict[str, Any]:
@@ -88,10 +106,10 @@ def moments(prediction: Prediction, zero: float, one: float) -> tuple[float, flo
     return zero + one * float(means.mean()), one * math.sqrt(float(means.var() + variances.mean()))
 
 
-def _log_density(error: float, mean: float, sd: float) -> float:
-    """Compute the log density of a normal distribution."""
+def _log_density(error: float, mean: float, sd: float, freedom: int) -> float:
+    """Compute the log density of Student's t, up to a constant."""
     z = (error - mean) / sd
-    return -0.5 * (z * z + math.log(2.0 * math.pi)) - math.log(sd)
+    return -0.5 * (freedom + 1) * math.log1p(z * z / freedom) - math.log(sd)
 
 
 def _key(x: Floats) -> str:

@@ -214,6 +214,8 @@ class SurrogateModels:
         valid = _valid(evidence)
         if not self._compares or not len(valid):
             return
+        if self._forecasts.given_up(*self._errors_at(evidence, valid)):
+            return
         together = self._errors_together(evidence, valid)
         mean, sd = moments(together.model.predict(X), together.zero, together.one)
         last = evidence.told[int(valid[-1])].error
@@ -238,10 +240,13 @@ class SurrogateModels:
 
     def _errors_of(self, evidence: TrialData, valid: NDArray[np.intp]) -> _Errors | None:
         """Fit the errors of valid evaluations, with related tasks as far as these helped; None where alone there are too few."""
-        X, y = evidence.X[valid], np.array([evidence.told[i].error for i in valid.tolist()])
-        if not self._compares or self._forecasts.log_odds(X, y.tolist()) >= 0.0:
+        if not self._compares or self._forecasts.believed(*self._errors_at(evidence, valid)):
             return self._errors_together(evidence, valid)
-        return self._errors_alone(evidence, valid) if len(y) >= ALONE_CHOOSES else None
+        return self._errors_alone(evidence, valid) if len(valid) >= ALONE_CHOOSES else None
+
+    def _errors_at(self, evidence: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, list[float]]:
+        """Return the points and the errors of valid evaluations."""
+        return evidence.X[valid], [evidence.told[i].error for i in valid.tolist()]
 
     def _errors_together(self, evidence: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors of valid evaluations, with related tasks where there are any."""

@@ -52,6 +52,7 @@ class Coregionalised:
         ).tolist()
         self._shape, self._own, self._places, self._lambda, self._noises = (slice(i, j) for i, j in pairwise(ends))
         self.size: int = ends[-1]
+        self._last: _Points | None = None
 
     def prior(self, points: list[Density]) -> list[Density]:
         """Return the prior of the shape, given that of the points' correlation; λ ~ LogNormal(1, 1), logit ν ~ N(-4, 3²)."""
@@ -74,7 +75,7 @@ class Coregionalised:
 
     def noise(self, X: Floats, shape: Floats, level: float) -> Floats:
         """Return the noise of every point's task; `level` is the target's."""
-        result: Floats = np.append(self.shares_of_noise(shape), level)[_task(X)]
+        result: Floats = np.append(self.shares_of_noise(shape), level)[self._known_points(X).task]
         return result
 
     def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:
@@ -89,12 +90,11 @@ class Coregionalised:
 
     def matrix(self, X: Floats, shape: Floats) -> Floats:
         """Correlate, the upper triangle alone."""
-        result = self._points.matrix(X[:, :-1], shape[self._shape])
         if self._tasks == 1:
-            return result
-        shared, own = self._shared(shape), self._of_target(X)
-        result *= _gather(shared, X, X)
-        result[np.ix_(own, own)] += (1.0 - shared[-1, -1]) * self._points.matrix(X[own, :-1], shape[self._own])
+            return self._points.matrix(X[:, :-1], shape[self._shape])
+        shared, last = self._shared(shape), self._known_points(X)
+        result: Floats = last.everywhere(shape[self._shape]) * shared.ravel()[last.pairs]
+        result[last.own] += (1.0 - shared[-1, -1]) * last.within(shape[self._own])
         return result
 
     def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
@@ -143,6 +143,12 @@ class Coregionalised:
         parts = replace(slopes, slope=slopes.slope * between), replace(own, slope=own.slope * rest)
         return correlation, TaskSlopes(parts, (np.arange(len(Z)), columns))
 
+    def _known_points(self, X: Floats) -> "_Points":
+        """Return what is known of points: those of the last call, most of the time."""
+        if self._last is None or self._last.X is not X:
+            self._last = _Points(self._points, self._tasks, X)
+        return self._last
+
     def _of_target(self, X: Floats) -> NDArray[np.intp]:
         """Find the rows of the target."""
         return np.flatnonzero(_task(X) == self._tasks - 1)
@@ -165,7 +171,9 @@ class Coregionalised:
         if self._tasks == 1:
             return np.ones((1, 1))
         v, _ = self._ball(shape)
-        result: Floats = v @ v.T * self._likeness(shape)
+        result: Floats = v @ v.T
+        if self._has_meta:
+            result *= self._likeness(shape)
         result.ravel()[: -1 : self._tasks + 1] = 1.0
         return result
 
@@ -191,6 +199,39 @@ class Coregionalised:
             return np.concatenate([by_place.ravel(), by_noise])
         shrunk = self._square * np.exp(-2.0 * shape[self._lambda])
         return np.array([*by_place.ravel(), np.vdot(gradient, v @ v.T * likeness * shrunk), *by_noise])
+
+
+class _Points:
+    """Points with their tasks, and their correlations as they were asked for last: most steps of a chain change tasks alone.
+
+    Attributes:
+        X: `n x (d + 1)`.
+        task: `n`.
+        pairs: `n x n`, where tasks of two points stand in a flat table of all pairs of tasks.
+        own: rows and columns of the target.
+    """
+
+    def __init__(self, points: Stationary, tasks: int, X: Floats) -> None:
+        self.X, self.task = X, _task(X)
+        self.pairs = tasks * self.task[:, None] + self.task
+        rows = np.flatnonzero(self.task == tasks - 1)
+        self.own = np.ix_(rows, rows)
+        self.everywhere = _Last(points, X[:, :-1])
+        self.within = _Last(points, X[rows, :-1])
+
+
+class _Last:
+    """Correlation of points under the last shape that was asked for."""
+
+    def __init__(self, points: Stationary, X: Floats) -> None:
+        self._points, self._X = points, X
+        self._known: tuple[Floats, Floats] | None = None
+
+    def __call__(self, shape: Floats) -> Floats:
+        """Correlate, the upper triangle alone; the matrix is not to be changed."""
+        if self._known is None or not np.array_equal(self._known[0], shape):
+            self._known = shape.copy(), self._points.matrix(self._X, shape)
+        return self._known[1]
 
 
 @dataclass(frozen=True, slots=True)

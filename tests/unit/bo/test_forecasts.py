@@ -4,39 +4,72 @@ import json
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import norm, t
 
-from bo.forecasts import BEST, IN_FAVOUR, WORST, Forecast, Forecasts, moments
+from bo.forecasts import BEST, GIVEN_UP, NEEDED, WORST, Forecast, Forecasts, moments
 from bo.surrogates import Prediction
 
 
-def test_a_forecast_counts_the_difference_of_log_densities():
+@pytest.mark.parametrize(("known", "freedom"), [(2, 1), (3, 2), (9, 8)])
+def test_a_forecast_counts_the_difference_of_log_densities(known, freedom):
+    """Those of Student's t: so few evaluations tell units."""
     forecast = Forecast(1.0, 0.5, 2.0, 2.0)
     for error in (0.5, 1.0, 1.5):
-        expected = norm.logpdf(error, 1.0, 0.5) - norm.logpdf(error, 2.0, 2.0)
-        assert forecast.log_odds(error) == pytest.approx(expected)
-    assert forecast.log_odds(100.0) == WORST
-    assert Forecast(1.0, 1e-5, 2.0, 2.0).log_odds(1.0) == BEST
+        expected = t.logpdf(error, freedom, 1.0, 0.5) - t.logpdf(error, freedom, 2.0, 2.0)
+        assert forecast.log_odds(error, known=known) == pytest.approx(expected)
+    assert Forecast(1.0, 1e-3, 2.0, 2.0).log_odds(100.0, known=known) == WORST
+    assert Forecast(1.0, 1e-5, 2.0, 2.0).log_odds(1.0, known=known) == BEST
 
 
 def test_where_one_evaluation_is_known_it_counts_whether_the_next_is_better():
     forecast = Forecast(3.0, 1.0, 2.0, None)
-    assert forecast.log_odds(2.1) == forecast.log_odds(9.0) == pytest.approx(np.log(norm.cdf(1.0) / 0.5))
-    assert forecast.log_odds(1.9) == pytest.approx(np.log(norm.cdf(-1.0) / 0.5))
-    assert Forecast(300.0, 1.0, 2.0, None).log_odds(1.9) == WORST
+    for error in (2.1, 9.0):
+        assert forecast.log_odds(error, known=1) == pytest.approx(np.log(norm.cdf(1.0) / 0.5))
+    assert forecast.log_odds(1.9, known=1) == pytest.approx(np.log(norm.cdf(-1.0) / 0.5))
+    assert Forecast(300.0, 1.0, 2.0, None).log_odds(1.9, known=1) == WORST
 
 
-def test_the_odds_of_a_run_go_through_json():
+def test_errors_beyond_all_measure_count_nothing():
+    assert Forecast(1e300, 1e-300, -1e300, 1e-300).log_odds(0.0, known=5) == 0.0
+
+
+def test_related_tasks_are_trusted_first_then_judged():
+    X, found = np.arange(12.0)[:, None], Forecasts()
+    assert found.believed(X, [0.0] * 12)  # nothing was forecast of these
+    good, bad = Forecast(0.0, 0.5, 0.0, 1.0), Forecast(0.0, 9.0, 0.0, 1.0)
+    for x in X[1:3]:
+        found.add(x, good)
+    assert 2.0 * np.log(2.0) > NEEDED[-1]
+    assert found.believed(X[:3], [0.0] * 3)
+    found.add(X[3], bad)
+    assert found.believed(X[:3], [0.0] * 3)
+    assert not found.believed(X[:4], [0.0] * 4)
+    assert not found.given_up(X[:4], [0.0] * 4)
+    for x in X[4:6]:
+        found.add(x, bad)
+    assert 2.0 * np.log(2.0) - 3.0 * np.log(9.0) < GIVEN_UP
+    for x in X[6:]:
+        found.add(x, good)
+    assert found.given_up(X, [0.0] * 12)  # what comes later does not count
+    assert not found.believed(X, [0.0] * 12)
+
+
+def test_one_forecast_that_is_wrong_ends_trust():
+    found = Forecasts()
+    found.add(np.zeros(1), Forecast(3.0, 1.0, 2.0, None))
+    assert not found.believed(np.zeros((1, 1)), [1.9])
+    assert found.believed(np.zeros((1, 1)), [2.1])
+
+
+def test_the_forecasts_of_a_run_go_through_json():
     found, X = Forecasts(), np.array([[0.1, np.nan], [0.2, 0.3], [0.4, 0.5]])
-    assert found.log_odds(X, [1.0, 2.0, 3.0]) == IN_FAVOUR
-    forecasts = [Forecast(1.0, 0.5, 2.0, 2.0), Forecast(3.0, 1.0, 2.0, None)]
-    for x, forecast in zip(X, forecasts, strict=False):
+    for x, forecast in zip(X, [Forecast(1.0, 0.5, 2.0, 2.0), Forecast(3.0, 1.0, 2.0, None)], strict=False):
         found.add(x, forecast)
-        found.add(x, Forecast(0.0, 1.0, 0.0, 1.0))
-    expected = IN_FAVOUR + forecasts[0].log_odds(1.0) + forecasts[1].log_odds(2.0)
-    assert found.log_odds(X + 1e-13, [1.0, 2.0, 3.0]) == pytest.approx(expected)
+        found.add(x, Forecast(0.0, 1.0, 0.0, 1.0))  # the first one counts
     again = Forecasts.from_dict(json.loads(json.dumps(found.to_dict())))
-    assert again.log_odds(X, [1.0, 2.0, 3.0]) == pytest.approx(expected)
+    assert again.to_dict() == found.to_dict()
+    for errors in ([1.0, 4.0, 3.0], [9.0, 1.0, 3.0]):
+        assert again.believed(X + 1e-13, errors) == found.believed(X, errors)
 
 
 def test_moments_are_those_of_the_mixture():

@@ -6,6 +6,7 @@ import numpy as np
 from ConfigSpace import ConfigurationSpace, Float
 
 from bo import Optimizer, RelatedTask
+from bo.forecasts import Forecast
 from bo.search import search_table
 from bo.surrogates import Task
 
@@ -69,7 +70,22 @@ def test_configurations_that_are_given_stand_for_the_design():
 
 
 def test_tasks_that_are_the_same_are_believed():
-    assert kind(search(tasks(lambda X: 3.0 * bowl(X) + 1.0), 5)) == "together"
+    assert kind(search(tasks(bowl), 5)) == "together"
+
+
+def test_the_same_in_another_unit_shows_where_the_optimum_is():
+    assert search(tasks(lambda X: 3.0 * bowl(X) + 1.0), 1).best.error < 1e-3
+
+
+def test_tasks_that_were_all_wrong_are_not_asked_any_more():
+    """A model of all tasks costs several times what one of the task at hand does."""
+    run = search(tasks(bowl), 3)
+    forecasts = run._fitted._forecasts
+    forecasts._known = dict.fromkeys(forecasts._known, Forecast(9.0, 0.1, 0.2, 0.1))
+    assert kind(run) == "alone"
+    run.tell(run.ask()[0], 0.1)
+    run.ask()
+    assert len(forecasts.to_dict()) == 2
 
 
 def test_strangers_are_not_believed():

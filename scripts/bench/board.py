@@ -1,0 +1,159 @@
+"""A board: our optimiser beside Optuna's GPSampler and TPE, SMAC's black-box facade and BoTorch's qLogNoisyExpectedImprovement.
+
+Problems are COCO's bbob in 2 and 5 dimensions, a fixed third of it in 10, bbob-mixint in 5, and conditional ones; 20 evaluations a
+hyperparameter. SMAC and BoTorch search the fixed third of bbob alone. `develop` is instances 1-3 without eight held-out functions, to try things on;
+`final` is instances 71-73 of all functions, to be run once. Each search is one file of --cells, written when it ends: the same command
+goes on where it was stopped, and cells come breadth-first, so that a board that was stopped covers all classes. Needs `coco-experiment`.
+
+    OMP_NUM_THREADS=1 python scripts/bench/board.py --cells FOLDER --part final [--samplers ...] [--minutes 60] [--only-report] [--out FILE.json]
+"""
+
+import argparse
+import json
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from board_problems import HELD_OUT, THIRD, class_of, evaluations, make
+from board_samplers import FAST, SAMPLERS
+from conditional import CONDITIONAL
+from numpy.typing import NDArray
+from runs import write_report
+from scipy.stats import rankdata
+from scipy.stats import t as student
+
+Floats = NDArray[np.float64]
+LEAST = 1e-8
+INSTANCES = {"develop": (1, 2, 3), "final": (71, 72, 73)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A search: of which problem, by which sampler; the instance is its seed."""
+
+    suite: str
+    function: int | str
+    d: int
+    instance: int
+    sampler: str
+
+    @property
+    def file(self) -> str:
+        """Name the file of the cell."""
+        return f"{self.suite}_{self.function}_{self.d}_{self.instance}_{self.sampler}.json"
+
+
+def cells(part: str, samplers: list[str]) -> Iterator[Cell]:
+    """List the searches of a part, breadth-first."""
+    functions = [f for f in range(1, 25) if part == "final" or f not in HELD_OUT]
+    for instance in INSTANCES[part]:
+        for offset in range(3):  # every third function first: all classes
+            some = [f for f in functions if (f - 1) % 3 == offset]
+            problems: list[tuple[str, int | str, int]] = [("bbob", f, 2) for f in some]
+            problems += [("conditional", name, 0) for name in list(CONDITIONAL)[offset : offset + 1]]
+            problems += [("bbob", f, 5) for f in some] + [("bbob-mixint", f, 5) for f in some]
+            problems += [("bbob", f, 10) for f in some if f in THIRD]
+            for suite, function, d in problems:
+                for sampler in samplers:
+                    if sampler in FAST or (suite == "bbob" and function in THIRD):
+                        yield Cell(suite, function, d, instance, sampler)
+
+
+def search(cell: Cell) -> dict[str, Any]:
+    """Run one search."""
+    problem = make(cell.suite, cell.function, cell.d, cell.instance)
+    t = evaluations(problem, cell.suite)
+    errors, seconds = SAMPLERS[cell.sampler](problem, t, cell.instance)
+    return {**asdict(cell), "minimum": problem.minimum, "errors": errors, "cpu a suggestion": seconds / t}
+
+
+def run(folder: Path, wanted: list[Cell], minutes: float) -> None:
+    """Run the searches that have no file yet, as long as there is time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    end = time.monotonic() + 60.0 * minutes
+    for cell in wanted:
+        path = folder / cell.file
+        if path.exists():
+            continue
+        if time.monotonic() > end:
+            return
+        beside = path.with_suffix(".part")
+        beside.write_text(json.dumps(search(cell)) + "\n", encoding="utf-8")
+        beside.replace(path)
+
+
+def curve(row: dict[str, Any]) -> Floats:
+    """Compute log10 of the regret after each evaluation."""
+    best = np.minimum.accumulate(row["errors"]) - row["minimum"]
+    return np.log10(np.maximum(best, LEAST))
+
+
+def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Rank the samplers, and compare ours with each other one by class: where both searched, functions being the units."""
+    table: dict[tuple[Any, ...], dict[str, tuple[float, float]]] = defaultdict(dict)
+    for row in rows:
+        logs = curve(row)
+        key = (row["suite"], row["function"], row["d"], row["instance"])
+        table[key][row["sampler"]] = float(logs[-1]), float(logs[len(logs) // 10 :].mean())
+    found: dict[str, Any] = {}
+    for name, among in (("all", FAST), ("fixed third", tuple(SAMPLERS))):
+        whole = {key: each for key, each in table.items() if all(sampler in each for sampler in among)}
+        found[f"mean ranks, {name}"] = {"problems": len(whole), **ranks(list(whole.values()), among)}
+    for other in (sampler for sampler in SAMPLERS if sampler != "warmstart"):
+        found[f"ours less {other}, log10 regret"] = by_class(table, other)
+    found["median cpu a suggestion, by evaluations"] = seconds(rows)
+    return found
+
+
+def ranks(problems: list[dict[str, tuple[float, float]]], among: tuple[str, ...]) -> dict[str, Any]:
+    """Average ranks by the last regret and by the mean of all, 1 the best."""
+    if not problems:
+        return {}
+    both = [[[each[sampler][k] for sampler in among] for each in problems] for k in (0, 1)]
+    last, anytime = (np.array([rankdata(np.round(row, 6)) for row in each]).mean(axis=0) for each in both)
+    return {s: {"last": float(a), "anytime": float(b)} for s, a, b in zip(among, last, anytime, strict=True)}
+
+
+def by_class(table: dict[tuple[Any, ...], dict[str, tuple[float, float]]], other: str) -> dict[str, Any]:
+    """Average paired differences over the functions of a class, ± half a 95 % interval."""
+    functions: dict[tuple[str, Any], list[tuple[float, float]]] = defaultdict(list)
+    for (suite, function, d, _), each in table.items():
+        if "warmstart" in each and other in each:
+            pair = each["warmstart"], each[other]
+            functions[class_of(suite, function), (function, d)].append((pair[0][0] - pair[1][0], pair[0][1] - pair[1][1]))  # fmt: skip
+    report: dict[str, Any] = {}
+    for name in [*dict.fromkeys(key[0] for key in functions), "all"] if functions else []:
+        units = np.array([np.mean(v, axis=0) for key, v in functions.items() if name in ("all", key[0])])
+        n = len(units)
+        half = student.ppf(0.975, n - 1) * units.std(axis=0, ddof=1) / n**0.5 if n > 1 else [None, None]
+        report[name] = {"functions": n, "last": [units[:, 0].mean(), half[0]], "anytime": [units[:, 1].mean(), half[1]]}
+    return report
+
+
+def seconds(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Return the median CPU seconds of a suggestion by sampler and length of the search."""
+    found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        found[row["sampler"]][len(row["errors"])].append(row["cpu a suggestion"])
+    return {s: {str(t): float(np.median(v)) for t, v in sorted(by.items())} for s, by in found.items()}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cells", type=Path, required=True)
+    parser.add_argument("--part", choices=INSTANCES, required=True)
+    parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS))
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--only-report", action="store_true")
+    parser.add_argument("--out", type=Path)
+    asked = parser.parse_args()
+    wanted = list(cells(asked.part, asked.samplers))
+    if not asked.only_report:
+        run(asked.cells, wanted, asked.minutes)
+    done = [asked.cells / cell.file for cell in wanted if (asked.cells / cell.file).exists()]
+    searched = [json.loads(path.read_text(encoding="utf-8")) for path in done]
+    write_report({"part": asked.part, "searches": len(searched), "of": len(wanted), **report(searched)}, asked.out)
