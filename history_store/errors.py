@@ -4,7 +4,8 @@
 
     WarmstartError
     ├── UsageError (ValueError)                 a wrong call: option, name, number
-    │   └── SpaceExhaustedError                 asking on after every configuration was proposed
+    │   ├── SpaceExhaustedError                 asking on after every configuration was proposed
+    │   └── LeaseLostError                      a word of a trial that its client does not hold, or no longer
     ├── MissingPathError (FileNotFoundError)    a path that is not there
     ├── DataError (ValueError)                  the user's data cannot be used as they are
     │   ├── BrokenImagesError                   pictures that cannot be decoded
@@ -54,6 +55,10 @@ class UsageError(WarmstartError, ValueError):
 
 class SpaceExhaustedError(UsageError):
     """Every configuration of a search space was proposed already."""
+
+
+class LeaseLostError(UsageError):
+    """A word of a trial that its client does not hold, or no longer."""
 
 
 class MissingPathError(WarmstartError, FileNotFoundError):

@@ -11,6 +11,8 @@ check_imports()
 
 if TYPE_CHECKING:
     from warmstart.api import answer, neighbours, suggest
+    from warmstart.client import Client
+    from warmstart.descriptor import Descriptor
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.tune import tune, tune_many
     from warmstart.suggestions.advisor import Advisor, Location
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 _HOMES = {
     "Advisor": "warmstart.suggestions.advisor",
     "Answer": "warmstart.suggestions.answer",
+    "Client": "warmstart.client",
     "Confidence": "warmstart.suggestions.answer",
+    "Descriptor": "warmstart.descriptor",
     "InitialDesign": "warmstart.suggestions.answer",
     "JointResult": "warmstart.studies.results.summary",
     "Location": "warmstart.suggestions.advisor",
@@ -37,7 +41,9 @@ _HOMES = {
 __all__ = [
     "Advisor",
     "Answer",
+    "Client",
     "Confidence",
+    "Descriptor",
     "InitialDesign",
     "JointResult",
     "Location",

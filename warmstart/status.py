@@ -5,6 +5,7 @@ from history_store.errors import (
     DataError,
     HistoryLockedError,
     HistoryReadOnlyError,
+    LeaseLostError,
     MissingPathError,
     ModelMismatchError,
     SpaceExhaustedError,
@@ -17,6 +18,7 @@ DONE, UNEXPECTED, USAGE, DATA, STORAGE, ALL_FAILED, INTERRUPTED = 0, 1, 2, 3, 4,
 
 STATUSES: tuple[tuple[type[BaseException], int, int], ...] = (
     (SpaceExhaustedError, USAGE, 409),
+    (LeaseLostError, USAGE, 409),
     (UsageError, USAGE, 400),
     (MissingPathError, USAGE, 404),
     (DataError, DATA, 422),

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli import collect, evaluate, evaluations, inspect, maintain, plot, suggest, train, tune
+from warmstart.cli import collect, evaluate, evaluations, inspect, maintain, plot, serve, suggest, train, tune
 
 app = typer.Typer(
     name="warmstart",
@@ -72,6 +72,14 @@ app.command(
         "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank,joint --ours joint",
     ),
 )(evaluate.evaluate)
+app.command(
+    "serve",
+    epilog=example(
+        "warmstart serve",
+        "warmstart serve --new-token ann --token-file tokens",
+        "warmstart serve --host 0.0.0.0 --token-file tokens --history ours.h5",
+    ),
+)(serve.serve)
 history.command("create", epilog=example("warmstart history create mine.h5 --space compact --configs 64"))(
     maintain.create
 )

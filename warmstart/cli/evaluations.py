@@ -3,7 +3,7 @@
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +19,9 @@ from warmstart.cli.options import (
     VerboseOption,
 )
 from warmstart.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from history_store.records import Evaluation
 
 
 class Outside(StrEnum):
@@ -108,7 +111,9 @@ def add(
 
 
 def record(
-    history: HistoryFile,
+    history: Annotated[
+        str | None, typer.Argument(metavar="HISTORY", help="The history file; left out with --server.")
+    ] = None,
     *,
     dataset: Annotated[str, typer.Option("--dataset", "-d", help="Name of the dataset in the history.")],
     config: Annotated[str, typer.Option("--config", help="JSON object of hyperparameters, or @FILE.")],
@@ -117,6 +122,9 @@ def record(
     duration: Annotated[float | None, typer.Option("--duration", help="Seconds.")] = None,
     curve: Annotated[str | None, typer.Option("--curve", help="JSON list of [update, error], or @FILE.")] = None,
     origin: Annotated[str, typer.Option("--origin", help="Who measured it.")] = "record",
+    server: Annotated[
+        str | None, typer.Option("--server", metavar="URL", help="Record it in the history of a `warmstart serve`.")
+    ] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: Annotated[int | None, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of the run.")] = None,
     quiet: QuietOption = False,
@@ -128,7 +136,7 @@ def record(
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    path = history_path(history)
+    _check_one_place(history, server)
     evaluation = read_evaluation(
         dataset=dataset,
         config=config,
@@ -139,17 +147,55 @@ def record(
         curve=curve,
         origin=origin,
     )
-    with History.open(path, write=True) as opened:
-        opened.append(evaluation)
-        count = opened.n_evaluations
+    if server is not None:
+        path, count = server, _sent(server, evaluation)
+    else:
+        path = str(history_path(history))
+        with History.open(path, write=True) as opened:
+            opened.append(evaluation)
+            count = opened.n_evaluations
     row = {"dataset": dataset, **evaluation.config, "error": error, "status": evaluation.status.value}
     document = {
         "schema_version": 1,
-        "history": str(path),
+        "history": path,
         "n_evaluations": count,
         "evaluation": {"dataset": dataset, "config": dict(evaluation.config), "error": error, "status": status},
     }
     shell.result(document, [row])
+
+
+def _check_one_place(history: str | None, server: str | None) -> None:
+    """Check that a run is recorded somewhere, and in one place.
+
+    Raises:
+        UsageError: neither a history nor a server, or both.
+    """
+    from history_store.errors import UsageError
+
+    if (history is None) == (server is None):
+        got = "neither" if history is None else "both"
+        msg = f"history: expected a history file or `server`, got {got}. Name the file, as in `warmstart history record mine.h5`."
+        raise UsageError(msg)
+
+
+def _sent(server: str, run: "Evaluation") -> int:
+    """Record a run on a server; returns how many its history has."""
+    from math import isnan
+
+    from warmstart.client import Client
+
+    with Client(server) as client:
+        done = client.record(
+            run.dataset,
+            run.config,
+            error=None if isnan(run.error) else run.error,
+            status=run.status.value,
+            duration=None if isnan(run.duration) else run.duration,
+            seed=run.seed,
+            curve=run.curve,
+            origin=run.origin,
+        )
+    return int(done["n_evaluations"])
 
 
 def remove(

@@ -87,3 +87,7 @@ HistoryArgument = Annotated[
     typer.Argument(metavar="HISTORY", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),
 ]
 HistoryFile = Annotated[str, typer.Argument(metavar="HISTORY", help="The history file.")]
+ServerOption = Annotated[
+    str | None,
+    typer.Option("--server", metavar="URL", help="Ask a server of `warmstart serve`; your pictures stay here."),
+]

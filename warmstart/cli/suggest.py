@@ -17,6 +17,7 @@ from warmstart.cli.options import (
     NoCacheOption,
     QuietOption,
     SeedOption,
+    ServerOption,
     SkipBrokenOption,
     SuggestFormat,
     SuggestFormatOption,
@@ -60,6 +61,7 @@ def suggest(
     ] = False,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
+    server: ServerOption = None,
     format: SuggestFormatOption = SuggestFormat.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
@@ -69,17 +71,12 @@ def suggest(
     verbose: VerboseOption = 0,
 ) -> None:
     """Suggest configurations for a dataset, from those that won on the datasets it resembles."""
-    from warmstart.api import answer
-
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    found = answer(
-        _one_dataset(path, dataset),
-        k=k,
-        strategy=strategy,
-        space=space,
-        rename=_renamed(rename, space),
-        history=history,
-        model=model,
+    asked, renamed = _one_dataset(path, dataset), _renamed(rename, space)
+    advice = _advice(
+        server,
+        history,
+        model,
         exclude_group=exclude_group or (),
         skip_broken=skip_broken,
         seed=seed,
@@ -87,8 +84,8 @@ def suggest(
         threads=threads,
         cache=not no_cache,
         download=download,
-        explain=explain,
     )
+    found = advice.suggest(asked, k, strategy=strategy, space=space, rename=renamed, explain=explain)
     _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
     if format is SuggestFormat.TABLE:
@@ -106,6 +103,25 @@ def suggest(
             SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(found),
         }
         write(texts[format]())
+
+
+def _advice(server: str | None, history: str | None, model: str | None, **options: Any) -> Any:
+    """Return who answers: the history here, or a server.
+
+    Raises:
+        UsageError: a history beside a server, which has its own.
+    """
+    from warmstart.suggestions.advisor import Advisor
+
+    if server is None:
+        return Advisor(history, model, **options)
+    from history_store.errors import UsageError
+    from warmstart.client import Client
+
+    if history is not None:
+        msg = f"expected no `history` beside it, got {history!r}. The server answers from its own."
+        raise UsageError(msg, param="server")
+    return Client(server, advisor=Advisor(None, model, **options))
 
 
 def _tell_notes(shell: Shell, found: Any) -> None:
@@ -155,6 +171,7 @@ def neighbours(
     exclude_group: ExcludeGroupOption = None,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
+    server: ServerOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
@@ -164,14 +181,12 @@ def neighbours(
     verbose: VerboseOption = 0,
 ) -> None:
     """List the datasets of the history that a dataset resembles, nearest first."""
-    from warmstart.api import nearest
-
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    found = nearest(
-        _one_dataset(path, dataset),
-        k=k,
-        history=history,
-        model=model,
+    asked = _one_dataset(path, dataset)
+    advice = _advice(
+        server,
+        history,
+        model,
         exclude_group=exclude_group or (),
         skip_broken=skip_broken,
         seed=seed,
@@ -180,6 +195,7 @@ def neighbours(
         cache=not no_cache,
         download=download,
     )
+    found = advice.neighbours(asked, k)
     _tell_notes(shell, found)
     document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
     rows = [neighbour.to_row() for neighbour in found.neighbours]

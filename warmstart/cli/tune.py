@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from warmstart.studies.results.progress import Progress
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.results.trial import Trial
+    from warmstart.studies.tune_options import TuneOptions
 
 
 class WarmName(StrEnum):
@@ -196,6 +197,12 @@ def tune(
         int, typer.Option("--ensemble", min=1, help="How many of the best networks --save-model keeps.")
     ] = Outputs.ensemble,
     download: DownloadOption = False,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server", metavar="URL", help="Keep the study on a server of `warmstart serve`; trials run here."
+        ),
+    ] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = Search.seed,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = Execution.device,
@@ -248,11 +255,12 @@ def tune(
                 "tell": shell.note,
             }
             options = TuneOptions.of({**given, **spelled})
-            found = (
-                tune_datasets(paths, options, split=split.value)
-                if len(paths) > 1
-                else tune_dataset(paths[0] if paths else None, options)
-            )
+            if server is not None:
+                found = _tuned_on_server(server, paths, options)
+            elif len(paths) > 1:
+                found = tune_datasets(paths, options, split=split.value)
+            else:
+                found = tune_dataset(paths[0] if paths else None, options)
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
             shell.note(f"Stopped after {ended} trials; all are kept. The same command goes on.")
@@ -261,6 +269,20 @@ def tune(
         _print(shell, found)
     else:
         _print_joint(shell, found)
+
+
+def _tuned_on_server(server: str, paths: list[str], options: "TuneOptions") -> "TuneResult | JointResult":
+    from history_store.errors import UsageError
+    from warmstart.client import Client
+    from warmstart.remote_tuning import tune_on_server
+    from warmstart.suggestions.advisor import Advisor
+
+    if len(paths) > 1:
+        msg = f"expected one dataset, got {len(paths)}. Run the command for each."
+        raise UsageError(msg, param="server")
+    advisor = Advisor(None, options.model, seed=options.seed, device=options.device, cache=options.cache)
+    with Client(server, advisor=advisor) as client:
+        return tune_on_server(paths[0] if paths else None, options, client)
 
 
 def _print_joint(shell: Shell, found: "JointResult") -> None:

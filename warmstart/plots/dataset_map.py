@@ -57,7 +57,7 @@ def map_history(
     if dataset is not None and place is not None:
         order = np.argsort(place.distances, kind="stable")[:_NEAREST].tolist()
         nearest = [(place.names[i], float(place.distances[i])) for i in order]
-        pictures_of = _query_pictures(place.query.source)
+        pictures_of = None if place.query is None else _query_pictures(place.query.source)
         query, notes = QueryPoint(_plain_name(dataset), plane.place(place.vector), nearest, pictures_of), place.notes
     lowest = np.min(np.where(np.isnan(memory.errors), np.inf, memory.errors), axis=1, initial=np.inf)
     parts, pictures = _parts_and_pictures(memory.path)

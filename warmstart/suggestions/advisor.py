@@ -15,11 +15,12 @@ from bo.transfer.strategies import STRATEGIES, Choice
 from bo.transfer.strategies import Query as StrategyQuery
 from bo.transfer.strategies.joint import expected_regrets
 from bo.transfer.strategies.sources import number_groups
-from history_store.errors import ImagesMissingError, ModelMismatchError, UsageError
+from history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
 from history_store.images import ImageSource
 from history_store.response import fill_failed
 from history_store.space import natural
-from metafeat.embed import look_at
+from metafeat.embed import Look, look_at
+from metafeat.model_file import ModelHeader, read_header
 from metafeat.sample import SAMPLE
 from warmstart.arguments import (
     Check,
@@ -33,6 +34,7 @@ from warmstart.arguments import (
     check_space,
     check_text,
 )
+from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
 from warmstart.locations import PathLike, history_path, model_path
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
 from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
@@ -66,24 +68,26 @@ class Location:
     """Where a dataset lies among those of a history that may answer.
 
     Attributes:
-        query: the dataset, opened.
+        query: the dataset, opened; None where it is known by its descriptor alone.
         vector: its meta-feature, `d` float32; empty where the memory has no model.
         rows: `m` rows of the memory that may answer.
         distances: `m` from the dataset to them; NaN where the memory has no model.
         confidence: how far the dataset is from what the history knows.
         notes: what a person should hear.
         memory: what is known of the history.
+        summary: of the dataset.
         movement: how far distances move from one draw of the images to another; None where the history does not know.
         features: handcrafted features of its sample; None where the memory has no model.
     """
 
-    query: Query
+    query: Query | None
     vector: NDArray[np.float32]
     rows: NDArray[np.int64]
     distances: NDArray[np.float64]
     confidence: Confidence
     notes: tuple[str, ...]
     memory: Memory
+    summary: DatasetSummary
     movement: float | None = None
     features: NDArray[np.float64] | None = None
 
@@ -108,20 +112,14 @@ class Location:
         """Tell whether distances say nothing about the dataset."""
         return not DISTANCES_SAY_NOTHING.isdisjoint(self.confidence.reasons)
 
-    @property
-    def summary(self) -> DatasetSummary:
-        """Describe the dataset."""
-        source = self.query.source
-        return DatasetSummary(source.location, len(source), len(np.unique(source.labels)), self.query.fingerprint)
-
 
 @dataclass(frozen=True, slots=True)
 class Advisor:
     """Gives advice from one history by one model.
 
     Both are read once for each state of their files; nothing is written but the cache of meta-features, and the history
-    by `refresh` alone. Wherever a dataset is asked for: a path in any layout, ``(images, labels)``, a torch Dataset, or what
-    was made of one of these before, a `Query` or a `Location`.
+    by `refresh` alone. Wherever a dataset is asked for: a path in any layout, ``(images, labels)``, a torch Dataset, what
+    was made of one of these before, a `Query` or a `Location`, or a `Descriptor`, which another machine may have made.
 
     Attributes:
         history: the history file; ``$WARMSTART_HISTORY`` or the shipped one when left out.
@@ -192,6 +190,32 @@ class Advisor:
                 raise
             return self._memory(None), (f"Answered without a model: {error.args[0].partition('. ')[0]}.",)
 
+    def describe(self, dataset: Dataset) -> Description:
+        """Describe a dataset for a server: its meta-feature and what it is made of. No history is needed.
+
+        Raises:
+            MissingPathError: a path that is not there.
+            DataError: images or labels that cannot be used.
+            ModelError: a model that cannot be used.
+        """
+        query, model = open_query(dataset, download=self.download), read_header(model_path(self.model))
+        seen, labels = self._look(query, model), query.source.labels
+        n_classes = len(np.unique(labels))
+        told = Descriptor(model.hash, seen.vector, len(labels), n_classes, count_classes(labels), seen.sample)
+        return Description(told, _summary(query), tuple(query.source.class_names), _left_out(seen))
+
+    def _look(self, query: Query, model: ModelHeader) -> Look:
+        return look_at(
+            query.source,
+            model,
+            fingerprint=query.fingerprint,
+            seed=self.seed,
+            skip_broken=self.skip_broken,
+            cache=self.cache,
+            device=self.device,
+            threads=self.threads,
+        )
+
     def locate(self, dataset: "Dataset | Location", *, strategy: str | None = None) -> Location:
         """Open a dataset, embed it, measure its distances and judge them.
 
@@ -211,34 +235,52 @@ class Advisor:
         return replace(place, notes=(*said, *place.notes))
 
     def _locate(self, dataset: "Dataset", memory: Memory) -> Location:
+        if isinstance(dataset, Descriptor):
+            return self._place(dataset, memory)
         query = open_query(dataset, download=self.download)
         rows = memory.rows_without(self.excluded, own_name(query.source, memory))
         if memory.model is None:
-            return _nowhere(query, memory, rows)
-        seen = look_at(
-            query.source,
-            memory.model,
-            fingerprint=query.fingerprint,
-            seed=self.seed,
-            skip_broken=self.skip_broken,
-            cache=self.cache,
-            device=self.device,
-            threads=self.threads,
-        )
-        distances = distances_to(seen.vector, memory, rows)
-        known = memory.with_runs(rows)  # a dataset without runs says nothing of the history's experience
-        confidence = judge_query(
+            return _nowhere(query, _summary(query), memory, rows)
+        seen = self._look(query, memory.model)
+        return _somewhere(
             memory,
-            known,
-            distances[np.isin(rows, known)],
+            rows,
+            seen.vector,
+            query=query,
+            summary=_summary(query),
             sample=seen.sample,
-            class_names=query.source.class_names,
+            n_looked_at=seen.sample.n_images,
+            features=seen.features,
+            notes=_left_out(seen),
         )
-        notes = [*memory.notes, *(f"left out {picture.path}: {picture.reason}" for picture in seen.broken)]
-        if not confidence.typical:
-            notes.append(confidence.note)
-        movement = None if memory.references is None else memory.references.movement(seen.sample.n_images)
-        return Location(query, seen.vector, rows, distances, confidence, tuple(notes), memory, movement, seen.features)
+
+    def _place(self, descriptor: Descriptor, memory: Memory) -> Location:
+        """Locate what is known by its descriptor alone.
+
+        Raises:
+            UnknownExtractorError: another model computed it.
+            DataError: its vector has another length.
+        """
+        rows = memory.rows_without(self.excluded, None)
+        summary = DatasetSummary("", descriptor.n_images, descriptor.n_classes, f"descriptor:{descriptor.id}")
+        if memory.model is None:
+            return _nowhere(None, summary, memory, rows)
+        if descriptor.extractor != memory.model.hash:
+            msg = f"expected a descriptor by model {memory.model.hash}, got one by {descriptor.extractor[:80]!r}. Compute it with that model: `model` names its file."
+            raise UnknownExtractorError(msg, (memory.model.hash,))
+        if descriptor.vector.shape != memory.vectors.shape[1:]:
+            msg = f"expected {memory.vectors.shape[1]} numbers, got {descriptor.vector.size}. Compute the descriptor again."
+            raise DataError(msg, param="descriptor/vector")
+        sample = descriptor.sample
+        return _somewhere(
+            memory,
+            rows,
+            descriptor.vector,
+            query=None,
+            summary=summary,
+            sample=sample,
+            n_looked_at=min(SAMPLE, descriptor.n_images) if sample is None else sample.n_images,
+        )
 
     def _with_runs(self, place: Location) -> Location:
         """Leave out datasets without runs; where that is all of them, turn to those that have runs and no images.
@@ -248,8 +290,8 @@ class Advisor:
         """
         if not place.memory.has_runs[place.rows].any() and place.has_distances:
             memory = self._memory(None)
-            rows = memory.rows_without(self.excluded, own_name(place.query.source, memory))
-            place = _nowhere(place.query, memory, rows)
+            own = None if place.query is None else own_name(place.query.source, memory)
+            place = _nowhere(place.query, place.summary, memory, memory.rows_without(self.excluded, own))
         errors = fill_failed(place.memory.errors, place.memory.failed)[place.rows]
         if np.isnan(errors).all():
             msg = f"{place.memory.path}: expected a history with runs, got none on the {len(place.rows)} datasets that may answer. Add some with `warmstart history record`, `import` or `collect`."
@@ -316,7 +358,9 @@ class Advisor:
         groups = [memory.groups[row] for row in place.rows]
         distances = place.distances if place.has_distances else None
         choose = partial(designs, errors, distances, strategy=chosen, calibration=memory.calibration, groups=groups)
-        known = find_tuned_before(place.query, memory, place.rows, place.distances)
+        known = None
+        if place.query is not None:
+            known = find_tuned_before(place.query, memory, place.rows, place.distances)
         if known is not None:
             choose = known.first(choose)  # type: ignore[assignment]  # any function of k
             place = replace(place, notes=(known.note, *place.notes))
@@ -405,7 +449,45 @@ def _translated(found: Answer, translation: "Translation", picked: "Sequence[Pic
     )
 
 
-def _nowhere(query: Query, memory: Memory, rows: NDArray[np.int64]) -> Location:
+def _left_out(seen: Look) -> tuple[str, ...]:
+    """Name the pictures that could not be decoded."""
+    return tuple(f"left out {picture.path}: {picture.reason}" for picture in seen.broken)
+
+
+def _summary(query: Query) -> DatasetSummary:
+    """Describe a dataset that is open."""
+    source = query.source
+    return DatasetSummary(source.location, len(source), len(np.unique(source.labels)), query.fingerprint)
+
+
+def _somewhere(
+    memory: Memory,
+    rows: NDArray[np.int64],
+    vector: NDArray[np.float32],
+    *,
+    query: Query | None,
+    summary: DatasetSummary,
+    sample: "SampleStatistics | None",
+    n_looked_at: int,
+    features: NDArray[np.float64] | None = None,
+    notes: tuple[str, ...] = (),
+) -> Location:
+    """Measure the distances of a meta-feature and judge them."""
+    distances = distances_to(vector, memory, rows)
+    known = memory.with_runs(rows)  # a dataset without runs says nothing of the history's experience
+    confidence = judge_query(
+        memory,
+        known,
+        distances[np.isin(rows, known)],
+        sample=sample,
+        class_names=() if query is None else query.source.class_names,
+    )
+    said = (*memory.notes, *notes, *(() if confidence.typical else (confidence.note,)))
+    movement = None if memory.references is None else memory.references.movement(n_looked_at)
+    return Location(query, vector, rows, distances, confidence, said, memory, summary, movement, features)
+
+
+def _nowhere(query: Query | None, summary: DatasetSummary, memory: Memory, rows: NDArray[np.int64]) -> Location:
     """Place a dataset beside a history that nobody can compare it with."""
     known = any(memory.about[row].n_images for row in rows)
     why = (
@@ -415,8 +497,8 @@ def _nowhere(query: Query, memory: Memory, rows: NDArray[np.int64]) -> Location:
     )
     note = f"Nothing of the history could be compared with your images: {why}. Its configurations are those that do well on all of its datasets."
     confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NOT_COMPARED.value,))
-    distances = np.full(len(rows), np.nan)
-    return Location(query, np.zeros(0, np.float32), rows, distances, confidence, (*memory.notes, note), memory)
+    distances, vector = np.full(len(rows), np.nan), np.zeros(0, np.float32)
+    return Location(query, vector, rows, distances, confidence, (*memory.notes, note), memory, summary)
 
 
 def own_name(source: ImageSource, memory: Memory) -> str | None:
@@ -444,10 +526,13 @@ def judge_query(
     rows: NDArray[np.int64],
     distances: NDArray[np.float64],
     *,
-    sample: "SampleStatistics",
+    sample: "SampleStatistics | None",
     class_names: Sequence[str],
 ) -> Confidence:
-    """Say whether the history knows anything of a query: by its nearest distance, and by what its pictures are like."""
+    """Say whether the history knows anything of a query: by its nearest distance, and by what its pictures are like.
+
+    Without statistics of the pictures, by the distance alone.
+    """
     groups, names = [memory.groups[row] for row in rows], [memory.names[row] for row in rows]
     verdict = judge_typicality(float(distances.min()), nearest_other_group(memory.between[np.ix_(rows, rows)], groups))
     nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"

@@ -116,7 +116,7 @@ class Doubt:
 
 
 def find_doubts(
-    sample: SampleStatistics,
+    sample: SampleStatistics | None,
     class_names: Sequence[str],
     *,
     groups: Sequence[str],
@@ -127,7 +127,7 @@ def find_doubts(
     """Find reasons to doubt an answer, apart from its distances.
 
     Args:
-        sample: statistics of the query.
+        sample: statistics of the query; None where nobody knows them, and what they would show is not doubted.
         class_names: of the query.
         groups: `m` sibling groups of the datasets that may answer.
         names: `m` their names.
@@ -139,14 +139,11 @@ def find_doubts(
     """
     group_of = dict(zip(names, groups, strict=True))
     known = None if references is None else references.of(names)
-    found = (
-        _small_history(groups),
-        *_few(sample, images_seen),
-        _repeated(sample),
-        _silent(sample, known),
-        *_pixels(sample, known, group_of),
-        *_misread(class_names, names),
-    )
+    of_pictures: tuple[Doubt | None, ...] = ()
+    if sample is not None:
+        few = _few(sample, images_seen)
+        of_pictures = (*few, _repeated(sample), _silent(sample, known), *_pixels(sample, known, group_of))
+    found = (_small_history(groups), *of_pictures, *doubt_class_names(class_names, names))
     return tuple(doubt for doubt in found if doubt is not None)
 
 
@@ -212,8 +209,8 @@ def _pixels(
     return shuffled, unusual
 
 
-def _misread(class_names: Sequence[str], names: Collection[str]) -> tuple[Doubt | None, Doubt | None]:
-    """Question classes that are named like splits or like datasets."""
+def doubt_class_names(class_names: Sequence[str], names: Collection[str]) -> tuple[Doubt | None, Doubt | None]:
+    """Question classes that are named like splits or like datasets, those of the history by their names among them."""
     splits = [name for name in class_names if split_of(name) is not None or _NUMBERED.fullmatch(name)]
     known = KNOWN_DATASETS | {_plain(name.partition("@")[0]) for name in names}
     datasets = [name for name in class_names if _plain(name) in known]

@@ -19,12 +19,13 @@ from warmstart.studies.state.spec import StudySpec, WarmConfig, same_space
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
+    from warmstart.descriptor import Descriptor
     from warmstart.suggestions.advisor import Advisor, Location
     from warmstart.suggestions.query import Query
 
 
 def ask_history(
-    plan: StudySpec, *, sources: Sources, tell: Callable[[str], object], query: Query | None = None
+    plan: StudySpec, *, sources: Sources, tell: Callable[[str], object], query: Query | Descriptor | None = None
 ) -> StudySpec:
     """Ask the history about the dataset of a plan, and for the related datasets that it wants.
 
@@ -32,7 +33,7 @@ def ask_history(
         plan: of a new study.
         sources: the history that is asked, and the model of the meta-features.
         tell: called with each line that a person should hear.
-        query: the dataset of the plan, where it is open already.
+        query: the dataset of the plan, where it is open already, or described by a client.
 
     Returns: the plan with what to begin with in its space, and with the evaluations of related datasets.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import os
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ import numpy as np
 from history_store.errors import DataError
 from history_store.records import Value
 from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.state.lease import is_extra, is_leased
 from warmstart.studies.state.locks import ASKING
 from warmstart.studies.state.spec import PLAN, StudySpec
 from warmstart.studies.state.storage import Store
@@ -70,8 +72,12 @@ class TrialQueue:
 
     def __exit__(self, *_error: object) -> None:
         """Return all claims back, and close the connections."""
-        self._claims.close()
+        self.let_all_go()
         self.store.close()
+
+    def let_all_go(self) -> None:
+        """Return all claims back; the storage stays open for others."""
+        self._claims.close()
 
     def trials(self) -> list[FrozenTrial]:
         """Return all trials, in order of their numbers.
@@ -126,7 +132,7 @@ class TrialQueue:
         for trial in self.study.get_trials(deepcopy=False):
             if trial.state != TrialState.RUNNING:
                 continue
-            if not self._claims.take(trial.number + 1):
+            if is_leased(trial, time.time()) or not self._claims.take(trial.number + 1):
                 under_way += 1
             elif (run := self._taken_over(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
                 return run, under_way
@@ -139,6 +145,14 @@ class TrialQueue:
         made = self.study.ask()
         self._claims.take(made.number + 1)
         return self._filled(Trial(self.study, made._trial_id))  # noqa: SLF001
+
+    def hold(self, number: int) -> bool:
+        """Claim a trial for this process; tells whether that worked."""
+        return self._claims.take(number + 1)
+
+    def let_go(self, run: Run) -> None:
+        """Return the claim on a trial back."""
+        self._claims.release(run.number + 1)
 
     def report(self, run: Run, step: float, error: float) -> bool:
         """Keep what a trial reports; tells whether the pruner would stop it here.
@@ -223,10 +237,10 @@ class TrialQueue:
 
 
 def begun(trials: Sequence[FrozenTrial]) -> int:
-    """Count the trials that were begun."""
+    """Count the trials that were begun, results that came too late left out."""
     from optuna.trial import TrialState
 
-    return sum(trial.state != TrialState.WAITING for trial in trials)
+    return sum(trial.state != TrialState.WAITING and not is_extra(trial) for trial in trials)
 
 
 def find_plan(store: Store, name: str) -> StudySpec | None:

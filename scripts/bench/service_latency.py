@@ -1,0 +1,166 @@
+"""Latency of suggestions from a descriptor over a simulated history of many datasets, beside a bare FastAPI echo.
+
+The server runs on one core, the load on another where there are two.
+
+    python scripts/bench/service_latency.py --datasets 10000 --requests 10000 --rate 50 --out report.json
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from http.client import HTTPConnection
+from pathlib import Path
+
+import numpy as np
+
+from history_store.history import History
+from history_store.records import DatasetInfo, Evaluation
+from metafeat.model_file import read_header
+from warmstart.locations import model_path, shipped_history
+
+ECHO = """
+import sys, uvicorn
+from fastapi import FastAPI
+from pydantic import BaseModel
+app = FastAPI()
+class Body(BaseModel):
+    descriptor: dict
+@app.post("/v1/suggestions")
+def echo(body: Body) -> dict:
+    return {"n": len(body.descriptor["vector"])}
+uvicorn.run(app, port=int(sys.argv[1]), log_level="error")
+"""
+
+
+def simulated(path: Path, m: int, model_hash: str) -> None:
+    """Write a history of m datasets in m / 2 groups over the shipped configurations, with embeddings near the shipped ones."""
+    rng = np.random.default_rng(0)
+    with History.open(shipped_history()) as shipped:
+        configs, space, errors = [dict(config) for config in shipped.configs], shipped.space_json, shipped.errors
+        known = np.stack(list(shipped.embeddings(model_hash).values()))
+    usual = np.nanmean(errors, axis=0)
+    infos = [DatasetInfo(f"d{i}", f"g{i // 2}", 100, 30, 30, 5) for i in range(m)]
+    runs = [
+        Evaluation(f"d{i}", config, float(np.clip(error, 0, 1)), seed=0)
+        for i in range(m)
+        for config, error in zip(configs, usual + rng.normal(0, 0.1, len(configs)), strict=True)
+    ]
+    vectors = known[rng.integers(0, len(known), m)] + rng.normal(0, 0.01, (m, known.shape[1])).astype(np.float32)
+    with History.create(path, space, configs=configs) as history:
+        history.extend(runs, datasets=infos)
+        history.set_embeddings(model_hash, {f"d{i}": vectors[i].astype(np.float32) for i in range(m)})
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return int(listening.getsockname()[1])
+
+
+def load(port: int, bodies: list[bytes], rate: float, warm: int) -> list[float]:
+    """Send requests at a rate over a few connections, whoever is slow; returns seconds from when each was due."""
+    took, lock, start = [0.0] * len(bodies), threading.Lock(), time.perf_counter() + 0.5
+    following = iter(range(len(bodies)))
+
+    def send() -> None:
+        connection = HTTPConnection("127.0.0.1", port, timeout=120)
+        while True:
+            with lock:
+                i = next(following, None)
+            if i is None:
+                return
+            due = start + i / rate
+            time.sleep(max(0.0, due - time.perf_counter()))
+            connection.request("POST", "/v1/suggestions", bodies[i], {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            response.read()
+            assert response.status == 200, response.status
+            took[i] = time.perf_counter() - due
+
+    threads = [threading.Thread(target=send) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return took[warm:]
+
+
+def measured(command: list[str], port: int, bodies: list[bytes], rate: float, warm: int) -> dict[str, float]:
+    cores = sorted(os.sched_getaffinity(0))
+    server = subprocess.Popen(["taskset", "-c", str(cores[0]), *command])
+    os.sched_setaffinity(0, cores[1:] or cores)
+    try:
+        began = time.perf_counter()
+        while True:
+            try:
+                load(port, bodies[:1], 1000, 0)
+                break
+            except OSError:
+                time.sleep(0.2)
+        first = time.perf_counter() - began
+        took = np.array(load(port, bodies, rate, warm)) * 1000
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        peak = next(int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+        p50, p99 = np.percentile(took, [50, 99])
+        return {
+            "p50_ms": float(p50),
+            "p99_ms": float(p99),
+            "max_ms": float(took.max()),
+            "first_s": first,
+            "peak_mib": peak,
+        }
+    finally:
+        server.terminate()
+        server.wait()
+        os.sched_setaffinity(0, cores)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--datasets", type=int, default=10_000)
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--rate", type=float, default=50.0)
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
+    header = read_header(model_path())
+    rng = np.random.default_rng(1)
+    with History.open(shipped_history()) as shipped:
+        known = np.stack(list(shipped.embeddings(header.hash).values()))
+    warm = min(200, given.requests // 10)
+    bodies = []
+    for _ in range(given.requests + warm):
+        vector = known[rng.integers(len(known))] + rng.normal(0, 0.01, known.shape[1])
+        told = {"schema_version": 1, "extractor": header.hash, "vector": [round(float(v), 9) for v in vector]}
+        bodies.append(
+            json.dumps({"descriptor": {**told, "n_images": 100, "n_classes": 2, "class_counts": [50, 50]}}).encode()
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        path, port = Path(folder) / "many.h5", free_port()
+        simulated(path, given.datasets, header.hash)
+        ours = [sys.executable, "-m", "warmstart", "serve", "--port", str(port), "--history", str(path), "-q"]
+        report = {
+            "datasets": given.datasets,
+            "requests": given.requests,
+            "rate": given.rate,
+            "warmstart": measured(ours, port, bodies, given.rate, warm),
+        }
+        port = free_port()
+        report["echo"] = measured([sys.executable, "-c", ECHO, str(port)], port, bodies, given.rate, warm)
+    report |= {
+        "python": platform.python_version(),
+        "load_average": os.getloadavg()[0],
+        "self_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    given.out.write_text(json.dumps(report, indent=1) + "\n")
+    print(json.dumps(report, indent=1))
+
+
+if __name__ == "__main__":
+    main()

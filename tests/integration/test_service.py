@@ -1,0 +1,363 @@
+"""The server: answers from a descriptor, and what it refuses."""
+
+import io
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+
+import numpy as np
+import pytest
+from stripes import pictures, write_folder
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+pytest.importorskip("httpx", reason="the extra `dev` is not installed")
+
+import shutil
+
+from servers import Wire, running
+from starlette.testclient import TestClient
+
+from history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from history_store.history import History
+from warmstart.client import Client
+from warmstart.descriptor import MOST_BYTES
+from warmstart.service.app import create_app
+from warmstart.service.auth import add_token
+from warmstart.service.settings import ServiceSettings
+from warmstart.service.upload_file import check_pixels, unpack
+from warmstart.suggestions.advisor import Advisor
+
+
+def opened(**settings):
+    app = create_app(ServiceSettings(**settings))
+    return TestClient(app, base_url="http://127.0.0.1:8383", raise_server_exceptions=False)
+
+
+@pytest.fixture
+def client(tiny):
+    with opened(history=tiny.history, model=tiny.model) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def descriptor(tiny):
+    return Advisor(tiny.history, tiny.model, cache=False).describe(pictures(1)).descriptor.to_dict()
+
+
+def test_suggests_what_the_command_line_suggests(client, descriptor, tiny):
+    found = client.post("/v1/suggestions", json={"descriptor": descriptor, "k": 2, "explain": True})
+    assert found.status_code == 200
+    expected = Advisor(tiny.history, tiny.model, cache=False).suggest(pictures(1), 2, explain=True).to_dict()
+    got = found.json()
+    assert [each["config"] for each in got["suggestions"]] == [each["config"] for each in expected["suggestions"]]
+    assert got["confidence"] == expected["confidence"]
+    assert got["explanation"] == expected["explanation"]
+    assert got["history"] == tiny.history.name  # no folders of the server
+
+
+def test_id_stands_for_a_descriptor(client, descriptor):
+    made = client.post("/v1/descriptors", json=descriptor)
+    assert made.status_code == 201
+    assert client.get(made.headers["location"]).json() == made.json()
+    near = client.post("/v1/neighbours", json={"descriptor": made.json()["id"], "k": 2})
+    assert near.json()["neighbours"][0]["name"] == "stripes1"
+    assert client.post("/v1/neighbours", json={"descriptor": "unknown"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "pointer", "detail"),
+    [
+        ({}, 422, "/descriptor", "required"),
+        ({"k": 0}, 422, "/k", "greater than or equal to 1"),
+        ({"k": 100}, 400, "/k", "expected at most 8"),
+        ({"k": "3"}, 422, "/k", "integer"),
+        ({"strategy": "best"}, 422, "/strategy", "joint"),
+        ({"other": 1}, 422, "/other", "Extra"),
+        ({"exclude_group": ["nope"]}, 400, "/exclude_group", "expected groups of tiny.h5, got nope"),
+        ({"space": "/etc/passwd"}, 400, "/space", "expected compact, paper or an object"),
+        ({"descriptor": {"vector": [1e300]}}, 422, "/descriptor/vector/0", "less than"),
+        ({"descriptor": {"extractor": "other"}}, 422, "/descriptor/extractor", "expected a descriptor by model"),
+    ],
+    ids=lambda value: json.dumps(value)[:30] if isinstance(value, dict) else None,
+)
+def test_problem_names_the_field(client, descriptor, body, status, pointer, detail):
+    given = {"descriptor": descriptor | body.get("descriptor", {})} if body else {}
+    found = client.post("/v1/suggestions", json={**body, **given})
+    problem = found.json()
+    assert (found.status_code, problem["pointer"]) == (status, pointer)
+    assert detail in problem["detail"]
+    assert found.headers["content-type"] == "application/problem+json"
+    assert problem["request_id"] == found.headers["x-request-id"]
+    if pointer == "/descriptor/extractor":
+        assert problem["accepted"] == [descriptor["extractor"]]
+
+
+def test_refuses_web_pages(client, descriptor):
+    body = {"descriptor": descriptor}
+    for headers in (
+        {"host": "evil.example"},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+    ):
+        assert client.post("/v1/suggestions", json=body, headers=headers).status_code == 403
+    plain = client.post("/v1/suggestions", content=json.dumps(body), headers={"content-type": "text/plain"})
+    assert plain.status_code == 415
+    own = client.post("/v1/suggestions", json=body, headers={"origin": "http://127.0.0.1:8383"})
+    assert own.status_code == 200
+    assert "access-control-allow-origin" not in own.headers
+    assert own.headers["x-content-type-options"] == "nosniff"
+    assert client.options("/v1/suggestions", headers={"origin": "http://evil.example"}).status_code == 403
+
+
+def test_refuses_large_and_broken_bodies(tiny):
+    with opened(history=tiny.history, model=tiny.model, most_bytes=1000) as client:
+        as_json = {"content-type": "application/json"}
+        assert client.post("/v1/suggestions", content=b" " * 1001, headers=as_json).status_code == 413
+        in_parts = client.post("/v1/suggestions", content=(b" " * 500 for _ in range(3)), headers=as_json)
+        assert in_parts.status_code == 413
+        assert client.post("/v1/suggestions", content=b"{]", headers=as_json).status_code == 400
+        assert client.post("/v1/suggestions", content=b"[" * 900, headers=as_json).status_code in (400, 422)
+
+
+def test_history_in_parts_with_etags(client, tiny):
+    first = client.get("/v1/history/datasets", params={"limit": 4}).json()
+    rest = client.get("/v1/history/datasets", params={"limit": 4, "cursor": first["next"]}).json()
+    assert [each["name"] for each in first["items"] + rest["items"]] == list(tiny.names)
+    assert rest["next"] is None
+    assert client.get("/v1/history/datasets", params={"cursor": "x"}).status_code == 400
+    tag = client.get("/v1/history").headers["etag"]
+    assert client.get("/v1/history", headers={"if-none-match": tag}).status_code == 304
+    assert client.get("/v1/history/datasets/stripes1").json()["n_evaluations"] == 8
+    assert client.get("/v1/history/datasets/nope").status_code == 404
+    assert len(client.get("/v1/history/datasets/stripes1/runs").json()["items"]) == 8
+
+
+def test_records_a_run_once(tiny, tmp_path, cli):
+    path = tmp_path / "own.h5"
+    shutil.copy(tiny.history, path)
+    with History.open(path) as history:
+        config, before = dict(history.configs[0]), history.n_evaluations
+    with running(history=path, model=tiny.model) as url, Client(url) as client:
+        added = client.record("stripes0", config, error=0.25, seed=9, key="run-9")
+        again = client.record("stripes0", config, error=0.25, seed=9, key="run-9")
+        assert (added["n_evaluations"], again["n_evaluations"]) == (before + 1, before + 1)
+        assert (added["replayed"], again["replayed"]) == (False, True)
+        with pytest.raises(DataError, match="expected"):
+            client.record("stripes0", {"other": 1}, error=0.25)
+        with pytest.raises(UsageError, match="expected a dataset of the history"):
+            client.record("nope", config, error=0.25)
+        typed = ("history", "record", "--dataset", "stripes1", "--config", json.dumps(config), "--error", "0.5")
+        assert cli(*typed, "--server", url).code == 0
+        for places in ((), (str(path), "--server", url)):
+            assert cli(*typed, *places).code == 2
+    with History.open(path) as history:
+        assert history.n_evaluations == before + 2
+        assert history.evaluations("stripes0")[-1].error == 0.25
+
+
+def test_client_answers_as_the_advisor(tiny, cli, tmp_path):
+    write_folder(tmp_path / "photos", *pictures(1))
+    with running(history=tiny.history, model=tiny.model) as url:
+        options = ("--dataset", str(tmp_path / "photos"), "--model", str(tiny.model))
+        ours = cli("suggest", *options, "--history", str(tiny.history))
+        theirs = cli("suggest", *options, "--server", url)
+        assert (theirs.code, theirs.out) == (0, ours.out)
+        near = cli("neighbours", *options, "--server", url, "-k", "2", "--format", "json")
+        assert len(json.loads(near.out)["neighbours"]) == 2
+        both = cli("suggest", *options, "--server", url, "--history", str(tiny.history))
+        assert both.code == 2
+        assert "--server: expected no --history" in both.err
+    gone = cli("suggest", *options, "--server", "http://127.0.0.1:9", "-q")
+    assert gone.code == 4
+    assert "expected a server that answers" in gone.err
+
+
+def test_no_pixel_path_or_class_name_leaves(tiny, tmp_path):
+    folder = tmp_path / "secret-project" / "photos"
+    write_folder(folder, *pictures(2))
+    for number, place in enumerate(sorted(path for path in folder.iterdir() if path.is_dir())):
+        place.rename(folder / f"confidential-class-{number}")
+    images, _ = pictures(2)
+    with running(history=tiny.history, model=tiny.model) as url:
+        wire = Wire(int(url.rpartition(":")[2]))
+        with wire.open() as relayed, Client(relayed, advisor=Advisor(model=tiny.model, cache=False)) as client:
+            client.suggest(folder)
+            client.neighbours((images, np.arange(len(images)) % 2))
+    sent = bytes(wire.sent)
+    assert sent.count(b"POST /v1/") == 2
+    for word in (b"secret", b"project", b"photos", b"confidential", b"class-", str(tmp_path).encode(), b".png"):
+        assert word not in sent
+    for image in images[:50]:
+        row = image[len(image) // 2]
+        assert row.tobytes() not in sent
+        assert json.dumps(row.ravel()[:6].tolist(), separators=(",", ":"))[1:-1].encode() not in sent
+    for part in sent.split(b"\r\n\r\n")[1::1]:
+        body = part.partition(b"POST ")[0]
+        if body:
+            told = json.loads(body)["descriptor"]
+            assert len(body) < MOST_BYTES
+            numbers = len(told["vector"]) + len(told["class_counts"]) + len(told["sample"]["pixels"])
+            assert numbers < 400  # fewer than the pixels of one picture
+
+
+def test_open_address_needs_tokens(tmp_path):
+    with pytest.raises(UsageError, match="expected `token_file` beside an address that other machines can reach"):
+        ServiceSettings(host="0.0.0.0")
+    with pytest.raises(MissingPathError, match="which is not there"):
+        ServiceSettings(host="0.0.0.0", token_file=tmp_path / "none")
+    with pytest.raises(UsageError, match="expected both a certificate and its key"):
+        ServiceSettings(tls_cert=tmp_path / "cert.pem")
+
+
+def test_tokens_and_scopes(tiny, tmp_path, descriptor):
+    file = tmp_path / "tokens"
+    secrets = {scope: add_token(file, f"{scope}er", scope) for scope in ("read", "run", "admin")}
+    assert not any(secret in file.read_text() for secret in secrets.values())
+    assert file.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(UsageError, match=r"which .* has already"):
+        add_token(file, "reader", "read")
+    with opened(history=tiny.history, model=tiny.model, token_file=file) as client:
+        body = {"descriptor": descriptor}
+        assert client.get("/v1/healthz").status_code == 200
+        assert client.post("/v1/suggestions", json=body).status_code == 401
+        assert client.get("/v1", headers={"authorization": "Bearer wrong"}).status_code == 401
+
+        def status(method, path, scope, **more):
+            return client.request(
+                method, path, headers={"authorization": f"Bearer {secrets[scope]}"}, **more
+            ).status_code
+
+        run = {"dataset": "nope", "config": {"a": 1}, "error": 0.5}
+        assert status("POST", "/v1/suggestions", "read", json=body) == 200
+        assert status("POST", "/v1/history/runs", "read", json=run) == 403
+        assert status("POST", "/v1/history/runs", "run", json=run) == 404
+        assert status("GET", "/v1/metrics", "run") == 403
+        assert status("GET", "/v1/metrics", "admin") == 200
+        file.write_text(file.read_text().replace("reader", "other"))  # read again
+        assert status("POST", "/v1/suggestions", "read", json=body) == 200
+        file.write_text("nonsense\n")
+        assert status("GET", "/v1", "read") == 503
+
+
+def test_limits_the_rate(tiny):
+    with opened(history=tiny.history, model=tiny.model, rate=0.1) as client:
+        assert client.get("/v1").status_code == 200
+        refused = client.get("/v1")
+        assert refused.status_code == 429
+        assert int(refused.headers["retry-after"]) >= 1
+        assert client.get("/v1/healthz").status_code == 200
+
+
+def test_prefix_of_a_proxy(tiny):
+    with opened(history=tiny.history, model=tiny.model, root_path="/warm") as client:
+        assert client.get("/warm/v1/readyz").status_code == 200
+        assert client.get("/v1/readyz").status_code == 200  # the proxy took it off
+
+
+def test_not_ready_without_a_history(tmp_path):
+    with opened(history=tmp_path / "none.h5") as client:
+        assert client.get("/v1/healthz").status_code == 200
+        found = client.get("/v1/readyz")
+        assert found.status_code == 503
+        assert str(tmp_path) not in found.text
+
+
+def test_server_is_light():
+    code = """
+import json, sys
+from starlette.testclient import TestClient
+from warmstart.locations import model_path
+from metafeat.model_file import read_header
+from warmstart.service.app import create_app
+from warmstart.service.settings import ServiceSettings
+told = {"schema_version": 1, "extractor": read_header(model_path()).hash, "vector": [0.01] * 256, "n_images": 9, "n_classes": 2, "class_counts": [5, 4]}
+with TestClient(create_app(ServiceSettings()), base_url="http://localhost") as client:
+    assert client.post("/v1/suggestions", json={"descriptor": told}).status_code == 200
+print([name for name in ("torch", "pandas", "optuna") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_no_server_is_an_error_of_the_storage():
+    with pytest.raises(StorageError, match="expected a server that answers"):
+        Client("http://127.0.0.1:9", retries=0).about()
+    with pytest.raises(UsageError, match="expected a URL"):
+        Client("127.0.0.1:8383")
+
+
+def zipped(files):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return out.getvalue()
+
+
+@pytest.mark.timeout(120)
+def test_uploaded_dataset_is_looked_at_and_not_kept(client, tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    write_folder(tmp_path / "photos", *pictures(1))
+    found = {
+        str(path.relative_to(tmp_path)): path.read_bytes()
+        for path in (tmp_path / "photos").rglob("*")
+        if path.is_file()
+    }
+    as_zip = {"content-type": "application/zip"}
+    made = client.post("/v1/descriptors:upload", content=zipped(found | {"photos/note.txt": b"x"}), headers=as_zip)
+    assert made.status_code == 200, made.text
+    expected = Advisor(tiny.history, tiny.model, cache=False).describe(tmp_path / "photos").descriptor.to_dict()
+    assert made.json()["descriptor"] == expected
+    near = client.post("/v1/neighbours", json={"descriptor": made.json()["id"], "k": 1})
+    assert near.json()["neighbours"][0]["name"] == "stripes1"
+    refused = client.post("/v1/descriptors:upload", content=b"PK", headers=as_zip)
+    assert refused.status_code == 422
+    assert "expected a zip archive" in refused.json()["detail"]
+    assert client.post("/v1/descriptors:upload", json={}).status_code == 415
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def test_no_upload_elsewhere(tiny, tmp_path):
+    add_token(tmp_path / "tokens", "ann", "admin")
+    settings = ServiceSettings(host="0.0.0.0", token_file=tmp_path / "tokens")
+    assert not settings.takes_uploads
+
+
+@pytest.mark.parametrize(
+    ("files", "match"),
+    [
+        ({"../a/x.png": b"1"}, "expected names within the archive"),
+        ({"/etc/x.png": b"1"}, "expected names within the archive"),
+        ({"a/x.txt": b"1"}, "expected pictures in a folder for each class"),
+        ({"a/x.png": bytes(5000)}, "expected at most 4,000 bytes unpacked"),
+    ],
+)
+def test_refuses_archives(files, match, tmp_path):
+    archive = tmp_path / "a.zip"
+    archive.write_bytes(zipped(files))
+    with pytest.raises(DataError, match=match):
+        unpack(archive, "zip", tmp_path / "out", most_bytes=4000)
+
+
+def test_pixels_are_counted_before_any_is_decoded(tmp_path):
+    from PIL import Image
+
+    Image.new("1", (5_000, 5_000)).save(tmp_path / "bomb.png")
+    (tmp_path / "none.png").write_bytes(b"x")
+    with pytest.raises(DataError, match="expected at most 1,000,000 pixels"):
+        check_pixels(tmp_path, 1_000_000)
+
+
+def test_links_of_a_tar_are_left_out(tmp_path):
+    archive = tmp_path / "a.tar"
+    with tarfile.open(archive, "w") as packed:
+        link = tarfile.TarInfo("a/x.png")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        packed.addfile(link)
+    with pytest.raises(DataError, match="expected pictures in a folder"):
+        unpack(archive, "tar", tmp_path / "out", most_bytes=4000)

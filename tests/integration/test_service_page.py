@@ -1,0 +1,89 @@
+"""The page: from files of the package alone, and without JavaScript."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+pytest.importorskip("httpx", reason="the extra `dev` is not installed")
+
+from servers import running
+from starlette.testclient import TestClient
+
+from warmstart.service.app import create_app
+from warmstart.service.auth import add_token
+from warmstart.service.settings import ServiceSettings
+from warmstart.suggestions.advisor import Advisor
+
+STATIC = files("warmstart.service") / "static"
+
+
+def opened(**settings):
+    return TestClient(create_app(ServiceSettings(**settings)), base_url="http://127.0.0.1:8383")
+
+
+def test_page_loads_nothing_from_elsewhere(tiny):
+    for place in STATIC.iterdir():
+        text = place.read_text().replace("http://www.w3.org/2000/svg", "")
+        assert not re.search(r"https?://|//cdn|innerHTML|eval\(", text), place.name
+    with opened(history=tiny.history) as client:
+        page = client.get("/")
+        assert page.status_code == 200
+        assert "script-src 'self'" in page.headers["content-security-policy"]
+        for name in re.findall(r'(?:src|href)="(static/[\w.]+)"', page.text):
+            assert client.get(f"/{name}").status_code == 200
+        for name in ("charts.js", "zip.js", "formats.js", "elements.js"):
+            assert client.get(f"/static/{name}").headers["content-type"].startswith("text/javascript")
+        for name in ("../app.py", "none.js", "index.html"):
+            assert client.get(f"/static/{name}").status_code in (404, 422)
+
+
+def test_tables_without_javascript(tiny, tmp_path):
+    with opened(history=tiny.history, storage=tmp_path / "s.db") as client:
+        datasets = client.get("/tables/datasets").text
+        assert all(f"<td>{name}</td>" in datasets for name in tiny.names)
+        assert client.get("/tables/studies").status_code == 200
+    add_token(tmp_path / "tokens", "ann", "read")
+    with opened(history=tiny.history, token_file=tmp_path / "tokens") as client:
+        assert client.get("/").status_code == 200
+        assert client.get("/tables/datasets").status_code == 401
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [(1280, 900), (390, 844)], ids=["desktop", "phone"])
+def test_main_stories_in_a_browser(tmp_path, size, scheme):
+    browsers = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not Path("/usr/bin/chromium").exists():
+        pytest.skip("Debian's chromium is not installed")
+    told = Advisor(cache=False).describe("sklearn:digits").descriptor.to_json()
+    with running(storage=tmp_path / "s.db") as url, browsers.sync_playwright() as player:
+        browser = player.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
+        errors, asked = [], []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(url)
+        page.click("summary")
+        page.fill("#descriptor", told)
+        page.press("#descriptor", "Tab")
+        page.click("button.primary")
+        page.wait_for_selector("#answer table", timeout=60_000)
+        assert "sklearn_digits" in page.inner_text("#answer")
+        for format_, word in (("optuna", "enqueue_trial"), ("csv", "rank,"), ("configspace", "configurations")):
+            page.select_option("#answer select", format_)
+            assert word in page.inner_text("#answer pre")
+        page.click("nav >> text=Datasets")
+        page.click("#dataset-list button.link >> nth=3")
+        page.wait_for_selector("#dataset table")
+        page.click("nav >> text=Studies")
+        page.wait_for_selector("#study-list p")
+        wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert (errors, wide) == ([], 0)
+        assert [each for each in asked if not each.startswith((url, "data:"))] == []
+        browser.close()

@@ -1,0 +1,235 @@
+"""Studies on a server: for clients anywhere, beside local workers, through kills."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from stripes import pictures, write_folder
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+
+from servers import Wire, running
+
+from history_store.errors import LeaseLostError, StorageError, UsageError
+from warmstart.client import Client
+from warmstart.remote_study import RemoteTrial
+from warmstart.studies.state.storage import open_store
+from warmstart.studies.state.trial_queue import open_queue
+
+SPACE = {"x": [0.0, 1.0], "n": {"int": [1, 4]}}
+FAST = {"space": SPACE, "surrogate": "gp-map", "startup": 500}
+OBJECTIVE = "def f(config, seed):\n    return abs(config['x'] - 0.3) + config['n']\n"
+
+
+@pytest.fixture
+def url(tmp_path):
+    with running(storage=tmp_path / "s.db") as found:
+        yield found
+
+
+@pytest.mark.timeout(120)
+def test_a_study_from_its_first_trial_to_its_last(url):
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        assert client.begin_study("a", **FAST).show()["n_trials"] == 0
+        with pytest.raises(UsageError, match="another `seed` 1"):
+            client.begin_study("a", **FAST, seed=1)
+        with pytest.raises(UsageError, match="expected the name of a study, got 'b'"):
+            client.study("b").ask()
+        first = study.ask(key="once")
+        assert isinstance(first, RemoteTrial)
+        assert study.ask(key="once").config == first.config
+        assert first.report(1, 0.75) is False
+        told = first.tell(0.5, duration=1.5)
+        assert (told["state"], told["error"], told["curve"]) == ("ok", 0.5, [[1.0, 0.75]])
+        assert first.tell(0.5, duration=1.5)["error"] == 0.5
+        second = study.ask(trials=2)
+        second.tell(status="crashed", note="no memory")
+        assert study.ask(trials=2) is None
+        with pytest.raises(UsageError, match="expected the number of a trial"):
+            study.trial(7).heartbeat()
+        shown = study.show()
+        assert (shown["trials"], shown["best"]["number"]) == ({"ok": 1, "crashed": 1}, 0)
+        assert client.studies() == [{"name": "a", "n_trials": 2, "n_ended": 2}]
+        assert [each["state"] for each in study.trials()] == ["ok", "crashed"]
+
+
+@pytest.mark.timeout(120)
+def test_a_lease_that_ends(url):
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        study.lease_s = 0.5
+        lost = study.ask()
+        time.sleep(0.6)
+        other = client.study("a")
+        assert other.ask().number == lost.number
+        with pytest.raises(LeaseLostError, match="It is kept as trial 1, an extra"):
+            lost.tell(0.25)
+        assert [each["extra_of"] for each in study.trials()] == [None, 0]
+        kept = client.study("a")
+        kept.lease_s = 1.0
+        held = kept.ask()
+        with held.kept_alive():
+            time.sleep(1.5)
+            assert client.study("a").ask().number != held.number
+        held.tell(0.5)
+
+
+@pytest.mark.timeout(120)
+def test_events_follow_a_study(url):
+    import http.client
+
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        study.ask().tell(0.5)
+        connection = http.client.HTTPConnection(url.partition("//")[2], timeout=20)
+        connection.request("GET", "/v1/studies/a/events")
+        stream = connection.getresponse()
+        assert stream.getheader("content-type").startswith("text/event-stream")
+
+        def following():
+            while line := stream.readline().decode():
+                if line.startswith("data: "):
+                    return json.loads(line[6:])
+            return None
+
+        assert following()["error"] == 0.5
+        trial = study.ask()
+        assert following()["state"] == "running"
+        trial.tell(0.25)
+        assert following()["error"] == 0.25
+        stream.close()
+        connection.close()
+
+
+@pytest.mark.timeout(180)
+def test_tune_on_a_server_and_on_from_there_at_home(tiny, tmp_path, cli, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_folder(tmp_path / "secret", *pictures(1))
+    (tmp_path / "own.py").write_text(
+        OBJECTIVE.replace("config['x'] - 0.3", "config['dropout_rate'] - 0.3").replace("config['n']", "seed * 0")
+    )
+    own = (
+        "tune",
+        "--objective",
+        "own.py:f",
+        "--dataset",
+        "secret",
+        "--model",
+        str(tiny.model),
+        "--surrogate",
+        "gp-map",
+        "--study",
+        "s",
+        "-q",
+    )
+    with running(history=tiny.history, model=tiny.model, storage=tmp_path / "s.db") as url:
+        wire = Wire(int(url.rpartition(":")[2]))
+        with wire.open() as relayed:
+            found = cli(*own, "--server", relayed, "--trials", "4", "--format", "json")
+        assert found.code == 0, found.err
+        assert b"secret" not in bytes(wire.sent)
+        document = json.loads(found.out)
+        assert document["trials"] == {"ok": 4}
+        assert len(document["warm"]) == 3
+        with pytest.raises(UsageError), Client(url) as client:
+            client.begin_study("s", **FAST)
+        refused = cli(*own, "--server", url, "--history", str(tiny.history))
+        assert (refused.code, "--history: expected no --server beside it" in refused.err) == (2, True)
+    at_home = cli(*own, "--storage", "s.db", "--history", str(tiny.history), "--trials", "5", "--format", "json")
+    assert at_home.code == 0, at_home.err
+    assert json.loads(at_home.out)["trials"] == {"ok": 5}
+
+
+@contextlib.contextmanager
+def process(port, storage):
+    """Run a server that can be killed."""
+    code = [sys.executable, "-m", "warmstart", "serve", "--port", str(port), "--storage", str(storage), "-q"]
+    server = subprocess.Popen(code)
+    try:
+        yield server
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_no_told_trial_is_lost_to_kills(tmp_path):
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    storage, over, told, offered, wrong = tmp_path / "s.db", threading.Event(), {}, {}, []
+
+    def work(which):
+        with Client(f"http://127.0.0.1:{port}", retries=30, timeout=120) as client:
+            study = client.begin_study("a", **FAST)
+            study.lease_s = 300.0
+            while not over.is_set():
+                trial = study.ask()
+                if offered.setdefault(trial.number, which) != which:
+                    wrong.append(trial.number)
+                error = trial.config["x"]
+                trial.tell(error)
+                told[trial.number] = error
+
+    threads = [threading.Thread(target=work, args=(which,)) for which in range(4)]
+    for thread in threads:
+        thread.start()
+    for kill in range(5):
+        with process(port, storage) as server:
+            before, until = len(told), time.monotonic() + 150
+            while len(told) < before + 3 and time.monotonic() < until:
+                time.sleep(0.02)
+            time.sleep(0.037 * kill)
+            os.kill(server.pid, signal.SIGKILL)
+    with process(port, storage):
+        over.set()
+        for thread in threads:
+            thread.join(120)
+    assert not wrong
+    assert len(told) >= 15
+    with open_queue(open_store(storage), "a") as queue:
+        kept = {trial.number: trial.value for trial in queue.trials() if trial.state.is_finished()}
+    assert kept == told
+
+
+def test_a_storage_that_is_gone_and_comes_back(tmp_path):
+    storage, aside = tmp_path / "s.db", tmp_path / "aside.db"
+    with running(storage=storage) as url, Client(url, retries=0) as client:
+        study = client.begin_study("a", **FAST)
+        trial = study.ask()
+        storage.rename(aside)
+        with pytest.raises(StorageError, match="expected the storage that was opened"):
+            trial.tell(0.5)
+        aside.rename(storage)
+        assert trial.tell(0.5)["error"] == 0.5
+
+
+@pytest.mark.timeout(120)
+def test_optunas_loop_over_a_server(url):
+    import optuna
+
+    from warmstart.integrations.optuna_remote import RemoteSampler
+
+    def objective(trial):
+        error = trial.suggest_float("x", 0.0, 1.0) + trial.suggest_int("n", 1, 4)
+        if trial.number == 1:
+            raise optuna.TrialPruned
+        return error
+
+    with Client(url) as client:
+        remote = client.begin_study("a", **FAST)
+        study = optuna.create_study(sampler=RemoteSampler(remote))
+        study.optimize(objective, n_trials=3)
+        kept = remote.trials()
+        assert [each["state"] for each in kept] == ["ok", "pruned", "ok"]
+        assert [kept[i]["error"] for i in (0, 2)] == [study.trials[i].value for i in (0, 2)]
+        assert kept[2]["config"] == study.trials[2].params

@@ -1,0 +1,158 @@
+"""Trials that are leased to clients elsewhere, beside workers of this machine."""
+
+import math
+
+import pytest
+from problems import plane
+
+from history_store.errors import LeaseLostError, UsageError
+from history_store.space import dump_space
+from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.results.trial import ended_trials
+from warmstart.studies.state.lease import EXTRA, Lease
+from warmstart.studies.state.leased_trials import LeasedTrials
+from warmstart.studies.state.spec import StudySpec
+from warmstart.studies.state.storage import open_store
+from warmstart.studies.state.trial_queue import Run, begin, open_queue
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        monkeypatch.setattr("warmstart.studies.state.trial_queue.time.time", lambda: self.now)
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    return Clock(monkeypatch)
+
+
+@pytest.fixture
+def queue(tmp_path):
+    plan = StudySpec(
+        space=dump_space(plane()),
+        objective={"function": "m:f"},
+        dataset=None,
+        fingerprint=None,
+        surrogate="gp-map",
+        warm="none",
+        startup=50,
+    )
+    with begin(open_store(tmp_path / "s.journal"), "study", lambda wanted: wanted, plan) as found:
+        yield found
+
+
+@pytest.fixture
+def trials(queue, clock):
+    return LeasedTrials(queue, clock=clock)
+
+
+def done(error=0.5):
+    return Outcome(error, TrialStatus.OK, math.nan)
+
+
+def states(queue):
+    return [trial.status.value for trial in ended_trials(queue.trials())]
+
+
+def test_the_same_key_gets_the_same_trial(trials):
+    first = trials.ask("a", "k", lease_s=10)
+    assert trials.ask("a", "k", lease_s=10).run == first.run
+    assert trials.ask("b", "k", lease_s=10).run.number == 1  # another client's keys are its own
+    trials.tell(0, "a", done())
+    again = trials.ask("a", "k", lease_s=10)
+    assert (again.run, again.is_over) == (first.run, True)
+
+
+def test_a_lease_is_renewed_by_reports_and_heartbeats(trials, clock):
+    trials.ask("a", "k", lease_s=10)
+    clock.now += 9
+    assert trials.renew(0, "a", lease_s=10).until == clock.now + 10
+    clock.now += 9
+    stop, lease = trials.report(0, "a", 1, 0.75, lease_s=10)
+    assert (stop, lease.until) == (False, clock.now + 10)
+    clock.now += 9
+    assert trials.ask("b", "k", lease_s=10).run.number == 1
+    trials.tell(0, "a", done())
+    assert ended_trials(trials.queue.trials())[0].curve == ((1.0, 0.75),)
+
+
+def test_an_expired_trial_is_offered_again_once_and_a_late_result_is_kept(trials, clock, queue):
+    first = trials.ask("a", "k", lease_s=10)
+    clock.now += 11
+    second = trials.ask("b", "k", lease_s=10)
+    assert second.run == first.run
+    with pytest.raises(LeaseLostError, match="which went to 'b'"):
+        trials.ask("a", "k", lease_s=10)
+    with pytest.raises(LeaseLostError, match="expected a lease that 'a' holds"):
+        trials.renew(0, "a", lease_s=10)
+    for _ in range(2):  # once, however often it is told
+        with pytest.raises(LeaseLostError, match="It is kept as trial 1, an extra"):
+            trials.tell(0, "a", done(0.25))
+    clock.now += 11
+    assert trials.ask("c", "k", lease_s=10).run.number == 2
+    kept = queue.trials()
+    assert kept[0].user_attrs["warmstart:outcome"]["note"] == "no word of a, b before their leases ended"
+    assert kept[1].user_attrs[EXTRA] == {"of": 0, "client": "a"}
+    assert kept[1].params == kept[0].params
+    assert states(queue) == ["killed", "ok"]
+
+
+def test_extras_do_not_count_towards_the_total(trials, clock):
+    trials.ask("a", "k", lease_s=1)
+    clock.now += 2
+    with pytest.raises(LeaseLostError):
+        trials.tell(0, "a", done())
+    assert trials.ask("b", "1", lease_s=10, total=2).run.number == 0
+    assert trials.ask("b", "2", lease_s=10, total=2).run.number == 2
+    assert trials.ask("b", "3", lease_s=10, total=2) == "wait"
+    trials.tell(0, "b", done())
+    trials.tell(2, "b", done())
+    assert trials.ask("b", "3", lease_s=10, total=2) is None
+
+
+def test_a_result_told_twice_changes_nothing_and_another_one_is_refused(trials, queue):
+    trials.ask("a", "k", lease_s=10)
+    trials.tell(0, "a", done())
+    trials.tell(0, "a", done())
+    with pytest.raises(LeaseLostError, match="expected to be told once"):
+        trials.tell(0, "a", done(0.75))
+    with pytest.raises(LeaseLostError, match="expected one that was offered to 'b'"):
+        trials.tell(0, "b", done())
+    with pytest.raises(UsageError, match="expected the number of a trial of 'study', got 7"):
+        trials.tell(7, "a", done())
+    assert states(queue) == ["ok"]
+
+
+def test_a_tell_that_was_cut_short_is_finished_by_the_next_one(trials, queue):
+    trials.ask("a", "k", lease_s=10)
+    from warmstart.studies.state.trial_queue import OUTCOME, outcome_to_dict
+
+    trial_id = queue.trials()[0]._trial_id
+    queue.store.optuna.set_trial_user_attr(trial_id, OUTCOME, outcome_to_dict(done()))
+    assert trials.tell(0, "a", done()).state.is_finished()
+
+
+def test_workers_of_this_machine_leave_leased_trials_alone_until_they_expire(trials, clock, tmp_path):
+    offered = trials.ask("a", "k", lease_s=10).run
+    with open_queue(open_store(tmp_path / "s.journal"), "study") as worker:
+        own = worker.next(10)
+        assert isinstance(own, Run)
+        assert own.number == 1
+        clock.now += 11
+        taken = worker.next(10)
+        assert (taken.number, taken.config, taken.seed) == (0, offered.config, offered.seed)
+        worker.end(taken, done())
+    with pytest.raises(LeaseLostError, match="expected to be told once"):
+        trials.tell(0, "a", done(0.75))
+
+
+def test_lease_reads_what_it_wrote(queue):
+    lease = Lease("", 0.0).offered("a", 5.0, "k")
+    assert lease.renewed(3.0).until == 5.0
+    assert (lease.clients, lease.keys) == (("a",), ("k",))

@@ -1,0 +1,115 @@
+"""`warmstart serve`: suggestions and studies for a team, over HTTP."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warmstart.cli.options import Format, HistoryOption, ModelOption, QuietOption, VerboseOption
+from warmstart.cli.shell import Shell, write
+
+
+def serve(
+    *,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; another than this machine's needs --token-file.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="TCP port; 0 takes any free one.")] = 8383,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            "--storage", help="Studies: a path or a URL, as `tune` takes it; warmstart-studies.db if left out."
+        ),
+    ] = None,
+    history: HistoryOption = None,
+    model: ModelOption = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="Who may: lines of names, scopes and digests of tokens.")
+    ] = None,
+    new_token: Annotated[
+        str | None,
+        typer.Option("--new-token", metavar="NAME", help="Make a token in --token-file, show it once, and end."),
+    ] = None,
+    scope: Annotated[str, typer.Option("--scope", help="With --new-token: read, run or admin.")] = "run",
+    tls_cert: Annotated[Path | None, typer.Option("--tls-cert", help="Certificate chain, PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", help="Its key, PEM.")] = None,
+    root_path: Annotated[
+        str, typer.Option("--root-path", metavar="/PREFIX", help="Prefix under which a proxy shows the server.")
+    ] = "",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", metavar="NAME", help="A name by which clients call it; may be repeated."),
+    ] = None,
+    allow_uploads: Annotated[
+        bool,
+        typer.Option("--allow-uploads", help="Take datasets as ZIP, TAR or NPZ on other addresses than loopback, too."),
+    ] = False,
+    rate: Annotated[
+        float | None, typer.Option("--rate", help="Requests a second of each client, at most; any when left out.")
+    ] = None,
+    max_body: Annotated[int, typer.Option("--max-body", min=1000, help="Bytes of a JSON body, at most.")] = 1_000_000,
+    grace: Annotated[
+        float, typer.Option("--grace", min=1, help="Seconds that requests have to finish when it stops.")
+    ] = 10.0,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,  # noqa: ARG001  every command has it
+) -> None:
+    """Serve suggestions and studies over HTTP. Pictures stay with the clients; no code of theirs runs here."""
+    shell = Shell(Format.TABLE, quiet=quiet)
+    _check_installed()
+    if new_token is not None:
+        write(_new_token(new_token, scope, token_file))
+        return
+    from warmstart.service.logs import log_to_stderr
+    from warmstart.service.server import run_server
+    from warmstart.service.settings import ServiceSettings
+
+    settings = ServiceSettings(
+        host=host,
+        port=port,
+        history=history,
+        model=model,
+        storage=storage,
+        token_file=token_file,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        root_path=root_path,
+        allowed_hosts=tuple(allow_host or ()),
+        allow_uploads=allow_uploads,
+        most_bytes=max_body,
+        rate=rate,
+        grace_s=grace,
+    )
+    log_to_stderr(quiet=quiet)
+    run_server(settings, tell=lambda url: shell.note(f"warmstart serves {url} (Ctrl-C ends it)"))
+
+
+def _new_token(name: str, scope: str, token_file: Path | None) -> str:
+    """Make a token.
+
+    Raises:
+        UsageError: no file to keep its digest in, or no such scope.
+    """
+    from history_store.errors import UsageError
+    from warmstart.service.auth import SCOPES, add_token
+
+    if token_file is None:
+        msg = "expected `token_file` beside it, got none. Name the file that keeps the digests."
+        raise UsageError(msg, param="new_token")
+    known = next((each for each in SCOPES if each == scope), None)
+    if known is None:
+        msg = f"expected one of {', '.join(SCOPES)}, got {scope!r}. Leave it out for run."
+        raise UsageError(msg, param="scope")
+    return add_token(token_file, name, known)
+
+
+def _check_installed() -> None:
+    """Refuse where the extra is missing."""
+    from importlib.util import find_spec
+
+    from history_store.errors import UsageError
+
+    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    if missing:
+        msg = f"serve: expected the extra `serve`, got an installation without {' and '.join(missing)}. Run `pip install warmstart[serve]`."
+        raise UsageError(msg)

@@ -1,0 +1,193 @@
+"""A study on a server of `warmstart serve`: ask, report, tell, from any machine."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import re
+import secrets
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from history_store.errors import LeaseLostError, WarmstartError
+from history_store.records import Value
+from warmstart.service.transport import Transport, segment
+
+LEASE_S = 60.0
+BEATS = 4
+"""Heartbeats a lease: three may be lost."""
+PART = 1000
+
+
+@dataclass(slots=True)
+class RemoteTrial:
+    """A trial that a server offered.
+
+    Attributes:
+        study: whose it is.
+        number: in the study.
+        config: hyperparameter values by name.
+        seed: of everything random in it.
+        budget: that it may spend, in the objective's own unit; None = all.
+    """
+
+    study: RemoteStudy
+    number: int
+    config: Mapping[str, Value]
+    seed: int
+    budget: float | None = None
+
+    def report(self, step: int, error: float | None = None, *, value: float | None = None) -> bool:
+        """Report the error so far, or the study's metric as value; tells whether to stop here.
+
+        Raises:
+            LeaseLostError: the lease ended: another worker has the trial.
+            WarmstartError: as `Transport.post`.
+        """
+        body = {"step": step, "error": error, "value": value, "lease_s": self.study.lease_s}
+        return bool(self._post("report", body)["stop"])
+
+    def heartbeat(self) -> None:
+        """Renew the lease; raises as `report`."""
+        self._post("heartbeat", {"lease_s": self.study.lease_s})
+
+    def tell(
+        self,
+        error: float | None = None,
+        *,
+        value: float | None = None,
+        status: str | None = None,
+        duration: float | None = None,
+        note: str = "",
+        curve: Sequence[Sequence[float]] = (),
+        metrics: Mapping[str, float] | None = None,
+        constraints: Mapping[str, float] | None = None,
+    ) -> dict[str, Any]:
+        """Tell what came of the trial; it is in the server's storage when this returns.
+
+        Args:
+            error: what is minimised; None where the trial gave none.
+            value: instead, the study's metric.
+            status: ok, diverged, failed, crashed, timeout, oom, killed or pruned.
+            duration: seconds.
+            note: one line on what went wrong.
+            curve: pairs (step, error); what was reported when left out.
+            metrics: other numbers.
+            constraints: by name; met where ≤ 0.
+
+        Raises:
+            LeaseLostError: the lease ended; the result is kept as an extra trial.
+            WarmstartError: as `Transport.post`.
+        """
+        body = {
+            "error": error,
+            "value": value,
+            "status": status,
+            "duration": duration,
+            "note": note,
+            "curve": [list(point) for point in curve],
+            "metrics": dict(metrics or {}),
+            "constraints": dict(constraints or {}),
+        }
+        return self._post("tell", body)
+
+    @contextlib.contextmanager
+    def kept_alive(self) -> Iterator[None]:
+        """Send heartbeats in a thread while the block runs; a lease that is lost all the same is told of at the end."""
+        over = threading.Event()
+
+        def beat() -> None:
+            while not over.wait(self.study.lease_s / BEATS):
+                try:
+                    self.heartbeat()
+                except LeaseLostError:
+                    return
+                except WarmstartError:
+                    continue  # the server may come back while the lease lasts
+
+        thread = threading.Thread(target=beat, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join(self.study.transport.timeout)
+
+    def _post(self, action: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        path = f"{self.study.path}/trials/{self.number}:{action}"
+        return self.study.transport.post(path, {"client": self.study.client, **body})
+
+
+@dataclass(slots=True)
+class RemoteStudy:
+    """A study on a server, for one worker.
+
+    Attributes:
+        transport: to the server.
+        name: of the study.
+        client: names this worker; its own for each worker.
+        lease_s: seconds in which a trial is heard of again.
+    """
+
+    transport: Transport
+    name: str
+    client: str = field(default_factory=lambda: worker_name())
+    lease_s: float = LEASE_S
+
+    @property
+    def path(self) -> str:
+        """Return where it lies below ``/v1``."""
+        return f"/studies/{segment(self.name)}"
+
+    def ask(self, *, trials: int | None = None, key: str | None = None) -> RemoteTrial | str | None:
+        """Ask for a trial.
+
+        Args:
+            trials: that the study shall have in the end; any when left out.
+            key: the same key again gets the same trial; made when left out.
+
+        Returns: a trial; "wait" where the last ones run elsewhere; None where the study has all that it shall have.
+
+        Raises:
+            WarmstartError: as `Transport.post`.
+        """
+        body = {"client": self.client, "lease_s": self.lease_s, "trials": trials}
+        found = self.transport.post(f"{self.path}/trials:ask", body, key=key)
+        if found["state"] != "offered":
+            return "wait" if found["state"] == "wait" else None
+        (one,) = found["trials"]
+        return RemoteTrial(self, one["number"], one["config"], one["seed"], one["budget"])
+
+    def trial(self, number: int) -> RemoteTrial:
+        """Return a trial that this worker was offered before."""
+        return RemoteTrial(self, number, {}, 0)
+
+    def show(self) -> dict[str, Any]:
+        """Return the study's options, how far it is, and its best trial."""
+        return self.transport.get(self.path)
+
+    def trials(self) -> list[dict[str, Any]]:
+        """Return all its trials, in order of their numbers."""
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            part = self.transport.get(f"{self.path}/trials", {"limit": PART, "cursor": cursor})
+            found += part["items"]
+            cursor = part["next"]
+            if cursor is None:
+                return found
+
+
+def worker_name() -> str:
+    """Name this worker: its machine, its process, and some letters that no other has."""
+    host = re.sub(r"[^\w.-]+", "-", socket.gethostname())[:40] or "host"
+    return f"{host}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+def seconds_or_none(seconds: float) -> float | None:
+    """Return seconds as JSON has them; None where they are unknown."""
+    return seconds if math.isfinite(seconds) and seconds >= 0 else None

@@ -1,0 +1,1 @@
+"""`warmstart serve`: suggestions and studies over HTTP; nothing here runs a user's code or keeps a picture."""

@@ -1,0 +1,70 @@
+"""The app: its routes, behind the guard."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI
+
+from warmstart.service import descriptors, events, health, history, site, studies, suggestions, uploads
+from warmstart.service.bodies import ProblemBody
+from warmstart.service.core import Service
+from warmstart.service.guard import Guard
+from warmstart.service.problems import install_problems
+from warmstart.service.settings import ServiceSettings
+from warmstart.service.study_book import StudyBook
+
+ABOUT = """Suggestions for hyperparameter search from a dataset's descriptor, and studies for workers anywhere.
+
+Pictures stay with the client: `warmstart suggest --server URL --dataset PATH` sends numbers alone.
+Every error is `application/problem+json`; its `pointer` names the field at fault."""
+
+
+def create_app(settings: ServiceSettings) -> Guard:
+    """Make the app of a server; nothing is read or opened before the first request.
+
+    Raises:
+        DataError: a token file that is none.
+    """
+    service = Service(settings, StudyBook(settings.storage))
+
+    @asynccontextmanager
+    async def life(_app: FastAPI) -> AsyncIterator[None]:
+        yield
+        service.is_stopping = True
+        service.studies.close()
+
+    api = FastAPI(
+        title="warmstart",
+        version=version("warmstart"),
+        description=ABOUT,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        lifespan=life,
+        redirect_slashes=False,
+    )
+    api.state.service = service
+    for part in (health, descriptors, uploads, suggestions, studies, events, history):
+        api.include_router(part.router, prefix="/v1")
+    api.include_router(site.router)
+    install_problems(api, service.hidden)
+    _describe_problems(api)
+    return Guard(api, service)
+
+
+def _describe_problems(api: FastAPI) -> None:
+    """Add the schema of problems to the OpenAPI document, which knows no class of them otherwise."""
+    describe = api.openapi
+
+    def described() -> dict[str, object]:
+        document = describe()
+        schema = ProblemBody.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas.update(schema.pop("$defs", {}))
+        schemas["ProblemBody"] = schema
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        document["security"] = [{}, {"token": []}]
+        return document
+
+    api.openapi = described  # type: ignore[method-assign]  # FastAPI's own way

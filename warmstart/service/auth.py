@@ -1,0 +1,147 @@
+"""Who may do what: tokens with names and scopes, of which the file keeps digests alone."""
+
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal, get_args
+
+from history_store.errors import DataError, UsageError
+from warmstart.suggestions.session import file_state
+
+Scope = Literal["read", "run", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+"""Each includes those before it: read answers; run studies and record runs; see metrics and everything else."""
+HEAD = "# warmstart tokens: NAME SCOPE sha256:DIGEST\n"
+_LINE = re.compile(r"(?P<name>[\w.@-]{1,64})\s+(?P<scope>read|run|admin)\s+sha256:(?P<digest>[0-9a-f]{64})")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Who a token belongs to, and what it allows."""
+
+    name: str
+    scope: Scope
+    digest: str
+
+    def allows(self, needed: Scope) -> bool:
+        """Tell whether its scope includes another."""
+        return SCOPES.index(self.scope) >= SCOPES.index(needed)
+
+
+NOBODY = Token("loopback", "admin", "")
+"""Whoever calls a server that asks for no tokens: they are on this machine."""
+
+UNKNOWN = Token("unknown", "read", "")
+"""Whoever was refused."""
+
+
+class TokenFile:
+    """The tokens of a file, read again when it changes."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file.
+
+        Raises:
+            DataError: a line that is no token, or a file that everyone may write.
+        """
+        self.path = path
+        self._state: tuple[int, ...] = ()
+        self._tokens: tuple[Token, ...] = ()
+        self._refresh()
+
+    def find(self, secret: str) -> Token | None:
+        """Find a token; every known one is compared, in constant time.
+
+        Raises:
+            DataError: the file was changed into something else.
+        """
+        self._refresh()
+        digest = sha256(secret.encode(errors="surrogateescape")).hexdigest()
+        found = None
+        for token in self._tokens:
+            if hmac.compare_digest(token.digest, digest):
+                found = token
+        return found
+
+    def _refresh(self) -> None:
+        state = file_state(self.path)
+        if state != self._state:
+            self._tokens, self._state = read_tokens(self.path), state
+
+
+def read_tokens(path: Path) -> tuple[Token, ...]:
+    """Read a token file.
+
+    Raises:
+        DataError: a line that is no token, a name that stands twice, or a file that everyone may write.
+    """
+    try:
+        text, mode = path.read_text(encoding="utf-8"), path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{path}: expected a readable token file, got: {error}. Check the path and its permissions."
+        raise DataError(msg) from error
+    if mode & 0o022:
+        msg = (
+            f"{path}: expected a token file that you alone can write, got mode {mode & 0o777:o}. Run `chmod 600` on it."
+        )
+        raise DataError(msg)
+    found: dict[str, Token] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line.strip())
+        if match is None or match["name"] in found:
+            got = "another text" if match is None else f"the name {match['name']!r} again"
+            msg = f"{path}:{number}: expected NAME SCOPE sha256:DIGEST, got {got}. `warmstart serve --new-token NAME --token-file {path}` writes such lines."
+            raise DataError(msg)
+        scope: Scope = match["scope"]  # type: ignore[assignment]  # the pattern has the three
+        found[match["name"]] = Token(match["name"], scope, match["digest"])
+    return tuple(found.values())
+
+
+def add_token(path: Path, name: str, scope: Scope) -> str:
+    """Make a token and add its digest to a file, which is made where it is not there.
+
+    Returns: the secret, which is kept nowhere.
+
+    Raises:
+        UsageError: a name that cannot be, or that the file has already.
+        DataError: a file that is no token file.
+    """
+    if not re.fullmatch(r"[\w.@-]{1,64}", name):
+        msg = f"expected a name of up to 64 letters, digits and . @ - _, got {name!r}. Name whom the token is for."
+        raise UsageError(msg, param="new_token")
+    known = read_tokens(path) if path.exists() else ()
+    if any(token.name == name for token in known):
+        msg = (
+            f"expected a new name, got {name!r}, which {path} has already. Choose another, or take its line out first."
+        )
+        raise UsageError(msg, param="new_token")
+    secret = secrets.token_urlsafe(32)
+    lines = path.read_text(encoding="utf-8") if path.exists() else HEAD
+    end = "" if lines.endswith("\n") or not lines else "\n"
+    digest = sha256(secret.encode()).hexdigest()
+    _write_private(path, f"{lines}{end}{name} {scope} sha256:{digest}\n")
+    return secret
+
+
+def bearer(headers: Mapping[bytes, bytes]) -> str | None:
+    """Read the token of a request; None where it has none."""
+    kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+    return secret.strip() if kind.lower() == "bearer" and secret.strip() else None
+
+
+def _write_private(path: Path, text: str) -> None:
+    """Replace a file by one that its owner alone can read."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(file, "w", encoding="utf-8") as opened:
+        opened.write(text)
+        opened.flush()
+        os.fsync(opened.fileno())
+    draft.replace(path)

@@ -1,0 +1,104 @@
+"""`/v1/descriptors`: what clients tell of their datasets."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import ConfigDict, Field
+
+from warmstart.descriptor import MOST_BYTES, MOST_COUNTS, Descriptor
+from warmstart.service.bodies import Body, Number, problems
+from warmstart.service.core import Reader, Shared
+from warmstart.service.problems import ProblemError
+
+router = APIRouter(tags=["suggestions"])
+EXAMPLE: dict[str, Any] = {
+    "schema_version": 1,
+    "extractor": "f87e4b23fa293525",
+    "vector": [0.01] * 256,
+    "n_images": 396,
+    "n_classes": 3,
+    "class_counts": [150, 130, 116],
+    "sample": None,
+}
+"""A reduced descriptor; the vector of a real one is what the extractor computed."""
+
+
+class SignalBody(Body):
+    """How much the pictures say of their classes."""
+
+    score: Number
+    weight: Number
+
+
+class SampleBody(Body):
+    """Statistics of the pictures looked at."""
+
+    n_images: Annotated[int, Field(ge=1, le=10_000)]
+    distinct: Annotated[float, Field(ge=0, le=1)]
+    paired: Annotated[float, Field(ge=0, le=1)]
+    signal: SignalBody
+    pixels: Annotated[list[Number], Field(min_length=10, max_length=64)]
+
+
+class DescriptorBody(Body):
+    """A dataset without its pictures: computed by `warmstart.Client`, or by `Advisor.describe`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE]})
+
+    schema_version: Literal[1]
+    extractor: Annotated[str, Field(min_length=1, max_length=128, description="Hash of the model of the vector.")]
+    vector: Annotated[list[Number], Field(min_length=1, max_length=4096, description="The meta-feature.")]
+    n_images: Annotated[int, Field(ge=2, le=2**53)]
+    n_classes: Annotated[int, Field(ge=2, le=2**53)]
+    class_counts: Annotated[
+        list[Annotated[int, Field(ge=1, le=2**53)]],
+        Field(min_length=1, max_length=MOST_COUNTS, description="Images of each class, the largest first; no names."),
+    ]
+    sample: SampleBody | None = Field(None, description="Left out of a reduced descriptor.")
+
+    def read(self) -> Descriptor:
+        """Return the descriptor.
+
+        Raises:
+            ProblemError: 413 where it is larger than a descriptor may be.
+        """
+        found = Descriptor.from_dict(self.model_dump())
+        if len(found.to_json()) > MOST_BYTES:
+            detail = f"expected a descriptor of at most {MOST_BYTES:,} bytes, got {len(found.to_json()):,}. Tell of fewer classes."
+            raise ProblemError(413, "Too large", detail, pointer="/class_counts")
+        return found
+
+
+class DescriptorRecord(Body):
+    """A descriptor that the server remembers until it restarts, or a thousand newer ones came."""
+
+    id: str
+    descriptor: DescriptorBody
+    notes: list[str] = Field(default_factory=list, description="Of an upload: pictures left out.")
+
+
+@router.post("/descriptors", status_code=201, responses=problems())
+def post_descriptor(
+    body: DescriptorBody, request: Request, response: Response, service: Shared, _: Reader
+) -> DescriptorRecord:
+    """Check a descriptor and remember it: its id can stand for it in later requests."""
+    found = body.read()
+    service.advisor().locate(found)  # refuses an unknown extractor
+    descriptor_id = service.keep(found)
+    response.headers["location"] = request.url_for("get_descriptor", descriptor_id=descriptor_id).path
+    return _record(descriptor_id, found)
+
+
+@router.get("/descriptors/{descriptor_id}", responses=problems(404))
+def get_descriptor(descriptor_id: Annotated[str, Path(max_length=64)], service: Shared, _: Reader) -> DescriptorRecord:
+    """Return a descriptor that was posted."""
+    return _record(descriptor_id, service.recall(descriptor_id))
+
+
+def _record(descriptor_id: str, found: Descriptor) -> DescriptorRecord:
+    return DescriptorRecord(id=descriptor_id, descriptor=DescriptorBody.model_validate(found.to_dict()))
+
+
+def read_descriptor(given: DescriptorBody | str, service: Shared) -> Descriptor:
+    """Return a descriptor that was given, or whose id was."""
+    return service.recall(given) if isinstance(given, str) else given.read()

@@ -1,0 +1,254 @@
+"""The door of the server: what is refused before any route sees it, and what every response carries."""
+
+import asyncio
+import json
+import logging
+import re
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from history_store.errors import DataError
+from warmstart.service.auth import NOBODY, UNKNOWN, Token, TokenFile, bearer
+from warmstart.service.core import Service
+from warmstart.service.logs import FIELDS
+from warmstart.service.problems import MEDIA_TYPE, ProblemError, problem_body
+from warmstart.service.rate import RateLimit
+from warmstart.service.settings import LOOPBACK_NAMES
+
+OPEN_PATHS = ("/v1/healthz", "/v1/readyz", "/healthz", "/readyz")
+"""Answered without a token: they say nothing but whether the server works."""
+WRITES = ("POST", "PUT", "PATCH", "DELETE")
+UPLOAD_PATH = "/v1/descriptors:upload"
+UPLOADS = ("application/zip", "application/x-npz", "application/x-tar")
+_log = logging.getLogger("warmstart.service")
+_ID = re.compile(r"[\w.-]{1,64}")
+_API_POLICY = "default-src 'none'; frame-ancestors 'none'"
+_PAGE_POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+
+class Guard:
+    """Wraps the app: checks host, origin, token, rate and body, counts and logs.
+
+    Attributes:
+        app: what answers those who come in.
+        service: what the routes share.
+        tokens: of those who may; None on loopback without a file.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        settings = service.settings
+        self.app, self.service, self._settings = app, service, settings
+        self.tokens = None if settings.token_file is None else TokenFile(settings.token_file)
+        self._rate = None if settings.rate is None else RateLimit(settings.rate)
+        names = LOOPBACK_NAMES if settings.is_loopback else ()
+        self._hosts = frozenset(name.lower() for name in (*names, *settings.allowed_hosts))
+
+    def stop(self) -> None:
+        """Note that the server stops, so that streams end."""
+        self.service.is_stopping = True
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "websocket":  # there are none
+                await send({"type": "websocket.close", "code": 1008})
+                return
+            await self.app(scope, receive, send)
+            return
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        given = headers.get(b"x-request-id", b"").decode("latin-1")
+        request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
+        state = scope.setdefault("state", {})
+        state["request_id"], state["token"] = request_id, UNKNOWN
+        path, started, status = _route_path(scope, self._settings.root_path), time.monotonic(), 0
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), *self._headers(path, message, request_id)]
+            await send(message)
+
+        try:
+            state["token"] = self._enter(scope, headers, path)
+            await self.app(scope, self._limited(receive, headers), answer)
+        except ProblemError as problem:
+            if not status:
+                await _refuse(answer, problem, request_id)
+        except Exception:
+            status = status or 500
+            raise
+        finally:
+            self._note(scope, path, status, time.monotonic() - started)
+
+    def _enter(self, scope: Scope, headers: Mapping[bytes, bytes], path: str) -> Token:
+        """Check who asks and how; raises `ProblemError` where that is refused."""
+        self._check_host(headers)
+        _check_origin(headers, path)
+        token = NOBODY if path in OPEN_PATHS else self._check_token(headers, path)
+        if self._rate is not None and path not in OPEN_PATHS:
+            wait = self._rate.take(token.name if token is not NOBODY else str((scope.get("client") or ("",))[0]))
+            if wait > 0:
+                detail = (
+                    f"expected at most {self._settings.rate:g} requests a second, got more. Ask again in {wait:.1f} s."
+                )
+                raise ProblemError(429, "Too many requests", detail, headers={"retry-after": str(int(wait) + 1)})
+        if scope["method"] in WRITES:
+            self._check_body(headers, path)
+        return token
+
+    def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
+        """Refuse names that this server does not go by: a web page whose name was pointed here sends its own."""
+        if not self._hosts:
+            return
+        host = headers.get(b"host", b"").decode("latin-1")
+        name = (urlsplit(f"//{host}").hostname or "") if _is_host(host) else ""
+        if name.lower() not in self._hosts:
+            detail = f"expected one of {', '.join(sorted(self._hosts))} as the host, got {host[:80]!r}. Call it by one of these, or start it with --allow-host."
+            raise ProblemError(403, "Unknown host", detail)
+
+    def _check_token(self, headers: Mapping[bytes, bytes], path: str) -> Token:
+        if self.tokens is None or not path.startswith("/v1"):
+            return NOBODY
+        secret = bearer(headers)
+        try:
+            token = None if secret is None else self.tokens.find(secret)
+        except DataError as error:
+            _log.exception("token file")
+            detail = "expected a token file that can be read, got another. The server's log says more."
+            raise ProblemError(503, "No tokens", detail) from error
+        if token is None:
+            got = "no token" if secret is None else "one that is not known"
+            detail = f"expected a token in the header Authorization: Bearer TOKEN, got {got}. Ask who runs the server for one."
+            raise ProblemError(401, "Not known", detail, headers={"www-authenticate": "Bearer"})
+        return token
+
+    def _check_body(self, headers: Mapping[bytes, bytes], path: str) -> None:
+        """Refuse bodies of another type, which web pages can send anywhere, and those that say that they are too large."""
+        kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+        allowed = UPLOADS if path == UPLOAD_PATH else ("application/json",)
+        if kind not in allowed:
+            detail = f"expected the content type {' or '.join(allowed)}, got {kind[:80] or 'none'!r}. Send it as JSON."
+            raise ProblemError(415, "Unsupported content type", detail)
+        length = headers.get(b"content-length", b"0").decode("latin-1")
+        if not length.isdecimal() or int(length) > self._most(kind):
+            raise _too_large(self._most(kind))
+
+    def _most(self, kind: str) -> int:
+        return self._settings.most_upload_bytes if kind in UPLOADS else self._settings.most_bytes
+
+    def _limited(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Receive:
+        """Count the bytes of a body as they come, and give up on one that does not."""
+        kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+        most, seen, complete = self._most(kind), 0, False
+        until = time.monotonic() + self._settings.body_timeout_s
+
+        async def limited() -> Message:
+            nonlocal seen, complete
+            if complete:
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), max(until - time.monotonic(), 0.001))
+            except TimeoutError:
+                detail = (
+                    f"expected the whole body within {self._settings.body_timeout_s:g} s, got a part. Send it again."
+                )
+                raise ProblemError(408, "Request timeout", detail, headers={"connection": "close"}) from None
+            if message["type"] == "http.request":
+                seen += len(message.get("body", b""))
+                complete = not message.get("more_body", False)
+                if seen > most:
+                    raise _too_large(most)
+            return message
+
+        return limited
+
+    def _headers(self, path: str, message: Message, request_id: str) -> list[tuple[bytes, bytes]]:
+        """Return what every response carries."""
+        is_page = not path.startswith("/v1")
+        own = {name.lower() for name, _ in message.get("headers", ())}
+        found = {
+            "x-request-id": request_id,
+            "x-content-type-options": "nosniff",
+            "x-frame-options": "DENY",
+            "referrer-policy": "no-referrer",
+            "cross-origin-resource-policy": "same-origin",
+            "cross-origin-opener-policy": "same-origin",
+            "content-security-policy": _PAGE_POLICY if is_page else _API_POLICY,
+            "cache-control": "no-cache" if is_page or b"etag" in own else "no-store",
+        }
+        if self._settings.tls_cert is not None:
+            found["strict-transport-security"] = "max-age=31536000"
+        return [(name.encode(), value.encode()) for name, value in found.items() if name.encode() not in own]
+
+    def _note(self, scope: Scope, path: str, status: int, seconds: float) -> None:
+        """Count a request and write its line; one that changes something is an audit line."""
+        route = getattr(scope.get("route"), "path", None)
+        route = "other" if route is None else "/v1" + route.removeprefix("/v1")
+        method, token = scope["method"], scope["state"]["token"]
+        self.service.metrics.count(
+            method if method in (*WRITES, "GET", "HEAD", "OPTIONS") else "OTHER", route, status, seconds
+        )
+        fields = {
+            "request_id": scope["state"]["request_id"],
+            "method": method,
+            "path": path[:200],
+            "status": status,
+            "ms": round(1000 * seconds, 1),
+            "who": token.name,
+            "from": (scope.get("client") or ("",))[0],
+        }
+        audit: Mapping[str, Any] | None = scope["state"].get("audit")
+        _log.info("request", extra={FIELDS: fields})
+        if audit is not None and status < 400:
+            _log.info("audit", extra={FIELDS: {**fields, **audit}})
+
+
+def _route_path(scope: Scope, root_path: str) -> str:
+    """Return the path without the prefix of a proxy, which the app is told of."""
+    scope["root_path"] = root_path
+    path: str = scope["path"]
+    if root_path and (path == root_path or path.startswith(root_path + "/")):
+        return path[len(root_path) :] or "/"
+    if root_path:  # the proxy took it off
+        scope["path"] = root_path + path
+    return path
+
+
+def _is_host(host: str) -> bool:
+    return re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[\w.-]+)(:\d{1,5})?", host) is not None
+
+
+def _check_origin(headers: Mapping[bytes, bytes], path: str) -> None:
+    """Refuse what a web page of another origin asks: browsers name it, programs name none."""
+    origin = headers.get(b"origin")
+    site = headers.get(b"sec-fetch-site", b"none")
+    crossing = path.startswith("/v1") and site not in (b"none", b"same-origin")
+    if origin is not None:
+        named, host = origin.decode("latin-1"), headers.get(b"host", b"").decode("latin-1")
+        parts = named.partition("://")
+        crossing = crossing or parts[0] not in ("http", "https") or parts[2].lower() != host.lower()
+    if crossing:
+        got = repr((origin or site).decode("latin-1")[:80])
+        detail = f"expected no request from a page of another origin, got one from {got}. Use a program, or the server's own page."
+        raise ProblemError(403, "Other origin", detail)
+
+
+def _too_large(most: int) -> ProblemError:
+    detail = f"expected a body of at most {most:,} bytes, got a larger one. Send less."
+    return ProblemError(413, "Too large", detail, headers={"connection": "close"})
+
+
+async def _refuse(send: Send, problem: ProblemError, request_id: str) -> None:
+    """Answer with a problem, outside of the app."""
+    body = problem_body(problem.status_code, problem.title, problem.detail, request_id=request_id, **problem.more)
+    text = json.dumps(body).encode()
+    headers = {"content-type": MEDIA_TYPE, "content-length": str(len(text)), **(problem.headers or {})}
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": problem.status_code, "headers": encoded})
+    await send({"type": "http.response.body", "body": text})

@@ -1,0 +1,74 @@
+"""`/v1/healthz`, `/v1/readyz`, `/v1/metrics` and `/v1`: whether the server works, and what it serves."""
+
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
+
+from history_store.errors import WarmstartError
+from warmstart.descriptor import MOST_BYTES, SCHEMA_VERSION
+from warmstart.service.bodies import problems
+from warmstart.service.core import Admin, Reader, Shared
+from warmstart.service.problems import ProblemError
+
+router = APIRouter(tags=["server"])
+
+
+class Health(BaseModel):
+    """A server that answers."""
+
+    status: str
+
+
+class About(BaseModel):
+    """What a server serves."""
+
+    name: str
+    version: str
+    api: str
+    extractors: list[str]
+    descriptor_schema_version: int
+    most_descriptor_bytes: int
+    history: dict[str, Any]
+
+
+@router.get("/healthz")
+async def healthz() -> Health:
+    """Tell that the process answers."""
+    return Health(status="ok")
+
+
+@router.get("/readyz", responses=problems(503))
+def readyz(service: Shared) -> Health:
+    """Tell whether history and model can be read, and the server is not stopping."""
+    if service.is_stopping:
+        raise ProblemError(503, "Stopping", "expected a server that goes on, got one that stops. Ask another.")
+    try:
+        service.memory()
+    except WarmstartError as error:
+        detail = "expected a history and a model that can be read, got others. The server's log says more."
+        raise ProblemError(503, "Not ready", detail) from error
+    return Health(status="ready")
+
+
+@router.get("/metrics", response_class=PlainTextResponse, responses=problems())
+async def metrics(service: Shared, _: Admin) -> PlainTextResponse:
+    """Return what was counted, in Prometheus' text format."""
+    return PlainTextResponse(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+
+@router.get("", responses=problems())
+def about(service: Shared, _: Reader) -> About:
+    """Return what is served: version, extractors whose descriptors are accepted, the history."""
+    memory = service.memory()
+    return About(
+        name="warmstart",
+        version=version("warmstart"),
+        api="v1",
+        extractors=[] if memory.model is None else [memory.model.hash],
+        descriptor_schema_version=SCHEMA_VERSION,
+        most_descriptor_bytes=MOST_BYTES,
+        history={"name": memory.path.name, "n_datasets": len(memory.names), "n_configs": len(memory.configs)},
+    )

@@ -1,0 +1,259 @@
+"""`/v1/history` and `/v1/map`: what the history holds, and runs added to it."""
+
+import math
+from hashlib import sha256
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Header, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from history_store.errors import HistoryReadOnlyError, UsageError
+from history_store.records import Evaluation, Status
+from warmstart.histories.listing import dataset_rows, describe, summary
+from warmstart.locations import history_path, is_shipped, stored_hash
+from warmstart.service.bodies import Body, Name, problems
+from warmstart.service.core import Reader, Runner, Service, Shared, audit
+from warmstart.service.descriptors import read_descriptor
+from warmstart.service.pages import Cursor, Limit, page_of
+from warmstart.service.problems import ProblemError
+from warmstart.service.suggestions import Given
+from warmstart.suggestions.session import file_state
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+router = APIRouter(tags=["history"])
+Key = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", pattern=r"^[\w.:-]{1,128}$", description="The same key again adds nothing again."),
+]
+NoneMatch = Annotated[str | None, Header(alias="If-None-Match", max_length=500)]
+DatasetName = Annotated[str, Path(max_length=300)]
+_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "It is as it was when that ETag was given."}}
+
+
+class RunBody(Body):
+    """One run of one configuration on one dataset."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "dataset": "photos",
+                    "config": {"log10_learning_rate": -3.0, "batch_size": 16},
+                    "error": 0.12,
+                    "seed": 0,
+                }
+            ]
+        }
+    )
+
+    dataset: Name
+    config: Annotated[dict[str, int | float | str | bool], Field(min_length=1, max_length=1000)]
+    error: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="Left out where the run gave none.")
+    status: str = Field("ok", description=", ".join(Status), json_schema_extra={"enum": list(map(str, Status))})
+    duration: Annotated[float, Field(ge=0, le=3e38)] | None = Field(None, description="Seconds.")
+    seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    curve: Annotated[list[Annotated[list[float], Field(min_length=2, max_length=2)]], Field(max_length=10_000)] = Field(
+        [], description="Pairs [update, error]."
+    )
+    origin: Annotated[str, Field(max_length=200)] = "server"
+
+
+class Page(BaseModel):
+    """Part of a list; `next` is the cursor of the part after it, null at the end."""
+
+    items: list[dict[str, Any]]
+    next: str | None
+
+
+class RunRecord(BaseModel):
+    """A run that is on the disk."""
+
+    dataset: str
+    n_evaluations: int
+    replayed: bool = Field(description="It was there already, under this key.")
+
+
+@router.get("/history", responses={**problems(), **_UNCHANGED})
+def get_history(service: Shared, response: Response, _: Reader, none_match: NoneMatch = None) -> dict[str, Any]:
+    """Describe the history as a whole."""
+    _tagged(service, response, none_match)
+    with open_history(service) as opened:
+        return {**summary(opened), "history": opened.path.name}
+
+
+@router.get("/history/datasets", responses={**problems(), **_UNCHANGED})
+def get_datasets(
+    service: Shared,
+    response: Response,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    none_match: NoneMatch = None,
+) -> Page:
+    """List the datasets: group, size, evaluations, lowest error."""
+    _tagged(service, response, none_match)
+    with open_history(service) as opened:
+        items, following = page_of(dataset_rows(opened), limit, cursor)
+    return Page(items=items, next=following)
+
+
+@router.get("/history/datasets/{name}", responses={**problems(404), **_UNCHANGED})
+def get_dataset(
+    name: DatasetName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
+) -> dict[str, Any]:
+    """Describe one dataset: its record, its runs, what did best, what it resembles."""
+    _tagged(service, response, none_match)
+    with open_history(service) as opened:
+        _check_known(opened, name)
+        known = stored_hash(
+            opened.model_hashes, None if service.settings.model is None else str(service.settings.model)
+        )
+        found: dict[str, Any] = _finite(describe(opened, name, model_hash=known))
+        return found
+
+
+@router.get("/history/datasets/{name}/runs", responses={**problems(404), **_UNCHANGED})
+def get_runs(
+    name: DatasetName,
+    service: Shared,
+    response: Response,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    none_match: NoneMatch = None,
+) -> Page:
+    """List the runs on one dataset, in the order in which they were recorded."""
+    _tagged(service, response, none_match)
+    with open_history(service) as opened:
+        _check_known(opened, name)
+        items, following = page_of(opened.evaluations(name), limit, cursor)
+    return Page(items=[_run(each) for each in items], next=following)
+
+
+@router.post("/history/runs", status_code=201, responses=problems(404, 409, 423, 507))
+def post_run(
+    body: RunBody, request: Request, response: Response, service: Shared, token: Runner, key: Key = None
+) -> RunRecord:
+    """Record one run; it is on the disk before this is answered. The same key again adds nothing."""
+    path = history_path(service.settings.history)
+    if is_shipped(path) or not service.settings.writable_history:
+        msg = f"{path}: expected a history of your own, got one that is only read. Start the server with `history`."
+        raise HistoryReadOnlyError(msg)
+    run = _evaluation(body, "" if key is None else f" [{token.name}:{key}]")
+    with service.writing, open_history(service, write=True) as opened:
+        _check_known(opened, run.dataset)
+        known = key is not None and any(each.origin == run.origin for each in opened.evaluations(run.dataset))
+        if not known:
+            opened.append(run)
+        count = opened.n_evaluations
+    if known:
+        response.status_code = 200
+    else:
+        audit(request, "history.record", dataset=run.dataset)
+    return RunRecord(dataset=run.dataset, n_evaluations=count, replayed=known)
+
+
+class MapRequest(Body):
+    """Where to place a dataset among those of the history."""
+
+    descriptor: Given | None = None
+
+
+@router.post("/map", responses=problems(404))
+def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
+    """Place the datasets of the history in a plane in which near means alike, and a descriptor's among them."""
+    from warmstart.plots.plane import fit_plane
+
+    memory = service.memory()
+    if memory.model is None:
+        detail = "expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
+        raise ProblemError(422, "No map", detail)
+    plane = fit_plane(memory.vectors)
+    own = None
+    if body.descriptor is not None:
+        place = service.advisor().locate(read_descriptor(body.descriptor, service))
+        own = [round(float(value), 5) for value in plane.place(place.vector)]
+    positions = plane.place(memory.vectors).round(5).tolist()
+    return {
+        "share": round(plane.share, 4),
+        "datasets": [
+            {"name": name, "group": group, "position": position}
+            for name, group, position in zip(memory.names, memory.groups, positions, strict=True)
+        ],
+        "own": own,
+    }
+
+
+def open_history(service: Service, *, write: bool = False) -> "History":
+    """Open the history that is served; raises as `History.open`."""
+    from history_store.history import History
+
+    return History.open(history_path(service.settings.history), write=write)
+
+
+def _check_known(history: "History", name: str) -> None:
+    if name not in history.names:
+        detail = f"expected a dataset of the history, got {name[:80]!r}. GET /v1/history/datasets lists them."
+        raise ProblemError(404, "No such dataset", detail, pointer="/dataset")
+
+
+def _tagged(service: Service, response: Response, none_match: str | None) -> None:
+    """Return a response its ETag; raises `ProblemError` 304 where the client has it already."""
+    state = file_state(history_path(service.settings.history))
+    tag = '"' + sha256(repr(state).encode()).hexdigest()[:24] + '"'
+    response.headers["etag"] = tag
+    if none_match is not None and tag in [each.strip().removeprefix("W/") for each in none_match.split(",")]:
+        raise ProblemError(304, "Not modified", "", headers={"etag": tag})
+
+
+def _evaluation(body: RunBody, mark: str) -> Evaluation:
+    """Make the record of a run; the mark of its key is part of its origin, so that both are written at once."""
+    try:
+        status = Status(body.status)
+    except ValueError as error:
+        msg = f"expected one of {', '.join(Status)}, got {body.status[:40]!r}. Leave it out for a run that went well."
+        raise UsageError(msg, param="status") from error
+    if body.error is None and status.has_error:
+        msg = f"expected a validation error in [0, 1] for status {status.value!r}, got none. Give it, or `status` crashed, timeout or oom."
+        raise UsageError(msg, param="error")
+    return Evaluation(
+        dataset=body.dataset,
+        config=dict(body.config),
+        error=math.nan if body.error is None else body.error,
+        status=status,
+        duration=math.nan if body.duration is None else body.duration,
+        seed=body.seed,
+        curve=tuple(_point(step, error) for step, error in body.curve),
+        origin=body.origin + mark,
+    )
+
+
+def _point(step: float, error: float) -> tuple[int, float]:
+    """Check a point of a curve."""
+    if not float(step).is_integer():
+        msg = f"expected whole numbers of updates, got {step}. Count updates."
+        raise UsageError(msg, param="curve")
+    return int(step), error
+
+
+def _run(each: Evaluation) -> dict[str, Any]:
+    return {
+        "config": dict(each.config),
+        "error": None if math.isnan(each.error) else each.error,
+        "status": each.status.value,
+        "duration": None if math.isnan(each.duration) else each.duration,
+        "seed": each.seed,
+        "curve": [list(point) for point in each.curve],
+        "origin": each.origin,
+    }
+
+
+def _finite(value: Any) -> Any:
+    """Put null where a document has a number that JSON has not."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(each) for key, each in value.items()}
+    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value

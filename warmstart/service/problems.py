@@ -1,0 +1,138 @@
+"""Errors as `application/problem+json` (RFC 9457): the status from the one table, the field by its JSON pointer."""
+
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from history_store.errors import WarmstartError
+from warmstart.descriptor import UnknownExtractorError
+from warmstart.status import http_status, json_pointer
+
+MEDIA_TYPE = "application/problem+json"
+_log = logging.getLogger("warmstart.service")
+
+
+class ProblemError(HTTPException):
+    """A refusal that HTTP alone knows.
+
+    Attributes:
+        title: a few words, the same for all of a kind.
+        pointer: JSON pointer to the field; None where it is about none.
+        more: further fields of the problem.
+        headers: of the response.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        title: str,
+        detail: str,
+        *,
+        pointer: str | None = None,
+        more: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__(status, detail, headers=headers)
+        self.title, self.pointer, self.more = title, pointer, more or {}
+
+
+def problem_body(
+    status: int, title: str, detail: str, *, request_id: str, pointer: str | None = None, **more: Any
+) -> dict[str, Any]:
+    """Return the fields of a problem."""
+    about = {} if pointer is None else {"pointer": pointer}
+    return {
+        "type": "about:blank",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        **about,
+        **more,
+        "request_id": request_id,
+    }
+
+
+def install_problems(app: FastAPI, hidden: Callable[[], Sequence[Path]]) -> None:
+    """Let an app answer errors as problems.
+
+    Args:
+        app: the app.
+        hidden: gives files whose folders no client shall read of.
+    """
+
+    def respond(
+        request: Request, status: int, title: str, detail: str, headers: dict[str, str] | None = None, **more: Any
+    ) -> JSONResponse:
+        request_id = getattr(request.state, "request_id", "")
+        for path in hidden():
+            detail = detail.replace(str(path), path.name)
+        body = problem_body(status, title, detail, request_id=request_id, **more)
+        return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
+
+    async def on_warmstart(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, WarmstartError)  # noqa: S101  what it is registered for
+        more: dict[str, Any] = {}
+        if (pointer := json_pointer(error)) is not None:
+            more["pointer"] = pointer
+        if isinstance(error, UnknownExtractorError):
+            more["accepted"] = list(error.accepted)
+        return respond(request, http_status(error), type(error).__name__, error.message or str(error), **more)
+
+    async def on_problem(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ProblemError)  # noqa: S101
+        about = {} if error.pointer is None else {"pointer": error.pointer}
+        headers = dict(error.headers or {})
+        if error.status_code == 304:  # it has no body
+            return Response(status_code=304, headers=headers)
+        return respond(request, error.status_code, error.title, error.detail, headers, **about, **error.more)
+
+    async def on_validation(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, RequestValidationError)  # noqa: S101
+        found = [
+            {"pointer": _pointer(each["loc"], error.body), "in": str(each["loc"][0]), "detail": each["msg"]}
+            for each in error.errors()
+        ]
+        first = found[0]
+        if any(each["type"] == "json_invalid" for each in error.errors()):
+            return respond(request, 400, "No JSON", f"expected a JSON body, got something else: {first['detail']}.")
+        detail = f"expected what the schema says at {first['pointer'] or 'the body'}, got another value: {first['detail']}. See /v1/openapi.json."
+        return respond(request, 422, "Unprocessable content", detail, pointer=first["pointer"], errors=found[:20])
+
+    async def on_http(request: Request, error: Exception) -> JSONResponse:
+        assert isinstance(error, HTTPException)  # noqa: S101
+        return respond(request, error.status_code, "HTTP error", str(error.detail), dict(error.headers or {}))
+
+    async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
+        _log.error("unexpected", exc_info=error, extra={"request_id": getattr(request.state, "request_id", "")})
+        detail = "expected an answer, got an error of the server. Its log has the details under this request id."
+        return respond(request, 500, "Internal error", detail)
+
+    app.add_exception_handler(WarmstartError, on_warmstart)
+    app.add_exception_handler(ProblemError, on_problem)
+    app.add_exception_handler(RequestValidationError, on_validation)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(Exception, on_unexpected)
+
+
+def _pointer(location: Sequence[Any], body: Any) -> str:
+    """Turn the place of a schema breach into a JSON pointer; what is no body begins with its kind.
+
+    Names that the schema alone has, those of alternatives, are left out; what is missing is named.
+    """
+    if not location or location[0] != "body":
+        parts = list(location)
+    else:
+        parts, value = [], body
+        for part in location[1:]:
+            if (isinstance(value, dict) and part in value) or (isinstance(value, list) and part in range(len(value))):
+                value = value[part]
+                parts.append(part)
+            elif part == location[-1] and isinstance(part, str) and isinstance(value, dict):
+                parts.append(part)
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)

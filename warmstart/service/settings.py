@@ -1,0 +1,107 @@
+"""How a server runs: where it listens, what it serves, who may, and how much."""
+
+import ipaddress
+from dataclasses import dataclass
+from pathlib import Path
+
+from history_store.errors import MissingPathError, UsageError
+from warmstart.locations import PathLike
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceSettings:
+    """Settings of one server.
+
+    Attributes:
+        host: address to listen on.
+        port: TCP port; 0 = any free one.
+        history: that answers; ``$WARMSTART_HISTORY`` or the shipped one when left out.
+        model: of the meta-features; ``$WARMSTART_MODEL`` or the shipped one when left out.
+        storage: of the studies, a path or a URL; None = ``warmstart-studies.db`` in the working folder.
+        token_file: of those who may come in; needed where others than this machine can.
+        tls_cert: PEM file of the certificate chain.
+        tls_key: PEM file of its key.
+        root_path: prefix under which a proxy shows the server.
+        allowed_hosts: names by which clients may call it, besides those of this machine on loopback.
+        writable_history: whether `/v1/history` takes runs.
+        most_bytes: of a JSON body.
+        most_upload_bytes: of an uploaded dataset.
+        most_pixels: of all pictures of an uploaded dataset together.
+        allow_uploads: take uploaded datasets on other addresses than loopback, too.
+        body_timeout_s: seconds in which a body has to arrive.
+        rate: requests a second of each client, in bursts of ten times as many; None = any.
+        grace_s: seconds that requests under way have when the server stops.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8383
+    history: PathLike | None = None
+    model: PathLike | None = None
+    storage: PathLike | None = None
+    token_file: Path | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    root_path: str = ""
+    allowed_hosts: tuple[str, ...] = ()
+    writable_history: bool = True
+    most_bytes: int = 1_000_000
+    most_upload_bytes: int = 200_000_000
+    most_pixels: int = 400_000_000
+    allow_uploads: bool = False
+    body_timeout_s: float = 60.0
+    rate: float | None = None
+    grace_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse what would let strangers in, and what cannot work.
+
+        Raises:
+            UsageError: an open address without tokens; half of a certificate; a number out of range.
+            MissingPathError: a token file, a certificate or a key that is not there.
+        """
+        if not 0 <= self.port <= 65535:
+            msg = f"expected a port from 0 to 65535, got {self.port}. Leave it out for 8383."
+            raise UsageError(msg, param="port")
+        if self.rate is not None and not self.rate > 0:
+            msg = f"expected requests a second above 0, got {self.rate}. Leave it out for no limit."
+            raise UsageError(msg, param="rate")
+        if self.root_path and (not self.root_path.startswith("/") or self.root_path.endswith("/")):
+            msg = f"expected a path like /warmstart, got {self.root_path!r}. Begin it with a slash, and end it without."
+            raise UsageError(msg, param="root_path")
+        if (self.tls_cert is None) != (self.tls_key is None):
+            missing = "tls_key" if self.tls_key is None else "tls_cert"
+            msg = "expected both a certificate and its key, got one of them. Give the other too."
+            raise UsageError(msg, param=missing)
+        for name in ("token_file", "tls_cert", "tls_key"):
+            path: Path | None = getattr(self, name)
+            if path is not None and not path.is_file():
+                msg = f"expected a file, got {str(path)!r}, which is not there. Check the path."
+                raise MissingPathError(msg, param=name)
+        if not self.is_loopback and self.token_file is None:
+            msg = (
+                f"expected `token_file` beside an address that other machines can reach, got {self.host!r} without. "
+                "Make tokens with `new_token`, or listen on 127.0.0.1."
+            )
+            raise UsageError(msg, param="host")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Tell whether this machine alone can reach the server."""
+        return is_loopback(self.host)
+
+    @property
+    def takes_uploads(self) -> bool:
+        """Tell whether datasets may be uploaded."""
+        return self.allow_uploads or self.is_loopback
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a name or an address means this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

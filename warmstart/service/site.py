@@ -1,0 +1,81 @@
+"""The page: files of the package, and tables for who has no JavaScript."""
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from fastapi.responses import HTMLResponse, Response
+
+from warmstart.histories.listing import dataset_rows
+from warmstart.service.core import Service, Shared
+from warmstart.service.history import open_history
+from warmstart.service.problems import ProblemError
+from warmstart.service.studies import list_studies
+
+router = APIRouter(include_in_schema=False)
+_FILES = files("warmstart.service") / "static"
+_KINDS = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+
+
+@router.get("/")
+def index() -> Response:
+    """Return the page."""
+    return _file("index.html")
+
+
+@router.get("/static/{name}")
+def static(name: Annotated[str, Path(pattern=r"^[a-z]+\.(js|css)$")]) -> Response:
+    """Return a file of the page."""
+    return _file(name)
+
+
+@router.get("/tables/datasets")
+def datasets_table(service: Shared) -> HTMLResponse:
+    """Show the datasets without JavaScript."""
+    _check_open(service)
+    with open_history(service) as history:
+        rows = dataset_rows(history)
+    heads = ("name", "group", "n_train", "n_classes", "n_evaluations", "best_error")
+    return _page("Datasets of the history", heads, [[row[head] for head in heads] for row in rows])
+
+
+@router.get("/tables/studies")
+def studies_table(service: Shared) -> HTMLResponse:
+    """Show the studies without JavaScript."""
+    _check_open(service)
+    rows = list_studies(service)
+    heads = ("name", "n_trials", "n_ended")
+    return _page("Studies", heads, [[row[head] for head in heads] for row in rows])
+
+
+def _file(name: str) -> Response:
+    place = _FILES / name
+    if not place.is_file():
+        raise ProblemError(404, "No such file", f"expected a file of the page, got {name!r}. Begin at /.")
+    return Response(place.read_bytes(), media_type=_KINDS["." + name.rpartition(".")[2]])
+
+
+def _check_open(service: Service) -> None:
+    """Refuse where tokens are asked for: a browser sends none with a link."""
+    if service.settings.token_file is not None:
+        detail = "expected a server without tokens for tables without JavaScript, got one with. Use the page, or /v1 with a token."
+        raise ProblemError(401, "Not known", detail, headers={"www-authenticate": "Bearer"})
+
+
+def _page(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> HTMLResponse:
+    """Write a table as a page of its own."""
+    head = "".join(f'<th scope="col">{escape(each.replace("_", " "))}</th>' for each in heads)
+    body = "".join("<tr>" + "".join(f"<td>{escape(_shown(each))}</td>" for each in row) + "</tr>" for row in rows)
+    return HTMLResponse(
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · warmstart</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
+        f'<link rel="stylesheet" href="../static/style.css"></head><body><main><h1>{escape(title)}</h1>'
+        f'<p><a href="../">warmstart</a></p><div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+        "</main></body></html>"
+    )
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

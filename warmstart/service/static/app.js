@@ -1,0 +1,229 @@
+// The page of `warmstart serve`: no library, nothing loaded from elsewhere.
+import { zipOf } from "./zip.js";
+import { bestSoFar, mapOf, parallel } from "./charts.js";
+import { asText, FORMATS } from "./formats.js";
+import { element, table, number } from "./elements.js";
+
+const $ = (id) => document.getElementById(id);
+const base = document.baseURI.replace(/[#?].*$/, "").replace(/[^/]*$/, "");
+const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
+let follower = null;
+
+function say(text, isError = false) {
+  $("status").textContent = text;
+  $("status").className = isError ? "error" : "";
+}
+
+async function ask(path, options = {}) {
+  const headers = new Headers(options.headers);
+  const token = sessionStorage.getItem("token");
+  if (token) headers.set("Authorization", `Bearer ${token}`);
+  if (options.json !== undefined) {
+    headers.set("Content-Type", "application/json");
+    options = { ...options, method: "POST", body: JSON.stringify(options.json) };
+  }
+  const response = await fetch(`${base}v1${path}`, { ...options, headers });
+  if (response.status === 401) $("token-form").hidden = false;
+  if (options.stream && response.ok) return response;
+  const document_ = await response.json();
+  if (!response.ok) throw new Error(document_.detail || response.statusText);
+  return document_;
+}
+
+async function guarded(what, work) {
+  say(`${what} …`);
+  try {
+    await work();
+    say("");
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+// ---- suggestions
+
+async function described() {
+  const pasted = $("descriptor").value.trim();
+  if (pasted) return JSON.parse(pasted);
+  const file = dropped || $("file").files[0];
+  const folder = [...$("folder").files];
+  if (!file && !folder.length) throw new Error("Choose a file or a folder, or paste a descriptor.");
+  const question = "Your images will be sent to this server, looked at and then deleted. Send them?";
+  if (!isLocal && !confirm(question)) throw new Error("Nothing was sent.");
+  const packed = file || (await zipOf(folder.filter((each) => each.type.startsWith("image/"))));
+  const ending = file ? file.name.toLowerCase().split(".").pop() : "zip";
+  const kind = { zip: "application/zip", npz: "application/x-npz", tar: "application/x-tar" }[ending];
+  if (!kind) throw new Error("Expected a ZIP, TAR or NPZ. Pack the folder of your classes as ZIP.");
+  const made = await ask("/descriptors:upload", { method: "POST", body: packed, headers: { "Content-Type": kind } });
+  return made.descriptor;
+}
+
+let dropped = null;
+$("drop").addEventListener("dragover", (event) => { event.preventDefault(); $("drop").classList.add("over"); });
+$("drop").addEventListener("dragleave", () => $("drop").classList.remove("over"));
+$("drop").addEventListener("drop", (event) => {
+  event.preventDefault();
+  $("drop").classList.remove("over");
+  dropped = event.dataTransfer.files[0] || null;
+  $("where").textContent = dropped ? dropped.name : "";
+});
+$("file").addEventListener("change", () => { dropped = null; });
+$("where").textContent = isLocal
+  ? "They are looked at by the server on this machine, and not kept."
+  : "This server is another machine: you are asked before anything is sent.";
+
+$("suggest-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  guarded("Looking at your images", async () => {
+    const descriptor = await described();
+    const body = { descriptor, k: Number($("k").value), strategy: $("strategy").value || null, explain: true };
+    const answer = await ask("/suggestions", { json: body });
+    const map = await ask("/map", { json: { descriptor } }).catch(() => null);
+    show(answer, map);
+  });
+});
+
+function show(answer, map) {
+  const near = table("Nearest datasets, in how configurations fare", ["dataset", "distance", "best error"],
+    answer.neighbours.map((each) => [each.name, number(each.distance), number(each.best_error)]));
+  const names = [...new Set(answer.suggestions.flatMap((each) => Object.keys(each.config)))];
+  const tried = table(`Best first (strategy ${answer.strategy})`,
+    ["hyperparameter", ...answer.suggestions.map((_, i) => String(i + 1))],
+    [...names.map((name) => [name, ...answer.suggestions.map((each) => number(each.config[name]))]),
+      ["regret left", ...answer.suggestions.map((each) => number(each.expected_regret))]]);
+  const why = element("ol", {}, ...answer.suggestions.map((each) => element("li", {}, each.why)));
+  const shown = element("pre", { tabindex: "0" });
+  const choose = element("select", { "aria-label": "Format" }, ...FORMATS.map((each) => element("option", {}, each)));
+  const refresh = () => { shown.textContent = asText(choose.value, answer); };
+  choose.addEventListener("change", refresh);
+  refresh();
+  const copy = element("button", { type: "button" }, "Copy");
+  copy.addEventListener("click", async () => { await navigator.clipboard.writeText(shown.textContent); say("Copied."); });
+  const typical = answer.confidence.typical;
+  $("answer").replaceChildren(
+    element("h3", {}, "Try these first"), tried,
+    element("div", { class: "row" }, choose, copy), shown,
+    element("h3", {}, "What to expect"),
+    element("p", { class: typical ? "note" : "note doubt" }, answer.confidence.note),
+    element("h3", {}, "Why"), why, ...(answer.neighbours.length ? [near] : []),
+    ...(map ? [element("h3", {}, "The history, and your dataset"), mapOf(map, answer.neighbours.map((each) => each.name))] : []),
+  );
+  $("answer").hidden = false;
+  $("answer").querySelector("h3").scrollIntoView({ block: "nearest" });
+}
+
+// ---- studies
+
+async function listStudies() {
+  const found = await ask("/studies?limit=1000");
+  $("study-list").replaceChildren(found.items.length
+    ? table("Studies of this server", ["name", "trials", "ended"],
+        found.items.map((each) => [opener(each.name, () => follow(each.name)), each.n_trials, each.n_ended]))
+    : element("p", {}, "None yet. ", element("code", {}, "warmstart tune --server URL"), " begins one."));
+}
+
+function opener(name, open) {
+  const made = element("button", { type: "button", class: "link" }, name);
+  made.addEventListener("click", open);
+  return made;
+}
+
+async function follow(name) {
+  follower?.abort();
+  follower = new AbortController();
+  const trials = new Map();
+  const path = `/studies/${encodeURIComponent(name)}`;
+  let drawing = 0;
+  const draw = () => { drawing = 0; drawStudy(name, [...trials.values()]); };
+  drawStudy(name, []);
+  try {
+    const response = await ask(`${path}/events`, { stream: true, signal: follower.signal });
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) break;
+      const blocks = (rest + value).split("\n\n");
+      rest = blocks.pop();
+      for (const block of blocks) {
+        const data = block.split("\n").find((line) => line.startsWith("data: "));
+        if (!data) continue;
+        const trial = JSON.parse(data.slice(6));
+        trials.set(trial.number, trial);
+      }
+      drawing ||= setTimeout(draw, 100);
+    }
+  } catch (error) {
+    if (error.name !== "AbortError") say(error.message, true);
+  }
+}
+
+function drawStudy(name, trials) {
+  trials.sort((a, b) => a.number - b.number);
+  const names = [...new Set(trials.flatMap((each) => Object.keys(each.config)))];
+  $("study").replaceChildren(
+    element("h3", {}, name),
+    bestSoFar(trials), parallel(trials, names),
+    table("Trials, the latest first", ["trial", "state", "error", ...names, "note"],
+      [...trials].reverse().map((each) =>
+        [each.number, each.extra_of === null ? each.state : `extra of ${each.extra_of}`, number(each.error), ...names.map((key) => number(each.config[key])), each.note])),
+  );
+}
+
+// ---- datasets
+
+async function listDatasets() {
+  const rows = [];
+  let cursor = "";
+  do {
+    const part = await ask(`/history/datasets?limit=1000${cursor}`);
+    rows.push(...part.items);
+    cursor = part.next ? `&cursor=${encodeURIComponent(part.next)}` : "";
+  } while (cursor);
+  $("dataset-list").replaceChildren(table(`${rows.length} datasets`, ["name", "group", "images", "classes", "runs", "best error"],
+    rows.map((each) => [opener(each.name, () => showDataset(each.name)), each.group, each.n_train + each.n_val + each.n_test,
+      each.n_classes, each.n_evaluations, number(each.best_error)])));
+}
+
+function showDataset(name) {
+  guarded("Reading", async () => {
+    const found = await ask(`/history/datasets/${encodeURIComponent(name)}`);
+    const names = [...new Set(found.best_configs.flatMap((each) => Object.keys(each.config)))];
+    $("dataset").replaceChildren(
+      element("h3", {}, found.name), element("p", {}, found.what || "", found.licence ? ` Licence: ${found.licence}.` : ""),
+      table("What did best on it", ["error", ...names], found.best_configs.map((each) => [number(each.error), ...names.map((key) => number(each.config[key]))])),
+      table("What it resembles", ["dataset", "distance"], found.nearest.map((each) => [each.name, number(each.distance)])),
+    );
+    $("dataset").scrollIntoView({ block: "nearest" });
+  });
+}
+
+// ---- navigation
+
+function go() {
+  const wanted = ["studies", "datasets"].find((each) => location.hash === `#${each}`) || "suggest";
+  for (const part of ["suggest", "studies", "datasets"]) $(part).hidden = part !== wanted;
+  for (const link of document.querySelectorAll("nav a"))
+    link.getAttribute("href") === `#${wanted}` ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+  if (wanted !== "studies") follower?.abort();
+  if (wanted === "studies") guarded("Reading", listStudies);
+  if (wanted === "datasets") guarded("Reading", listDatasets);
+}
+
+async function about() {
+  const found = await ask("");
+  $("about").textContent = `warmstart ${found.version}, ${found.history.name}: ${found.history.n_datasets} datasets, ${found.history.n_configs} configurations`;
+}
+
+$("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  sessionStorage.setItem("token", $("token").value);
+  $("token-form").hidden = true;
+  start();
+});
+function start() {
+  go();
+  about().catch((error) => say(error.message, true));
+}
+addEventListener("hashchange", go);
+start();

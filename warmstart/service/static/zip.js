@@ -1,0 +1,39 @@
+// A folder as a ZIP whose files are stored as they are.
+const TABLE = new Uint32Array(256).map((_, n) => {
+  for (let k = 0; k < 8; k++) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
+  return n >>> 0;
+});
+
+function crc32(bytes) {
+  let crc = 0xffffffff;
+  for (const byte of bytes) crc = TABLE[(crc ^ byte) & 255] ^ (crc >>> 8);
+  return (crc ^ 0xffffffff) >>> 0;
+}
+
+function header(signature, fields, name) {
+  const view = new DataView(new ArrayBuffer(4 + fields.reduce((sum, [size]) => sum + size, 0)));
+  view.setUint32(0, signature, true);
+  let at = 4;
+  for (const [size, value] of fields) {
+    size === 2 ? view.setUint16(at, value, true) : view.setUint32(at, value, true);
+    at += size;
+  }
+  return [view.buffer, name];
+}
+
+export async function zipOf(files) {
+  const parts = [], central = [];
+  let offset = 0;
+  for (const file of files) {
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    const name = new TextEncoder().encode(file.webkitRelativePath || file.name);
+    const common = [[2, 20], [2, 0x800], [2, 0], [2, 0], [2, 33], [4, crc32(bytes)], [4, bytes.length], [4, bytes.length], [2, name.length], [2, 0]];
+    const local = header(0x04034b50, common, name);
+    parts.push(...local, bytes);
+    central.push(...header(0x02014b50, [[2, 20], ...common, [2, 0], [2, 0], [2, 0], [4, 0], [4, offset]], name));
+    offset += local[0].byteLength + name.length + bytes.length;
+  }
+  const size = central.reduce((sum, part) => sum + part.byteLength, 0);
+  const end = header(0x06054b50, [[2, 0], [2, 0], [2, files.length], [2, files.length], [4, size], [4, offset], [2, 0]], new Uint8Array());
+  return new Blob([...parts, ...central, ...end], { type: "application/zip" });
+}

@@ -1,0 +1,426 @@
+"""`/v1/studies`: studies of `warmstart tune` for workers anywhere; the server runs nothing of theirs."""
+
+import contextlib
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from fastapi import APIRouter, Header, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from history_store.errors import UsageError
+from warmstart.service.bodies import Body, Name, Number, problems
+from warmstart.service.core import Reader, Runner, Service, Shared, audit
+from warmstart.service.descriptors import read_descriptor
+from warmstart.service.pages import Cursor, Limit, page_of
+from warmstart.service.problems import ProblemError
+from warmstart.service.spaces import space_from_wire
+from warmstart.service.study_records import study_record, trial_record
+from warmstart.service.suggestions import Given, Seed, StrategyName
+
+if TYPE_CHECKING:
+    from warmstart.descriptor import Descriptor
+    from warmstart.studies.objectives.base import Outcome
+    from warmstart.studies.state.leased_trials import LeasedTrial, LeasedTrials
+    from warmstart.studies.state.spec import StudySpec
+
+router = APIRouter(tags=["studies"])
+StudyName = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[^/]+$")]
+Number_ = Annotated[int, Path(ge=0, le=2**31 - 1, description="Of the trial, as it was offered.")]
+Client = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=100,
+        pattern=r"^[\w.:@-]+$",
+        description="Names the worker: what it asked for, it tells of.",
+    ),
+]
+LeaseS = Annotated[
+    float, Field(gt=0, le=86_400, description="Seconds in which a report, a heartbeat or a result has to come.")
+]
+AskKey = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", pattern=r"^[\w.:-]{1,128}$", description="The same key again gets the same trial."),
+]
+Config = Annotated[dict[str, int | float | str | bool], Field(min_length=1, max_length=1000)]
+
+
+class StudyRequest(Body):
+    """A study to begin, or to find as it was begun; the options are those of `warmstart tune`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"name": "photos", "space": {"lr": {"log": [1e-5, 0.1]}, "layers": {"int": [1, 4]}}, "surrogate": "gp"}
+            ]
+        }
+    )
+
+    name: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")]
+    space: dict[str, Any] | Name | None = Field(
+        None, description="ConfigSpace JSON, the short form, or a name; the history's when left out."
+    )
+    descriptor: Given | None = Field(
+        None, description="Of the dataset: the study begins with what won on those like it."
+    )
+    fingerprint: Annotated[str, Field(max_length=200)] | None = Field(
+        None, description="Of the dataset, where `warmstart tune --dataset` shall be able to go on with the study."
+    )
+    objective: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        None, description="Name of the function that workers evaluate; never loaded here."
+    )
+    command: Annotated[str, Field(min_length=1, max_length=5000)] | None = Field(
+        None, description="Command that workers run; never run here."
+    )
+    workload: Name | None = Field(None, description="Instead of these: what workers train; never trained here.")
+    target_budget: Name | None = None
+    seed: Seed = 0
+    surrogate: Annotated[str, Field(max_length=100)] = Field(
+        "gp", description="gp, gp-map, dngo, bohamiann, or one of a plugin."
+    )
+    acquisition: Literal["ei", "pi", "lcb", "ei-per-second"] = "ei"
+    pruner: Literal["none", "median", "asha", "hyperband"] = "none"
+    budget: Annotated[float, Field(gt=0, le=3e38)] | None = None
+    metric: Annotated[str, Field(max_length=200)] | None = None
+    maximize: bool = False
+    scale: Literal["fraction", "percent", "any"] | None = None
+    warm: Literal["design", "initial", "extra", "none"] = "design"
+    k: Annotated[int, Field(ge=1, le=1000)] = 3
+    strategy: StrategyName | None = None
+    exclude_group: Annotated[list[Name], Field(max_length=200, default_factory=list)]
+    startup: Annotated[int, Field(ge=1, le=1000)] = 3
+    rename: Annotated[dict[Name, Name], Field(max_length=200, default_factory=dict)]
+    initial: Annotated[list[Config], Field(max_length=1000, default_factory=list)]
+
+
+class AskRequest(Body):
+    """A trial to work on."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "lease_s": 60}]})
+
+    client: Client
+    lease_s: LeaseS = 60.0
+    count: Annotated[int, Field(ge=1, le=64, description="Trials, at most.")] = 1
+    trials: Annotated[int, Field(ge=1, le=10_000_000)] | None = Field(
+        None, description="That the study shall have in the end; any when left out."
+    )
+
+
+class OfferedTrial(BaseModel):
+    """A trial that the client has until its lease ends."""
+
+    number: int
+    config: dict[str, Any]
+    seed: int
+    budget: float | None
+    lease_until: float = Field(description="Seconds since 1970; a report or a heartbeat moves it.")
+    is_over: bool = Field(description="It was told of already: the request is an old one.")
+
+
+class Offered(BaseModel):
+    """What there is to work on."""
+
+    state: Literal["offered", "wait", "done"] = Field(
+        description="wait: the last trials run elsewhere, ask again; done: the study has all that it shall have."
+    )
+    trials: list[OfferedTrial]
+
+
+class ReportRequest(Body):
+    """What a trial has so far; give the error, or the study's metric as value."""
+
+    client: Client
+    step: Annotated[int, Field(ge=0, le=2**53)]
+    error: Number | None = None
+    value: Number | None = None
+    lease_s: LeaseS = 60.0
+
+
+class Reported(BaseModel):
+    """Whether to go on."""
+
+    stop: bool = Field(description="The pruner would stop the trial here: tell its result with status pruned.")
+    lease_until: float
+
+
+class HeartbeatRequest(Body):
+    """A sign of life."""
+
+    client: Client
+    lease_s: LeaseS = 60.0
+
+
+class Renewed(BaseModel):
+    """A lease that goes on."""
+
+    lease_until: float
+
+
+class TellRequest(Body):
+    """What came of a trial; give the error, or the study's metric as value, or a status that has none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"client": "worker-1", "error": 0.12, "duration": 340.5}]}
+    )
+
+    client: Client
+    error: Number | None = None
+    value: Number | None = None
+    status: Literal["ok", "diverged", "failed", "crashed", "timeout", "oom", "killed", "pruned"] | None = Field(
+        None, description="ok with an error, failed without one, when left out."
+    )
+    duration: Annotated[float, Field(ge=0, le=3e38)] | None = None
+    note: Annotated[str, Field(max_length=1000)] = ""
+    curve: Annotated[
+        list[Annotated[list[Number], Field(min_length=2, max_length=2)]],
+        Field(max_length=100_000, default_factory=list),
+    ]
+    metrics: Annotated[dict[Name, Number], Field(max_length=200, default_factory=dict)]
+    constraints: Annotated[dict[Name, Number], Field(max_length=200, default_factory=dict)]
+
+
+class StudyPage(BaseModel):
+    """Part of a list; `next` is the cursor of the part after it, null at the end."""
+
+    items: list[dict[str, Any]]
+    next: str | None
+
+
+@router.post(
+    "/studies", status_code=201, responses={**problems(404, 409, 507), 200: {"description": "It was begun before."}}
+)
+def post_study(body: StudyRequest, request: Request, response: Response, service: Shared, _: Runner) -> dict[str, Any]:
+    """Begin a study; the same request again finds it, another one of that name is refused."""
+    descriptor = None if body.descriptor is None else read_descriptor(body.descriptor, service)
+    notes: list[str] = []
+
+    def complete(plan: "StudySpec") -> "StudySpec":
+        from warmstart.studies.history.warm_start import ask_history
+        from warmstart.studies.options import Sources
+
+        if plan.warm == "none":
+            return plan
+        sources = Sources(history=service.settings.history, model=service.settings.model, cache=False)
+        return ask_history(plan, sources=sources, tell=notes.append, query=descriptor)
+
+    is_new = service.studies.begin(body.name, _plan(body, descriptor, service), complete)
+    if is_new:
+        audit(request, "studies.begin", study=body.name)
+    else:
+        response.status_code = 200
+    response.headers["location"] = request.url_for("get_study", name=body.name).path
+    with service.studies.study(body.name) as trials:
+        return {**study_record(trials.queue), "notes": notes}
+
+
+@router.get("/studies", responses=problems())
+def get_studies(service: Shared, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> StudyPage:
+    """List the studies by name, with how far each is."""
+    part, following = page_of(list_studies(service), limit, cursor)
+    return StudyPage(items=part, next=following)
+
+
+@router.get("/studies/{name}", responses=problems(404))
+def get_study(name: StudyName, service: Shared, _: Reader) -> dict[str, Any]:
+    """Describe a study: its options, how far it is, its best trial."""
+    with service.studies.study(name) as trials:
+        return study_record(trials.queue)
+
+
+@router.get("/studies/{name}/trials", responses=problems(404))
+def get_trials(name: StudyName, service: Shared, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> StudyPage:
+    """List the trials of a study by number."""
+    with service.studies.study(name) as trials:
+        part, following = page_of(trials.queue.trials(), limit, cursor)
+    return StudyPage(items=[trial_record(each) for each in part], next=following)
+
+
+@router.post("/studies/{name}/trials:ask", responses=problems(404, 409, 507))
+def ask(name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None) -> Offered:
+    """Ask for trials: those that lost their worker first, once, then new ones. The same key again gets the same."""
+    import uuid
+
+    total = math.inf if body.trials is None else body.trials
+    offered: list[OfferedTrial] = []
+    state: Literal["offered", "wait", "done"] = "offered"
+    base = key or uuid.uuid4().hex
+    for i in range(body.count):
+        with service.studies.study(name) as trials:
+            found = trials.ask(body.client, f"{base}.{i}", lease_s=body.lease_s, total=total)
+            budget = trials.queue.plan.budget
+        if found is None or found == "wait":
+            state = "offered" if offered else "done" if found is None else "wait"
+            break
+        offered.append(_offered(found, budget))
+    if offered:
+        audit(request, "trials.ask", study=name, client=body.client, trials=[each.number for each in offered])
+    return Offered(state=state, trials=offered)
+
+
+@router.post("/studies/{name}/trials/{number}:report", responses=problems(404, 409, 507))
+def report(
+    name: StudyName, number: Number_, body: ReportRequest, request: Request, service: Shared, _: Runner
+) -> Reported:
+    """Report the error so far: renews the lease, and tells whether to stop."""
+    with _trials_of(service, name) as trials:
+        error = _error_of(body.error, body.value, trials.queue.plan)
+        if error is None:
+            raise _no_result()
+        stop, lease = trials.report(number, body.client, body.step, error, lease_s=body.lease_s)
+    audit(request, "trials.report", study=name, client=body.client, trial=number)
+    return Reported(stop=stop, lease_until=lease.until)
+
+
+@router.post("/studies/{name}/trials/{number}:heartbeat", responses=problems(404, 409, 507))
+def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service: Shared, _: Runner) -> Renewed:
+    """Renew the lease of a trial."""
+    with _trials_of(service, name) as trials:
+        lease = trials.renew(number, body.client, lease_s=body.lease_s)
+    return Renewed(lease_until=lease.until)
+
+
+@router.post("/studies/{name}/trials/{number}:tell", responses=problems(404, 409, 507))
+def tell(
+    name: StudyName, number: Number_, body: TellRequest, request: Request, service: Shared, _: Runner
+) -> dict[str, Any]:
+    """Tell what came of a trial; it is in the storage before this is answered, and the same again changes nothing.
+
+    After the end of the lease: 409, and the result is kept as an extra trial.
+    """
+    audit(request, "trials.tell", study=name, client=body.client, trial=number)
+    with _trials_of(service, name) as trials:
+        return trial_record(trials.tell(number, body.client, _outcome(body, trials.queue.plan)))
+
+
+def list_studies(service: Service) -> list[dict[str, Any]]:
+    """List the studies that warmstart made, in the order in which they were begun; raises `StorageError`."""
+    from warmstart.studies.state.spec import PLAN
+
+    with service.studies.store() as store:
+        known = sorted(store.optuna.get_all_studies(), key=lambda study: study._study_id)  # noqa: SLF001
+        items = []
+        for each in known:
+            if PLAN in each.user_attrs:
+                trials = store.optuna.get_all_trials(each._study_id, deepcopy=False)  # noqa: SLF001
+                ended = sum(trial.state.is_finished() for trial in trials)
+                items.append({"name": each.study_name, "n_trials": len(trials), "n_ended": ended})
+    return items
+
+
+def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service) -> "StudySpec":
+    """Read the plan of a study."""
+    from history_store.space import dump_space, load_space
+    from warmstart.studies.state.spec import StudySpec
+    from warmstart.suggestions.initial_configs import put_into
+
+    _check_surrogate(body.surrogate)
+    space = service.memory().space_json if body.space is None else dump_space(space_from_wire(body.space))
+    is_asked = descriptor is not None or bool(body.initial)
+    fields = body.model_dump(
+        exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget"}
+    )
+    configs = (
+        put_into(load_space(space), body.initial, rename=body.rename, seed=body.seed).configs if body.initial else ()
+    )
+    fingerprint = body.fingerprint or (None if descriptor is None else f"descriptor:{descriptor.id}")
+    return StudySpec(
+        **{
+            **fields,
+            "space": space,
+            "objective": _objective(body),
+            "dataset": None,
+            "fingerprint": fingerprint,
+            "warm": body.warm if is_asked else "none",
+            "exclude_group": tuple(body.exclude_group),
+            "rename": tuple(body.rename.items()),
+            "initial": tuple(configs),
+            "device": "cpu",
+        }
+    )
+
+
+@contextlib.contextmanager
+def _trials_of(service: Service, name: str) -> Iterator["LeasedTrials"]:
+    """Use the trials of a study; a number that no trial has is not there, which is no wrong call."""
+    try:
+        with service.studies.study(name) as trials:
+            yield trials
+    except UsageError as error:
+        if error.params == ("number",):
+            raise ProblemError(404, "No such trial", error.message, pointer="/path/number") from error
+        raise
+
+
+def _check_surrogate(name: str) -> None:
+    from bo.surrogates import SURROGATES
+
+    known = [each for each in SURROGATES if not each.startswith("mt-")]
+    if name not in known:
+        msg = f"expected one of {', '.join(known)}, got {name!r}. Leave it out for gp."
+        raise UsageError(msg, param="surrogate")
+
+
+def _objective(body: StudyRequest) -> dict[str, str | None]:
+    """Say what is evaluated, as `warmstart tune` keeps it."""
+    own = body.objective is not None or body.command is not None
+    if own or body.workload is None:
+        function = body.objective if own else "remote"
+        return {"function": function, "command": body.command, "workload": None, "target_budget": None}
+    from training.workloads import get_workload
+
+    budget = body.target_budget or get_workload(body.workload).budgets[0]
+    return {"function": None, "command": None, "workload": body.workload, "target_budget": budget}
+
+
+def _offered(found: "LeasedTrial", budget: float | None) -> OfferedTrial:
+    run = found.run
+    return OfferedTrial(
+        number=run.number,
+        config=dict(run.config),
+        seed=run.seed,
+        budget=budget,
+        lease_until=found.lease.until,
+        is_over=found.is_over,
+    )
+
+
+def _error_of(error: float | None, value: float | None, plan: "StudySpec") -> float | None:
+    """Return the error that was given, or that the value of the study's metric stands for."""
+    if error is not None and value is not None:
+        raise ProblemError(422, "Two results", "expected an error or a value, got both. Give one.", pointer="/value")
+    if value is None:
+        return error
+    from warmstart.studies.objectives.metric import ContradictionError
+
+    try:
+        return plan.measure.to_error(value)
+    except ContradictionError as problem:
+        raise ProblemError(422, "Not of the metric", str(problem), pointer="/value") from problem
+
+
+def _outcome(body: TellRequest, plan: "StudySpec") -> "Outcome":
+    """Read what came of a trial."""
+    from warmstart.studies.objectives.base import Outcome, TrialStatus
+
+    error = _error_of(body.error, body.value, plan)
+    status = TrialStatus(body.status or ("failed" if error is None else "ok"))
+    has_error = status in (TrialStatus.OK, TrialStatus.DIVERGED)
+    if has_error and error is None:
+        raise _no_result()
+    if error is not None and not has_error:
+        detail = f"expected no error with status {status.value}, got {error}. Leave one of them out."
+        raise ProblemError(422, "An error too many", detail, pointer="/error")
+    return Outcome(
+        error,
+        status,
+        math.nan if body.duration is None else body.duration,
+        body.note,
+        tuple((step, value) for step, value in body.curve),
+        body.metrics,
+        body.constraints,
+    )
+
+
+def _no_result() -> ProblemError:
+    return ProblemError(422, "No result", "expected error, or value, got neither. Give one.", pointer="/error")

@@ -1,0 +1,192 @@
+"""The studies of a server: one storage, opened once, and a lock for each study."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from threading import Condition, Lock
+from typing import TYPE_CHECKING
+
+from history_store.errors import StorageError, UsageError
+from warmstart.locations import PathLike
+from warmstart.service.problems import ProblemError
+
+if TYPE_CHECKING:
+    from warmstart.studies.state.leased_trials import LeasedTrials
+    from warmstart.studies.state.spec import StudySpec
+    from warmstart.studies.state.storage import Store
+
+
+class Gate:
+    """Lets many through at a time, or one alone."""
+
+    def __init__(self) -> None:
+        self._state, self._inside, self._waiting = Condition(), 0, 0
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Go in beside others."""
+        with self._state:
+            self._state.wait_for(lambda: self._inside >= 0 and not self._waiting)
+            self._inside += 1
+        try:
+            yield
+        finally:
+            self._leave(-1)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Go in when nobody else is there, and keep others out."""
+        with self._state:
+            self._waiting += 1
+            self._state.wait_for(lambda: self._inside == 0)
+            self._waiting -= 1
+            self._inside = -1
+        try:
+            yield
+        finally:
+            self._leave(1)
+
+    def _leave(self, change: int) -> None:
+        with self._state:
+            self._inside += change
+            self._state.notify_all()
+
+
+@dataclass(slots=True)
+class _Open:
+    """A study that is open; one thread at a time uses it."""
+
+    trials: LeasedTrials
+    lock: Lock = field(default_factory=Lock)
+
+
+class StudyBook:
+    """Finds and begins studies.
+
+    Locks of files belong to a process, and closing any of them drops them all: whoever begins a study, or opens the storage
+    anew, is alone. After an error of the storage everything is opened anew.
+    """
+
+    def __init__(self, storage: PathLike | None) -> None:
+        """Take a storage, which is opened when a study is asked for."""
+        self._named, self._gate, self._opening = storage, Gate(), Lock()
+        self._store: Store | None = None
+        self._studies: dict[str, _Open] = {}
+        self._is_broken = False
+
+    @contextlib.contextmanager
+    def study(self, name: str) -> Iterator[LeasedTrials]:
+        """Use a study, alone.
+
+        Raises:
+            ProblemError: 404 where there is none of that name.
+            DataError: another program made it.
+            StorageError: the storage does not answer.
+        """
+        with self._used() as store:
+            found = self._find(store, name)
+            with found.lock:
+                yield found.trials
+
+    @contextlib.contextmanager
+    def store(self) -> Iterator[Store]:
+        """Read the storage, beside others; raises `StorageError` where it does not answer."""
+        with self._used() as store, store.guard():
+            yield store
+
+    def begin(self, name: str, wanted: StudySpec, complete: Callable[[StudySpec], StudySpec]) -> bool:
+        """Begin a study, or find it as it was begun; tells whether it is new.
+
+        Raises:
+            ProblemError: 409 where it was begun with another plan.
+            WarmstartError: as `warmstart.studies.state.trial_queue.begin`.
+        """
+        from warmstart.studies.state.trial_queue import begin, find_plan
+
+        with self._used() as store:
+            known = find_plan(store, name)
+        if known is not None:
+            _check_same(known, wanted, name)
+            return False
+        done = complete(wanted)  # asks the history: nobody waits for it
+        with self._reset_on_error(), self._gate.alone():
+            store = self._opened()
+            queue = begin(store, name, lambda _: done, wanted)
+            queue.let_all_go()
+            return queue.plan.configs == done.configs
+
+    def close(self) -> None:
+        """Close everything, once nobody uses it."""
+        with self._gate.alone():
+            self._close()
+
+    @contextlib.contextmanager
+    def _used(self) -> Iterator[Store]:
+        """Hold the storage open."""
+        if self._is_broken:
+            with self._gate.alone():
+                self._close()
+        with self._reset_on_error(), self._gate.shared():
+            yield self._opened()
+
+    @contextlib.contextmanager
+    def _reset_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except StorageError:
+            self._is_broken = True
+            raise
+
+    def _opened(self) -> Store:
+        import optuna
+
+        from warmstart.studies.state.storage import open_store
+
+        with self._opening:
+            if self._store is None:
+                optuna.logging.set_verbosity(optuna.logging.WARNING)  # the server says what there is to say
+                self._store = open_store(self._named)
+            return self._store
+
+    def _find(self, store: Store, name: str) -> _Open:
+        from warmstart.studies.state.leased_trials import LeasedTrials
+        from warmstart.studies.state.trial_queue import open_queue
+
+        with self._opening:
+            if name not in self._studies:
+                with store.guard():
+                    self._check_known(store, name)
+                self._studies[name] = _Open(LeasedTrials(open_queue(store, name)))
+            return self._studies[name]
+
+    def _check_known(self, store: Store, name: str) -> None:
+        try:
+            store.optuna.get_study_id_from_name(name)
+        except KeyError as error:
+            raise no_study(name) from error
+
+    def _close(self) -> None:
+        """Close all studies and the storage."""
+        for each in self._studies.values():
+            with contextlib.suppress(StorageError, OSError):
+                each.trials.queue.let_all_go()
+        self._studies.clear()
+        if self._store is not None:
+            with contextlib.suppress(StorageError, OSError):
+                self._store.close()
+        self._store, self._is_broken = None, False
+
+
+def no_study(name: str) -> ProblemError:
+    """Return the refusal of a name that no study has."""
+    detail = f"expected the name of a study, got {name[:80]!r}. POST /v1/studies begins one."
+    return ProblemError(404, "No such study", detail, pointer="/path/name")
+
+
+def _check_same(known: StudySpec, wanted: StudySpec, name: str) -> None:
+    try:
+        known.check_same(wanted, name)
+    except UsageError as error:
+        raise ProblemError(409, "Another study", error.message) from error

@@ -1,0 +1,77 @@
+"""Studies and their trials as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from history_store.space import natural
+from warmstart.studies.results.trial import best_of, ended_trials
+from warmstart.studies.state.lease import EXTRA, Lease
+from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, TrialQueue
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+
+def study_record(queue: TrialQueue) -> dict[str, Any]:
+    """Describe a study."""
+    plan, trials = queue.plan, queue.trials()
+    best = best_of(ended_trials(trials))
+    return {
+        "schema_version": 1,
+        "name": queue.study.study_name,
+        "space": json.loads(plan.space),
+        "objective": dict(plan.objective),
+        "search": {
+            name: getattr(plan, name)
+            for name in ("seed", "surrogate", "acquisition", "pruner", "budget", "metric", "maximize", "scale")
+        },
+        "warm": {"mode": plan.warm, "configs": [each.to_dict() for each in plan.configs]},
+        "trials": dict(Counter(trial_state(trial) for trial in trials)),
+        "n_trials": len(trials),
+        "exhausted": queue.is_exhausted(trials),
+        "best": None
+        if best is None
+        else {
+            "number": best.number,
+            "error": best.error,
+            "value": None if best.error is None else plan.measure.to_value(best.error),
+            "config": dict(best.config),
+            "natural": natural(best.config),
+        },
+    }
+
+
+def trial_state(trial: FrozenTrial) -> str:
+    """Say in a word what became of a trial: its status, or that it runs."""
+    outcome = trial.user_attrs.get(OUTCOME)
+    if not trial.state.is_finished():
+        return "running"
+    if outcome is not None:
+        return str(outcome["status"])
+    return "ok" if trial.value is not None else "failed"  # another program ended it
+
+
+def trial_record(trial: FrozenTrial) -> dict[str, Any]:
+    """Describe a trial."""
+    run, outcome, lease = trial.user_attrs.get(RUN), trial.user_attrs.get(OUTCOME) or {}, Lease.of(trial)
+    reported = [[float(step), error] for step, error in sorted(trial.intermediate_values.items())]
+    extra = trial.user_attrs.get(EXTRA)
+    return {
+        "number": trial.number,
+        "state": trial_state(trial),
+        "config": dict(trial.params) if run is None else run["config"],
+        "seed": None if run is None else run["seed"],
+        "error": outcome.get("error", trial.value if trial.state.is_finished() else None),
+        "duration": outcome.get("duration"),
+        "note": outcome.get("note", ""),
+        "metrics": outcome.get("metrics", {}),
+        "constraints": outcome.get("constraints", {}),
+        "curve": outcome.get("curve") or reported,
+        "client": trial.user_attrs.get(WORKER) if lease is None else lease.client,
+        "lease_until": None if lease is None or trial.state.is_finished() else lease.until,
+        "offers": 1 if lease is None else len(lease.clients),
+        "extra_of": None if extra is None else extra["of"],
+    }

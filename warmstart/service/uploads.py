@@ -1,0 +1,77 @@
+"""`/v1/descriptors:upload`: a dataset for those who want the server to look at it; nothing of it is kept."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.concurrency import run_in_threadpool
+
+from history_store.errors import DataError
+from warmstart.locations import model_path
+from warmstart.service.bodies import problems
+from warmstart.service.core import Runner, Service, Shared, audit
+from warmstart.service.descriptors import DescriptorBody, DescriptorRecord
+from warmstart.service.problems import ProblemError
+
+router = APIRouter(tags=["suggestions"])
+KINDS = {"application/zip": "zip", "application/x-npz": "npz", "application/x-tar": "tar"}
+TIME_S = 120.0
+_BINARY: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in KINDS}
+
+
+@router.post(
+    "/descriptors:upload",
+    responses=problems(),
+    openapi_extra={"requestBody": {"required": True, "content": _BINARY}},
+)
+async def upload(request: Request, service: Shared, _: Runner) -> DescriptorRecord:
+    """Look at an uploaded dataset: a ZIP or TAR of CLASS/PICTURE, or an NPZ of images and labels.
+
+    It is unpacked and decoded in a process of its own, within limits of bytes, pictures, pixels and time, and then gone.
+    Only on loopback, unless the server was started with --allow-uploads.
+    """
+    if not service.settings.takes_uploads:
+        detail = "expected a descriptor, got an upload, which this server does not take. Compute the descriptor with `warmstart.Client`, or start it with --allow-uploads."
+        raise ProblemError(403, "No uploads", detail)
+    kind = KINDS.get(request.headers.get("content-type", "").partition(";")[0].strip().lower())
+    if kind is None:
+        detail = f"expected one of {', '.join(KINDS)}, got another. Pack the folder as ZIP."
+        raise ProblemError(415, "Unsupported content type", detail)
+    with tempfile.TemporaryDirectory(prefix="warmstart-upload-") as place:
+        file = Path(place) / f"upload.{kind}"
+        with file.open("wb") as opened:
+            async for part in request.stream():
+                await run_in_threadpool(opened.write, part)
+        record = await run_in_threadpool(_describe, file, kind, service)
+    audit(request, "descriptors.upload", bytes=int(request.headers.get("content-length", 0)))
+    body = DescriptorBody.model_validate(record["descriptor"])
+    return DescriptorRecord(id=service.keep(body.read()), descriptor=body, notes=record["notes"])
+
+
+def _describe(file: Path, kind: str, service: Service) -> dict[str, Any]:
+    """Describe a file in a process of its own."""
+    settings = service.settings
+    sizes = [str(4 * settings.most_upload_bytes), str(settings.most_pixels)]
+    command = [sys.executable, "-m", "warmstart.service.upload_file", str(file), kind, str(model_path(settings.model))]
+    try:
+        done = subprocess.run(  # noqa: S603  our own module
+            [*command, *sizes], capture_output=True, timeout=TIME_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        msg = f"expected a dataset that can be looked at within {TIME_S:g} s, got another. Send a sample: 400 pictures are looked at."
+        raise DataError(msg) from error
+    try:
+        found = json.loads(done.stdout)
+    except ValueError as error:
+        msg = (
+            "expected a dataset that can be looked at within the limits of memory and time, got another. Send a sample."
+        )
+        raise DataError(msg) from error
+    if "error" in found:
+        raise DataError(found["error"])
+    record: dict[str, Any] = found
+    return record

@@ -1,0 +1,68 @@
+"""A trial that a client elsewhere works on: until when, and who. It is kept in the study, so that every server and every worker sees it.
+
+Clocks of servers over one database have to agree to within a few seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optuna.trial import FrozenTrial
+
+LEASE = "warmstart:lease"
+"""User attribute of a trial: its lease."""
+EXTRA = "warmstart:extra"
+"""User attribute of a trial that nobody asked for: a result that came too late for its own trial."""
+MOST_OFFERS = 2
+"""A trial whose client is not heard of is offered again once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who holds a trial.
+
+    Attributes:
+        client: that holds it now.
+        until: seconds since 1970 at which it ends, unless it is renewed.
+        clients: everyone who held it, in order; as many as it was offered times.
+        keys: of the requests that it was offered to.
+    """
+
+    client: str
+    until: float
+    clients: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, trial: FrozenTrial) -> Lease | None:
+        """Read the lease of a trial; None where it never had one."""
+        record: Mapping[str, Any] | None = trial.user_attrs.get(LEASE)
+        if record is None:
+            return None
+        return cls(record["client"], record["until"], tuple(record["clients"]), tuple(record["keys"]))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON types."""
+        return asdict(self)
+
+    def offered(self, client: str, until: float, key: str) -> Lease:
+        """Return the lease of who is offered the trial next."""
+        return Lease(client, until, (*self.clients, client), (*self.keys, key))
+
+    def renewed(self, until: float) -> Lease:
+        """Return the same with a later end."""
+        return replace(self, until=max(until, self.until))
+
+
+def is_leased(trial: FrozenTrial, now: float) -> bool:
+    """Tell whether a client elsewhere holds a trial."""
+    record = trial.user_attrs.get(LEASE)
+    return record is not None and record["until"] > now
+
+
+def is_extra(trial: FrozenTrial) -> bool:
+    """Tell whether a trial is a result that came too late for its own."""
+    return EXTRA in trial.user_attrs
