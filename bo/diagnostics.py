@@ -1,6 +1,6 @@
-"""What a person looks at to judge a run: arrays put together from what `Optimizer.to_dict` gave, drawn elsewhere.
+"""Diagnostics of a saved run: held-out fit, slices, sensitivity, architectures. Arrays only; `warmstart.plots` draws them.
 
-Models are ours, whatever the engine of the run, and of the run's own surrogate, acquisition and data.
+The models are ours, whatever engine the run used. They use the surrogate, the acquisition and the data of the run.
 """
 
 import json
@@ -34,14 +34,14 @@ FOLDS = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A run as it was saved.
+    """Saved run of the optimiser.
 
     Attributes:
         encoding: of its space.
         told: `n` evaluations, in order.
-        points: `n x p`, theirs.
+        points: `n x p`, their points.
         pending: `J x p`.
-        record: what `Optimizer.to_dict` gave.
+        record: the output of `Optimizer.to_dict`.
     """
 
     encoding: Encoding
@@ -80,7 +80,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Errors as predicted by models that had not seen them; rows are valid evaluations.
+    """Held-out predictions: each error is predicted by models that were not fitted to it. Rows are valid evaluations.
 
     Attributes:
         number: `m`, which evaluation, from 0.
@@ -127,12 +127,12 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sensitivity:
-    """How many lengthscales lie between the two ends of each hyperparameter: the more, the more it matters.
+    """Range of each hyperparameter in lengthscales: the more lengthscales, the more the hyperparameter matters.
 
     Attributes:
         names: `p`.
         spans: `S x p`, one row a sample of the process's hyperparameters.
-        active: `p`, valid evaluations in which each was active; few of them say little, and the prior speaks.
+        active: `p`, number of valid evaluations in which each was active; where it is small, the prior decides.
     """
 
     names: Sequence[str]
@@ -142,7 +142,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shares:
-    """Which architecture each evaluation had: the values of the hyperparameters that others depend on.
+    """Architecture of each evaluation: the values of the hyperparameters that others depend on.
 
     Attributes:
         names: architectures, most frequent first.
@@ -155,12 +155,12 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
-    """All there is to see of a run; None where it is too young for a model, or its space has no conditions.
+    """Diagnostics of a run. A part is None where the run has too few evaluations or its space no conditions.
 
     Attributes:
         errors: `n`, in order, NaN where an evaluation failed, was lost or broke a constraint.
         acquisition: name of what is maximised.
-        notes: why something is None.
+        notes: why a part is None.
     """
 
     errors: Floats

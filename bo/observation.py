@@ -1,4 +1,4 @@
-"""What an optimiser was told: one evaluation of one configuration."""
+"""Observations: one evaluation of one configuration, as the optimiser keeps it."""
 
 import math
 from collections.abc import Mapping

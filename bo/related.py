@@ -1,4 +1,4 @@
-"""Related tasks: what a multi-task surrogate may learn from [Springenberg2016bayesian] §3.2."""
+"""Related tasks: evaluations on other datasets for multi-task surrogates [Springenberg2016bayesian] §3.2."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class RelatedTask:
-    """What was seen on another dataset, over the same space.
+    """Evaluations on another dataset, over the same space.
 
     Attributes:
         configs: `n` configurations.
-        errors: `n`, in units of the task's own; NaN or infinite = failed, and passed over.
-        meta_feature: `p` numbers on the dataset, or None where no task has them.
+        errors: `n`, in units of the task's own. NaN or infinite = failed; such a row is left out.
+        meta_feature: `p`, meta-feature of the dataset, or None where no task has one.
     """
 
     configs: Sequence[Config]

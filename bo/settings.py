@@ -1,4 +1,4 @@
-"""What a run of the optimiser is told, checked: its space, names and numbers."""
+"""Settings of an optimiser run, checked: space, names and numbers."""
 
 from __future__ import annotations
 

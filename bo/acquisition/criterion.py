@@ -1,8 +1,8 @@
-"""What the next suggestion maximises: logarithms of improvement, of validity and of inverse cost, which add up.
+"""The criterion that the next suggestion maximises: log improvement + log P(valid) + log inverse cost.
 
-A criterion is asked at model columns `m x d`, NaN = inactive, and answers `m` values and their gradients `m x d`. The posteriors
-of errors, constraints and durations are independent, so that the average of their product over samples is the product of
-their averages, and its logarithm the sum of theirs.
+A criterion takes model columns `m x d` (NaN = inactive). It returns `m` values and their gradients `m x d`. The
+posteriors of errors, constraints and durations are independent. So the average of their product over samples is the
+product of their averages, and its logarithm is the sum of their logarithms.
 """
 
 from collections.abc import Sequence
@@ -33,24 +33,24 @@ SMALLEST_PROBABILITY = 1e-300
 
 
 class Criterion(Protocol):
-    """Something to maximise over points."""
+    """Interface of a function of points that the search maximises."""
 
     def value(self, X: Floats) -> Floats:
-        """Value `m x d` points: `m`, finite."""
+        """Compute the values of `m x d` points: `m`, finite."""
         ...
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with the gradients `m x d`; 0 in inactive columns."""
+        """Compute the values and their gradients `m x d`; gradients are 0 in inactive columns."""
         ...
 
     @property
     def rough(self) -> "Criterion":
-        """Return one that orders points nearly alike for less; itself where there is none."""
+        """Return a cheaper criterion that ranks points nearly alike; itself where there is none."""
         ...
 
 
 class Classifier(Protocol):
-    """A model of whether a constraint is met, as far as a criterion asks it."""
+    """The part of `bo.constraints.classifier.Classifier` that a criterion uses."""
 
     def probability(self, X: Floats) -> Floats:
         """Return P(valid) at `m x d` points under every sample: `S x m`."""
@@ -62,7 +62,7 @@ class Classifier(Protocol):
 
 
 class Improvement:
-    """An acquisition function of a fitted surrogate, averaged over samples and fantasies [Snoek2012practical] Eqs. (6), (8)."""
+    """Acquisition function of a surrogate, averaged over samples and fantasies [Snoek2012practical] Eqs. (6), (8)."""
 
     def __init__(self, fantasies: Fantasies, *, acquisition: str, weighed: bool = False) -> None:
         """Set up a criterion.
@@ -81,7 +81,7 @@ class Improvement:
 
     @property
     def rough(self) -> Criterion:
-        """Return the same by some of the samples."""
+        """Return the same criterion with some of the samples."""
         some = self._fantasies.thin(SOME)
         return self if some is None else Improvement(some, acquisition=self._acquisition, weighed=self._weighed)
 
@@ -127,7 +127,7 @@ class Validity:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The sum of criteria that are logarithms, asked a chunk of points at a time."""
+    """Product of criteria as the sum of their logarithms, computed in chunks of points."""
 
     factors: Sequence[Criterion]
 

@@ -1,7 +1,7 @@
-"""Monte-Carlo fantasies: what pending evaluations may turn out to be [Snoek2012practical] §3.2, [Snoek2015scalable] §3.3.
+"""Monte-Carlo fantasies: possible outcomes of pending evaluations [Snoek2012practical] §3.2, [Snoek2015scalable] §3.3.
 
-An acquisition function is averaged over outcomes of the evaluations that still run, drawn jointly from the surrogate, each with
-an incumbent of its own. All candidates of a suggestion are judged by the same draws.
+Outcomes of the evaluations that still run are drawn jointly from the surrogate. The acquisition function is averaged
+over them; each outcome has its own incumbent. All candidates of a suggestion use the same draws.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ MANY_FANTASIES, FEW_FANTASIES = 32, 16
 
 @runtime_checkable
 class Thins(Protocol):
-    """A surrogate, fitted or told fantasies, whose samples cost a solve each."""
+    """Interface of a surrogate that can drop samples because each of them costs a linear solve."""
 
     def thin(self, samples: slice) -> Self:
         """Predict by some of the samples; leaves the surrogate as it is."""
@@ -30,11 +30,11 @@ class Thins(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Fantasies:
-    """A surrogate under each of F outcomes of what is pending.
+    """Surrogate conditioned on each of F outcomes of the pending evaluations.
 
     Attributes:
         model: predicts `S x F x m`; F = 1 where nothing is pending.
-        best: `S x F x 1`, the least error of every sample and outcome.
+        best: `S x F x 1`, the lowest error of every sample and outcome.
     """
 
     model: Conditioned
@@ -48,7 +48,7 @@ class Fantasies:
 
 @dataclass(frozen=True, slots=True)
 class Unconditioned:
-    """A surrogate as it was fitted, in the shapes of one fantasy."""
+    """Surrogate without pending evaluations, in the shapes of one fantasy."""
 
     surrogate: Surrogate
 
@@ -65,7 +65,7 @@ class Unconditioned:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A surrogate that predicts what would be observed: its variances include the noise.
+    """Surrogate of observations: its variances include the noise.
 
     Attributes:
         model: predicts the latent function.

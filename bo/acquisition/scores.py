@@ -1,7 +1,8 @@
-"""Acquisition functions: how much one evaluation at a point promises. Errors are minimised; all scores are maximised.
+"""Acquisition functions of mean and variance. Errors are minimised; scores are maximised.
 
 Means, variances and the best error so far broadcast against each other, usually `S x M`, `S x M` and `S x 1`. A score is
-averaged over samples of hyperparameters (`integrate`), never computed from averaged moments [Snoek2012practical] Eq. (6).
+averaged over samples of hyperparameters (`integrate`). It is never computed from averaged moments
+[Snoek2012practical] Eq. (6).
 """
 
 import math
@@ -68,7 +69,7 @@ def lower_confidence_bound(mean: Floats, var: Floats, best: Floats) -> Floats:  
 
 
 def log_confidence_gain(mean: Floats, var: Floats, best: Floats) -> Floats:
-    """Compute log log(1 + exp(best - μ + κσ)), which grows with `lower_confidence_bound` and can be weighed like log EI."""
+    """Compute log log(1 + exp(best - μ + κσ)): it grows with `lower_confidence_bound` and can be added to logarithms."""
     value: Floats = _log_softplus(best - mean + KAPPA * np.sqrt(var))
     return value
 

@@ -1,4 +1,4 @@
-"""A constraint as the sign of a Gaussian process, by sampling what no formula gives [Snoek2015scalable] §3.2."""
+"""Gaussian process classifier: a constraint is the sign of a latent process, sampled by MCMC [Snoek2015scalable] §3.2."""
 
 import math
 from collections.abc import Sequence
@@ -47,10 +47,13 @@ class LatentSample:
 
 
 class ProcessClassifier:
-    """Gaussian process behind labels: probit for noisy ones, a step for noiseless ones.
+    """Gaussian process classifier with a probit link for noisy labels and a step for noiseless ones.
 
-    Latent values move by elliptical slices, hyperparameters by slices with the latent values' white noise held
-    [Murray2010slice]. The hyperparameters' chain goes on from fit to fit.
+    Use it up to some hundred evaluations: its cost grows with their cube. With more, use
+    `bo.constraints.network_classifier.NetworkClassifier`.
+
+    Latent values are sampled by elliptical slice sampling. Hyperparameters are sampled by slice sampling with the whitened
+    latent values fixed [Murray2010slice]. The chain of the hyperparameters continues from fit to fit.
     """
 
     def __init__(
@@ -83,7 +86,9 @@ class ProcessClassifier:
         self._kept: list[LatentSample] = []
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Fit `n x d` points and `n` labels; no label is broken by a step where points repeat with other labels: give noisy.
+        """Fit `n x d` points and `n` labels.
+
+        Points that repeat with different labels need `labels="noisy"`: a step cannot explain them.
 
         Raises:
             UsageError: when shapes do not fit.

@@ -1,4 +1,4 @@
-"""Labels of points: met or not."""
+"""Points with labels: constraint met or not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,8 @@
-"""One hyperparameter as an axis of the unit cube: u in [0, 1) to its number, its number to what a model sees.
+"""Axes of the unit cube: from u in [0, 1) to a hyperparameter's number, and from the number to model columns.
 
-The *number* of a real or an integer is its value, that of a choice its position among the choices. Every number owns an
-equal share of [0, 1), integers on a logarithmic scale a share in proportion to theirs; the shares and scales are those of
-`history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not bend an axis.
+The *number* of a real or an integer is its value. The number of a choice is its position among the choices. Every number
+has an equal share of [0, 1); an integer on a logarithmic scale has a share in proportion to its logarithmic width. Shares
+and scales are those of `history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not bend an axis.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ SLACK = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """A real, linear or logarithmic, evaluated on a decimal grid so fine that no model sees it.
+    """Real hyperparameter, linear or logarithmic, on a decimal grid that is too fine for a model to see.
 
-    The grid makes encoding and decoding exact inverses in floating point, and equal what differs by rounding alone.
+    The grid makes encoding and decoding exact inverses in floating point. It also makes values equal that differ by rounding
+    alone.
     """
 
     name: str
@@ -100,7 +101,7 @@ class Real:
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """A whole number, linear or logarithmic."""
+    """Integer hyperparameter, linear or logarithmic."""
 
     name: str
     low: int
@@ -154,7 +155,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some values: ordered (one column) or not (a column a choice, two choices sharing one); a constant has one."""
+    """Categorical hyperparameter. Ordered: one column. Unordered: one column a choice (two choices share one). Constant: one choice."""
 
     name: str
     choices: tuple[Any, ...]

@@ -1,7 +1,7 @@
-"""Conditions and forbidden clauses of a space, evaluated on many configurations at once.
+"""Conditions and forbidden clauses, evaluated on many configurations at once.
 
-A configuration is a row of numbers (`bo.space.axes`), NaN = inactive. What ConfigSpace makes of an inactive hyperparameter is
-what comparing with NaN makes of it: it differs from every value, and is equal to, less or greater than none.
+A configuration is a row of numbers (`bo.space.axes`), NaN = inactive. ConfigSpace treats an inactive hyperparameter as
+comparisons treat NaN: it differs from every value and is never equal, less or greater.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Configurations of which some values are known, completed: what is open is spread evenly, the first having the defaults."""
+"""Completion of partly known configurations: open values are spread evenly; the first configuration has the defaults."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DRAWS = 256
 
 
 class Completion:
-    """Completes up to n configurations so that no two are alike and all are allowed.
+    """Completes up to n configurations so that all are allowed and no two are equal.
 
     Attributes:
         encoding: of the space.
-        keys: of the configurations given so far.
+        keys: of the configurations returned so far.
     """
 
     def __init__(self, space: ConfigurationSpace, *, n: int, rng: np.random.Generator) -> None:

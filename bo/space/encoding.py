@@ -1,4 +1,4 @@
-"""A search space as arrays: configurations to and from the unit cube, and to the columns that a surrogate sees."""
+"""Encoding of a search space: configurations to and from the unit cube, and to the columns that a surrogate sees."""
 
 from __future__ import annotations
 

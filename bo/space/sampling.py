@@ -1,4 +1,4 @@
-"""Points of the unit cube to start from: uniform, Latin hypercube, Halton, Sobol."""
+"""Designs in the unit cube: uniform, Latin hypercube, Halton, Sobol."""
 
 from __future__ import annotations
 

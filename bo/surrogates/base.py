@@ -1,4 +1,4 @@
-"""What every surrogate takes and gives."""
+"""Interface of all surrogates: tasks and fantasies in, predictions out."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SMALLEST_SD = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What S samples of hyperparameters (or weights) say about M points; never averaged here.
+    """Predictions of S samples of hyperparameters (or weights) at M points; samples are not averaged here.
 
     Attributes:
         mean: `S x M`, in the units of the targets.
@@ -29,10 +29,10 @@ class Prediction:
 
 
 class Surrogate(Protocol):
-    """A model of the errors that an acquisition function can ask.
+    """Interface of a model of errors that an acquisition function can use.
 
-    Every constructor takes keywords alone, `conditional` among them: the columns of the points that may be NaN, which says
-    that the hyperparameter is inactive there.
+    Every constructor takes keywords only. One of them is `conditional`: the columns that may be NaN, which means that the
+    hyperparameter is inactive there.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
@@ -77,7 +77,7 @@ class Surrogate(Protocol):
 
 
 class Conditioned(Protocol):
-    """A fitted surrogate that was also told F fantasies of every sample."""
+    """Fitted surrogate, conditioned on F fantasies of every sample."""
 
     def predict(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Predict `m x d` points: mean `S x F x m` and latent variance > 0, `S x F x m` or, the same for all F, `S x 1 x m`."""
@@ -92,10 +92,10 @@ class Conditioned(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What was seen on a related task, for multi-task surrogates.
+    """Evaluations of a related task, for multi-task surrogates.
 
-    Those take `related: Sequence[Task] = ()` and `meta`, the target's own meta-feature (`p` or None), at construction; `fit` and
-    `predict` are then about the target alone, and `fit` may be given none of its points (`0 x d`).
+    A multi-task surrogate takes `related: Sequence[Task] = ()` and `meta` (the target's own meta-feature, `p` or None) at
+    construction. `fit` and `predict` are then about the target alone, and `fit` accepts no points (`0 x d`).
 
     Attributes:
         X: `n x d` points in [0, 1], NaN in conditional columns = inactive.

@@ -1,7 +1,7 @@
-"""What a network sees of a point: columns of the unit cube mapped to [-1, 1], conditional ones on an arc [Swersky2013raiders].
+"""Inputs of a network: columns of the unit cube mapped to [-1, 1], conditional ones on an arc [Swersky2013raiders].
 
-A conditional column x becomes (sin πρx, cos πρx) with ρ = ½, and (0, 0) where it is inactive, so that the value of what plays
-no part cannot leak.
+A conditional column x becomes (sin πρx, cos πρx) with ρ = ½, and (0, 0) where it is inactive. So the value of an inactive
+hyperparameter has no effect.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Targets of several tasks as one data set."""
+"""Points and targets of several tasks in one data set."""
 
 import math
 from collections.abc import Sequence
@@ -25,16 +25,16 @@ MOST_META = 8
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Points and targets of T tasks, each standardised by itself; the last task is the one at hand.
+    """Points and targets of T tasks, each standardised by itself; the last task is the target.
 
     Attributes:
         X: `n x d`.
         z: `n`, in units of each task.
         task: `n`, in 0..T-1.
         n_tasks: T.
-        mean: of the targets of the task at hand, as far as they and the related tasks tell.
+        mean: of the target's errors, estimated from them and from the related tasks.
         sd: of them, likewise.
-        units: variances of that mean, in units of sd², and of log sd; 0 where it is standardised by itself alone.
+        units: variances of that mean, in units of sd², and of log sd; 0 where the target is standardised by itself alone.
     """
 
     X: Floats

@@ -1,4 +1,7 @@
-"""How far distances are to be trusted, and what regret to promise: learned by asking the history about its own datasets."""
+"""Calibration of distances and of expected regret.
+
+The history is asked about its own datasets: how far can the distances be trusted, and how much regret is left?
+"""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -29,13 +32,13 @@ CAUTION = 3
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a history's own datasets say about its distances.
+    """Calibration of one history and its distances.
 
     Attributes:
         shares: weight of each of `REACHES`, ≥ 0 with sum 1.
-        intercepts: regret to be seen after 1, 2, ... designs where none is expected.
-        slopes: how much of an expected regret comes on top, ≥ 0.
-        groups: groups of siblings it rests on.
+        intercepts: observed regret after 1, 2, ... designs where none is expected.
+        slopes: factor of the expected regret on top of it, ≥ 0.
+        groups: number of sibling groups that it is based on.
     """
 
     shares: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Initial designs: the first configurations to evaluate on a new dataset, taken from a history of errors."""
+"""Initial designs: the first configurations to evaluate on a new dataset, chosen from a history of errors."""
 
 import operator
 from collections.abc import Hashable, Sequence

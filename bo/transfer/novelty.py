@@ -1,7 +1,7 @@
-"""Whether a new dataset is like those of the history: in its distance, in its pixels, and in what pictures say of classes.
+"""Novelty: is a new dataset unlike those of the history, in distance, pixels or class information?
 
-Every limit comes from asking the history about its own datasets, the groups of siblings left out of the answer, so that
-each check alone is wrong about some two or three in a hundred of them.
+Every limit comes from asking the history about its own datasets with their sibling groups left out. So each check is
+wrong about some two or three in a hundred of them.
 """
 
 import math
@@ -35,7 +35,7 @@ WHITE_MARGIN = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Typicality:
-    """Where a new dataset's nearest distance lies among the history's own.
+    """Rank of a new dataset's nearest distance among the history's own nearest distances.
 
     Attributes:
         is_typical: the distance is within the 98th percentile of the history's own nearest distances.

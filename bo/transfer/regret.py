@@ -1,4 +1,4 @@
-"""How much a list of configurations leaves on the table, and whether one list leaves less than another."""
+"""Regret of a list of configurations, and paired comparison of two lists."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A network with priors on its weights: the energy of its posterior, and draws from that [Springenberg2016bayesian]."""
+"""Bayesian network: priors on weights, the energy of the posterior, and samples from it [Springenberg2016bayesian]."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -32,12 +32,12 @@ ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What is known, in the type of the weights.
+    """Training data, in the dtype of the weights.
 
     Attributes:
         X: `n x in` inputs.
         z: `n` standardised targets.
-        task: `n` tasks, or None where there is one alone.
+        task: `n` tasks, or None where there is only one.
     """
 
     X: Array
@@ -47,10 +47,12 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class BayesianNetwork:
-    """Weights N(0, 1/λ), biases N(0, 1); for every task a log variance s of the noise N(-4, 2²), and ψ ~ N(0, 0.3²), L numbers that are inputs too.
+    """Network with normal priors on weights, biases, noise and task codes.
 
-    Its parameters lie in one row of `n_parameters`: weights of the network, ψ `T x L`, s `T`. The first output is the mean; a second one,
-    in a heteroscedastic network, is added to s. The variance of the noise is exp(s) + 1e-6.
+    Weights have the prior N(0, 1/λ), biases N(0, 1). Every task has a log variance s of the noise with prior N(-4, 2²), and
+    a code ψ of L numbers with prior N(0, 0.3²), which are inputs too. The parameters are one row of `n_parameters`: weights
+    of the network, ψ `T x L`, s `T`. The first output is the mean. A heteroscedastic network has a second output, which is
+    added to s. The variance of the noise is exp(s) + 1e-6.
 
     Attributes:
         network: with `in` + L inputs and one or two outputs.
@@ -220,11 +222,11 @@ class BayesianNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long to run how many chains of which sampler.
+    """Sampler, number of chains and length of sampling.
 
     Attributes:
         sampler: a name in `bo.surrogates.bohamiann.sghmc.SAMPLERS`.
-        chains: K, which run side by side.
+        chains: K, run side by side.
         samples: S, of all chains together.
         burn_in: steps of every chain that are thrown away.
         thin: steps between two samples of a chain.

@@ -1,4 +1,4 @@
-"""How many independent draws a set of correlated chains is worth."""
+"""Effective sample size of correlated chains."""
 
 import numpy as np
 from numpy.typing import NDArray

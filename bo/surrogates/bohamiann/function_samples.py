@@ -1,4 +1,4 @@
-"""Functions drawn from a posterior, by what they are at some points: their moments, and what pending points say about them.
+"""Functions sampled from a posterior: their moments at points, and conditioning on pending points.
 
 Values are `S x M` for S functions and M points, gradients `S x M x d`.
 """
@@ -34,7 +34,7 @@ def moment_slopes(values: Floats, slopes: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class Reweighting:
-    """What F fantasies make of S functions.
+    """Weights of S functions under each of F fantasies.
 
     Attributes:
         weights: `F x S`, of the functions in the mean of each fantasy; rows sum to 1.
@@ -110,15 +110,15 @@ class Reweighting:
 
 @dataclass(frozen=True, slots=True)
 class Reweighted:
-    """A surrogate of drawn functions that was told fantasies; `bo.surrogates.base.Conditioned`.
+    """Surrogate of sampled functions, conditioned on fantasies; implements `bo.surrogates.base.Conditioned`.
 
     Attributes:
         values: of the functions at `m x d` points, in units of standardised targets.
         gradients: values, and their gradients.
         reweighting: of the functions.
         mean: of the targets.
-        sd: of them.
-        checked: reads points.
+        sd: of the targets.
+        checked: checks points.
     """
 
     values: Callable[[Floats], Floats]

@@ -1,4 +1,4 @@
-"""Training of networks whose last hidden layer is to be a basis."""
+"""Training of networks whose last hidden layer gives the features of a Bayesian linear regression."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ RELATED = 0.3
 
 
 class Adam:
-    """Steps of [Kingma2015adam] on one array, with a rate that falls to 0 along a cosine."""
+    """Adam [Kingma2015adam] on one array, with a learning rate that falls to 0 along a cosine."""
 
     def __init__(self, like: Array, *, rate: float, steps: int) -> None:
         self._rate, self._steps, self._t = rate, steps, 0
@@ -55,15 +55,15 @@ class Adam:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How networks are trained.
+    """Settings of the training.
 
     Attributes:
         stack: K networks, from different starts and on different points.
         steps: of Adam on batches of 256 points (all, where there are fewer), at least.
         epochs: passes through the points, at least.
-        decay: variance of the noise in units of the targets', for weights N(0, 1/fan-in): what a large weight costs.
+        decay: variance of the noise in units of the targets', for weights N(0, 1/fan-in): the penalty of large weights.
         held_out: share of the points that a network does not see. Its last layer sees them, and learns from them how far
-            features are to be trusted that fit what they were trained on.
+            the features can be trusted.
     """
 
     stack: int

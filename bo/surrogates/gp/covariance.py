@@ -1,4 +1,4 @@
-"""Correlation of points, and how it changes with shape parameters and with the points themselves."""
+"""Correlation functions of points, with gradients by shape parameters and by points."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class Covariance(Protocol):
-    """A correlation function with `size` shape parameters; the amplitude is the caller's."""
+    """Interface of a correlation function with `size` shape parameters. The amplitude is not part of it."""
 
     @property
     def size(self) -> int:
@@ -47,7 +47,7 @@ class Covariance(Protocol):
 
 
 class Slopes(Protocol):
-    """How correlations `m x n` change with the m points."""
+    """Interface of the derivatives of correlations `m x n` by the m points."""
 
     def weighted(self, weights: Floats) -> Floats:
         """Return the gradients of F sums over the n points, weighted by `n x F`: `F x m x d`."""
@@ -59,7 +59,7 @@ class Slopes(Protocol):
 
 
 class Stationary:
-    """A kernel of the distance of embedded points."""
+    """Kernel of the distance between embedded points."""
 
     def __init__(self, kernel: Kernel, metric: Metric) -> None:
         self.kernel, self.metric = kernel, metric

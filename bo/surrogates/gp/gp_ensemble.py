@@ -17,14 +17,14 @@ SMALLEST_VAR = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """One posterior a sample.
+    """One posterior for each sample of hyperparameters.
 
     Attributes:
         posteriors: S of them, of standardised targets.
         mean: of the targets.
         sd: of the targets.
         conditional: columns that may be NaN.
-        task: of the points to predict, where the posteriors know several.
+        task: of the points to predict, where the posteriors have several.
     """
 
     posteriors: Sequence[Posterior]
@@ -92,7 +92,7 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class ConditionedProcesses:
-    """Processes that were told F fantasies of every sample; their variances do not depend on them."""
+    """Processes conditioned on F fantasies of every sample; their variances do not depend on the fantasies."""
 
     processes: Processes
 

@@ -1,4 +1,4 @@
-"""Hyperparameters of a Gaussian process: their prior, and two ways to infer them."""
+"""Hyperparameters of a Gaussian process: their prior, and inference by slice sampling or by maximisation."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """Stationary kernels as functions of the squared distance r² of embedded points, such as x_d / ℓ_d.
 
-Matérn 5/2 unless something is known: the squared exponential is too smooth for errors of trained models
-[Snoek2012practical] §3.1. Everything is written in r², so that no derivative divides by a distance of 0.
+Matérn 5/2 is the default: the squared exponential is too smooth for errors of trained models [Snoek2012practical] §3.1.
+Everything is written in r², so that no derivative divides by a distance of 0.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
-"""Exact Gaussian process: the surrogate of choice up to some hundred evaluations [Snoek2012practical].
+"""Exact Gaussian process: the default surrogate, up to some hundred evaluations [Snoek2012practical].
 
-`gp` averages over slice-sampled hyperparameters, `gp-map` takes the most probable ones: faster, and over-confident where
-there are few points. Inside, targets are standardised; inputs lie in [0, 1].
+`gp` averages over slice-sampled hyperparameters. `gp-map` takes the most probable ones: it is faster, and over-confident
+with few points. Targets are standardised inside; inputs lie in [0, 1].
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,18 @@ Floats = NDArray[np.float64]
 
 
 class GaussianProcess:
-    """Gaussian process with one lengthscale a dimension, sampled or most probable hyperparameters.
+    """Gaussian process with one lengthscale a dimension, and sampled or most probable hyperparameters.
 
-    What a fit learned starts the next one: the chain goes on where it stood, so that burn-in is paid once, and the window of
-    the last samples moves on; the most probable hyperparameters are sought from the last ones. Other dimensions start anew.
+    Use it up to some hundred evaluations. Not for thousands: the cost grows with their cube, so use `DNGO` there.
+
+    >>> x = np.linspace(0, 1, 8)[:, None]
+    >>> model = GaussianProcess(samples=3).fit(x, (x[:, 0] - 0.3) ** 2, rng=np.random.default_rng(0))
+    >>> float(np.abs(model.predict(x).mean.mean(axis=0) - (x[:, 0] - 0.3) ** 2).max()) < 0.1
+    True
+
+    The next fit starts from the last one. The chain continues, so burn-in is paid once, and the window of the last samples
+    moves on. The most probable hyperparameters are searched from the last ones. A fit with another number of dimensions
+    starts anew.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A Gaussian process given data, under one vector of hyperparameters and for several versions of the targets at once."""
+"""Posterior of a Gaussian process under one vector of hyperparameters, for several versions of the targets at once."""
 
 import math
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Prior densities of one hyperparameter each, on the scale on which it is sampled (logarithms of what is positive).
+"""Prior densities of single hyperparameters, on the scale on which they are sampled (logarithms of positive values).
 
-A density stated of a positive value v is, of u = log v, that density times the Jacobian v.
+The density of u = log v is the density of the positive value v times the Jacobian v.
 """
 
 import math

@@ -1,7 +1,7 @@
-"""What the errors that are missing may be: each dataset's row of errors completed in several ways, so that choices can look past gaps.
+"""Scenarios of missing errors: each incomplete row is completed in several ways.
 
-A gap filled with one expected value can never be the best configuration, so what happened to be measured would win. Here a
-gap takes, in turn, what the most similar datasets that have the cell say of it.
+A gap that is filled with one expected value can never be the best configuration, so whatever happened to be measured
+would win. Here a gap takes, in turn, the values of the most similar datasets that have the cell.
 """
 
 from dataclasses import dataclass

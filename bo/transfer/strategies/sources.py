@@ -1,4 +1,4 @@
-"""Datasets of one source, siblings and parts, weigh together as one."""
+"""Weights and turns by source: siblings and parts of one source count as one."""
 
 from collections.abc import Hashable, Sequence
 
