@@ -29,8 +29,8 @@ M = TypeVar("M", bound=Fittable)
 class CheckpointedModel(Generic[M]):
     """Model together with the state from which its last fit started.
 
-    A checkpoint holds the states, not the fit. After a resume with the same data, the last fit is repeated from the state
-    before it with the same generator. With new data, the next fit starts from the state after it.
+    A checkpoint holds the states, not the fit. After a resume with the same data, the last fit is repeated from the
+    state before it with the same generator. With new data, the next fit starts from the state after it.
     """
 
     def __init__(self, model: M, *, seed: tuple[int, ...]) -> None:

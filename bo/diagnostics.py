@@ -110,7 +110,8 @@ class Slice:
         value: the `g` values they stand for.
         mean: `g` predicted errors.
         sd: `g`, of the error without noise.
-        acquisition: `g`, what a suggestion maximises; EI and PI as logarithms. NaN where the clauses of the space forbid.
+        acquisition: `g`, what a suggestion maximises; EI and PI as logarithms. NaN where the clauses of the space
+            forbid.
         best: the coordinate of the best configuration.
         told: `n` coordinates of what was told, NaN where the hyperparameter was inactive.
     """
@@ -272,7 +273,8 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
 def sensitivity(run: Run) -> Sensitivity:
     """Ask a Gaussian process, whatever the run's own surrogate is, how far apart it finds the ends of each hyperparameter.
 
-    For a number that is 1/ℓ, for a conditional one the length of its arc's chord, for choices the distance of the two furthest.
+    For a number that is 1/ℓ, for a conditional one the length of its arc's chord, for choices the distance of the two
+    furthest.
 
     Raises:
         DataError: when fewer than two evaluations are valid.

@@ -1,7 +1,7 @@
 """GPyOpt as the engine of a run, as in the experiments of [Kim2017warmstart]: its models, acquisitions and search.
 
-GPyOpt only chooses the next point. Designs, initial configurations, pending and saved evaluations are the `Optimizer`'s.
-GPyOpt knows no conditions, forbidden clauses, failures or pending evaluations. Therefore:
+GPyOpt only chooses the next point. Designs, initial configurations, pending and saved evaluations are the
+`Optimizer`'s. GPyOpt knows no conditions, forbidden clauses, failures or pending evaluations. Therefore:
 
 - An inactive hyperparameter is set to the middle of its range.
 - An evaluation that failed or broke a constraint gets the worst error seen.

@@ -33,10 +33,10 @@ _COMPACT_LINES = 2000
 
 
 class History(Snapshot):
-    """Datasets, configurations and what came of them: the record that warm starts are drawn from.
+    """Datasets, configurations and evaluations: the record that suggestions are chosen from.
 
     Reading needs no lock: an object sees the state at the moment it was opened (or refreshed), whoever writes
-    meanwhile. One process writes at a time. An object belongs to one thread. What a property returned never
+    meanwhile. One process writes at a time. An object belongs to one thread. A value that a property returned never
     changes later.
     """
 
@@ -301,8 +301,8 @@ class History(Snapshot):
     def copy_as_new(self, path: str | Path) -> str:
         """Write a copy that is another history: with an id of its own, all else as it is here; needs no lock.
 
-        Embeddings, calibrations and references hold for it too, as it begins with the same datasets. `notes` say what it was
-        copied from.
+        Embeddings, calibrations and references hold for it too, as it begins with the same datasets. `notes` say what
+        it was copied from.
 
         Args:
             path: where nothing must be yet.

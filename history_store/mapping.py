@@ -1,7 +1,8 @@
-"""Configurations of one space put into another: every hyperparameter kept, renamed, rescaled, clipped, filled or dropped.
+"""Mapping of configurations to another space: each hyperparameter is kept, renamed, rescaled, clipped, filled or dropped.
 
-Hyperparameters are matched by name (`history_store.pairing`), their scale by name and values (`history_store.rescaling`).
-Nothing is done silently: `Mapped.matches` has an entry for each name of either space, with the reason.
+Hyperparameters are matched by name (`history_store.pairing`), their scale by name and values
+(`history_store.rescaling`). Nothing is done silently: `Mapped.matches` has an entry for each name of either space, with
+the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Choices that are numbers, and the one among them that is nearest to a number."""
+"""Numeric choices, and the one nearest to a number."""
 
 from __future__ import annotations
 

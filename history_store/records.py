@@ -1,4 +1,4 @@
-"""The records of a history: what a dataset is, what an evaluation is."""
+"""Records of a history: datasets and evaluations."""
 
 import math
 from collections.abc import Mapping

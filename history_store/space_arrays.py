@@ -1,7 +1,7 @@
-"""Many configurations of one space at once: what ConfigSpace says of each, in array operations.
+"""Arrays of many configurations of one space: encoding, activity and forbidden clauses at once.
 
-Columns hold one value a configuration, None = absent. Numbers are those of `Configuration.get_array()`: reals and integers in
-[0, 1], a choice as its number, NaN where absent. ConfigSpace itself stays the judge of what is doubtful.
+Columns hold one value a configuration, None = absent. Numbers are those of `Configuration.get_array()`: reals and
+integers in [0, 1], a choice as its number, NaN where absent. ConfigSpace itself decides doubtful cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables that experiment trackers export, Weights & Biases and MLflow, as tables of runs."""
+"""Tables of the experiment trackers Weights & Biases and MLflow, converted to tables of runs."""
 
 from __future__ import annotations
 

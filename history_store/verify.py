@@ -1,4 +1,4 @@
-"""Find damage in a history, bring a damaged one back, rewrite an old one."""
+"""Verify a history, restore a damaged one, upgrade an old one."""
 
 import contextlib
 import os

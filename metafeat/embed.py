@@ -1,6 +1,6 @@
-"""From a labelled collection to its meta-feature: which images are looked at, and where the result is kept.
+"""Embedding: from a labelled collection to its meta-feature, with the choice of images and the cache.
 
-Torch is imported only where the model is a network and the cache does not know the collection.
+Torch is imported only where the model is a network and the cache has no entry.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STATISTICS = "statistics=1 "
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of a collection: its meta-feature `256` float32, statistics of the sample, pictures left out."""
+    """Meta-feature `256` float32 of a collection, statistics of the sample, and the images that were left out."""
 
     vector: NDArray[np.float32]
     sample: SampleStatistics
@@ -208,7 +208,7 @@ def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
 
 
 def needs_torch(model: ModelHeader) -> bool:
-    """Tell whether a model is a network; loading torch for one that is not costs half of a query's time."""
+    """Return whether a model is a network. Where it is not, a query without torch takes half of the time."""
     return model.spec.extractor != "handcrafted"
 
 

@@ -1,4 +1,4 @@
-"""What a meta-feature model is made of: the part of its file that fixes the network's shape and its reading."""
+"""Specification of a meta-feature model: what fixes the shape of its network and the meaning of its input."""
 
 import dataclasses
 import hashlib

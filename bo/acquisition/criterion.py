@@ -70,7 +70,8 @@ class Improvement:
         Args:
             fantasies: the surrogate, told of pending points, and the best error of each fantasy.
             acquisition: a name in `bo.acquisition.scores.SCORES`.
-            weighed: other criteria are added, so that a bound, which is no logarithm, becomes one that orders points alike.
+            weighed: other criteria are added, so that a bound, which is no logarithm, becomes one that orders points
+                alike.
         """
         (self._score, self._average), (self._slopes, self._weigh) = SCORES[acquisition], SLOPES[acquisition]
         if weighed and acquisition == "lcb":

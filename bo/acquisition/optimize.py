@@ -134,8 +134,8 @@ def ascend(
 ) -> tuple[Floats, Floats]:
     """Climb along the gradient of the real coordinates by projected BFGS, all starts in one batch.
 
-    Each start keeps its own inverse Hessian and step length; every step asks the criterion once, at all starts that still
-    move. A step that rises too little, or leads where a clause forbids, is shortened.
+    Each start keeps its own inverse Hessian and step length; every step asks the criterion once, at all starts that
+    still move. A step that rises too little, or leads where a clause forbids, is shortened.
 
     Args:
         criterion: of model columns.

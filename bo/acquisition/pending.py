@@ -109,9 +109,10 @@ def fantasise(
 ) -> Fantasies:
     """Draw outcomes of pending points, and what the surrogate makes of them.
 
-    Outcomes carry the model's noise, and a fantasy's incumbent is the least of `best` and of the posterior means at the pending
-    points that are valid in it: without noise, of the outcomes themselves. Where a pending point turns out invalid its outcome
-    is no incumbent; what it says about the points beside it is kept, since one covariance serves all fantasies.
+    Outcomes carry the model's noise, and a fantasy's incumbent is the least of `best` and of the posterior means at the
+    pending points that are valid in it: without noise, of the outcomes themselves. Where a pending point turns out
+    invalid its outcome is no incumbent; what it says about the points beside it is kept, since one covariance serves
+    all fantasies.
 
     Args:
         surrogate: fitted.

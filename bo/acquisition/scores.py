@@ -1,7 +1,7 @@
 """Acquisition functions of mean and variance. Errors are minimised; scores are maximised.
 
-Means, variances and the best error so far broadcast against each other, usually `S x M`, `S x M` and `S x 1`. A score is
-averaged over samples of hyperparameters (`integrate`). It is never computed from averaged moments
+Means, variances and the best error so far broadcast against each other, usually `S x M`, `S x M` and `S x 1`. A score
+is averaged over samples of hyperparameters (`integrate`). It is never computed from averaged moments
 [Snoek2012practical] Eq. (6).
 """
 

@@ -52,8 +52,8 @@ class ProcessClassifier:
     Use it up to some hundred evaluations: its cost grows with their cube. With more, use
     `bo.constraints.network_classifier.NetworkClassifier`.
 
-    Latent values are sampled by elliptical slice sampling. Hyperparameters are sampled by slice sampling with the whitened
-    latent values fixed [Murray2010slice]. The chain of the hyperparameters continues from fit to fit.
+    Latent values are sampled by elliptical slice sampling. Hyperparameters are sampled by slice sampling with the
+    whitened latent values fixed [Murray2010slice]. The chain of the hyperparameters continues from fit to fit.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """Axes of the unit cube: from u in [0, 1) to a hyperparameter's number, and from the number to model columns.
 
-The *number* of a real or an integer is its value. The number of a choice is its position among the choices. Every number
-has an equal share of [0, 1); an integer on a logarithmic scale has a share in proportion to its logarithmic width. Shares
-and scales are those of `history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not bend an axis.
+The *number* of a real or an integer is its value. The number of a choice is its position among the choices. Every
+number has an equal share of [0, 1); an integer on a logarithmic scale has a share in proportion to its logarithmic
+width. Shares and scales are those of `history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not
+bend an axis.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ SLACK = 1e-12
 class Real:
     """Real hyperparameter, linear or logarithmic, on a decimal grid that is too fine for a model to see.
 
-    The grid makes encoding and decoding exact inverses in floating point. It also makes values equal that differ by rounding
-    alone.
+    The grid makes encoding and decoding exact inverses in floating point. It also makes values equal that differ by
+    rounding alone.
     """
 
     name: str

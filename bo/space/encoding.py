@@ -38,9 +38,10 @@ OTHERS = 16
 class Encoding:
     """A ConfigSpace space as the cube `[0, 1)^p`, with a column block a hyperparameter for the surrogate.
 
-    Designs and the search for the next point move in the cube; every point of it stands for one configuration, that of its
-    rounded values, whose inactive hyperparameters are left out. Reals are evaluated on a decimal grid (`bo.space.axes.Real`).
-    Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
+    Designs and the search for the next point move in the cube; every point of it stands for one configuration, that of
+    its rounded values, whose inactive hyperparameters are left out. Reals are evaluated on a decimal grid
+    (`bo.space.axes.Real`). Constants are part of configurations, not of the cube. Activity and clauses follow
+    ConfigSpace.
 
     Attributes:
         p: hyperparameters with more than one value: dimensions of the cube.
@@ -172,8 +173,8 @@ class Encoding:
     def neighbours(self, u: ArrayLike, *, rng: np.random.Generator) -> Floats:
         """Return the allowed points that differ from one by one step of one active hyperparameter that is not real.
 
-        Whole numbers and ordered choices step by one and by a wider random step, either way; other choices are exchanged
-        for every other one, for 16 random ones where there are more.
+        Whole numbers and ordered choices step by one and by a wider random step, either way; other choices are
+        exchanged for every other one, for 16 random ones where there are more.
 
         Args:
             u: `p` coordinates.
@@ -207,7 +208,8 @@ class Encoding:
     ) -> Floats:
         """Draw n allowed points of distinct configurations, in the order of a design.
 
-        What the design repeats or may not use is made up from its continuation, a Latin hypercube's from uniform points.
+        What the design repeats or may not use is made up from its continuation, a Latin hypercube's from uniform
+        points.
 
         Args:
             n: how many.

@@ -31,8 +31,8 @@ class Prediction:
 class Surrogate(Protocol):
     """Interface of a model of errors that an acquisition function can use.
 
-    Every constructor takes keywords only. One of them is `conditional`: the columns that may be NaN, which means that the
-    hyperparameter is inactive there.
+    Every constructor takes keywords only. One of them is `conditional`: the columns that may be NaN, which means that
+    the hyperparameter is inactive there.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
@@ -52,7 +52,8 @@ class Surrogate(Protocol):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Predict J points jointly: mean `S x J`, covariance of the latent function `S x J x J`, and their gradients.
 
-        Those of the mean are `S x J x d`; those of the covariance, with respect to the first of the two points, `S x J x J x d`.
+        Those of the mean are `S x J x d`; those of the covariance, with respect to the first of the two points,
+        `S x J x J x d`.
         """
         ...
 
@@ -94,8 +95,8 @@ class Conditioned(Protocol):
 class Task:
     """Evaluations of a related task, for multi-task surrogates.
 
-    A multi-task surrogate takes `related: Sequence[Task] = ()` and `meta` (the target's own meta-feature, `p` or None) at
-    construction. `fit` and `predict` are then about the target alone, and `fit` accepts no points (`0 x d`).
+    A multi-task surrogate takes `related: Sequence[Task] = ()` and `meta` (the target's own meta-feature, `p` or None)
+    at construction. `fit` and `predict` are then about the target alone, and `fit` accepts no points (`0 x d`).
 
     Attributes:
         X: `n x d` points in [0, 1], NaN in conditional columns = inactive.

@@ -1,7 +1,7 @@
 """Inputs of a network: columns of the unit cube mapped to [-1, 1], conditional ones on an arc [Swersky2013raiders].
 
-A conditional column x becomes (sin πρx, cos πρx) with ρ = ½, and (0, 0) where it is inactive. So the value of an inactive
-hyperparameter has no effect.
+A conditional column x becomes (sin πρx, cos πρx) with ρ = ½, and (0, 0) where it is inactive. So the value of an
+inactive hyperparameter has no effect.
 """
 
 import math
@@ -19,8 +19,8 @@ ANGLE = 0.5 * math.pi
 class Inputs:
     """The map from `n x d` points, NaN = inactive, to `n x width` network inputs.
 
-    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines; `column` is where each
-    input comes from.
+    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines; `column` is
+    where each input comes from.
     """
 
     def __init__(self, d: int, conditional: Sequence[int] = ()) -> None:

@@ -96,11 +96,12 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
 
     A dataset is asked about the configurations that were measured on it.
 
-    Reaches are judged by the mean regret over the first designs. One that is z standard errors (over groups) behind the best has a
-    share proportional to exp(-z²/2): good distances end near their nearest datasets, misleading ones near the portfolio, without
-    a sharp choice that chance decides. But choosing by what a few tens of groups say may cost more than it wins. So each group is also
-    answered by the reach that is best on all others, and the shares count by the third power of the confidence (Student's t over groups,
-    from 0 for even odds to 1) that this beats the reach of those who do not calibrate (`UNCALIBRATED`), which keeps the rest of the weight.
+    Reaches are judged by the mean regret over the first designs. One that is z standard errors (over groups) behind the
+    best has a share proportional to exp(-z²/2): good distances end near their nearest datasets, misleading ones near
+    the portfolio, without a sharp choice that chance decides. But choosing by what a few tens of groups say may cost
+    more than it wins. So each group is also answered by the reach that is best on all others, and the shares count by
+    the third power of the confidence (Student's t over groups, from 0 for even odds to 1) that this beats the reach of
+    those who do not calibrate (`UNCALIBRATED`), which keeps the rest of the weight.
 
     Args:
         errors: `m x c`, NaN = missing.
@@ -140,8 +141,8 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
 def _lines(expected: NDArray[np.float64], came: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Fit a line to what came for each number of designs: intercepts and slopes over groups, slopes drawn towards 1.
 
-    The best of several noisy promises is never as good as it looks; after many designs nothing is expected any more, and
-    the intercept alone speaks.
+    The best of several noisy promises is never as good as it looks; after many designs nothing is expected any more,
+    and the intercept alone speaks.
     """
     x, y = expected - expected.mean(axis=0), came - came.mean(axis=0)
     doubt = ((y - x) ** 2).mean(axis=0) / SLOPE_SD**2

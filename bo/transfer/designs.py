@@ -57,11 +57,12 @@ def designs(
         errors: `m x c` of the history: datasets x configurations, lower is better, NaN = missing.
         distances: `m` ≥ 0 from the new dataset to the history's, or None.
         k: how many, in 1..c.
-        strategy: a name in `bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without, which is
-            also what `nearest` and `joint` are without.
+        strategy: a name in `bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without,
+            which is also what `nearest` and `joint` are without.
         dedupe: for `nearest`: what a neighbour gives whose best is taken already: `next_best`, its next-best
             configuration; `next_neighbour`, nothing, the next dataset is asked; `keep`, the same one again.
-        calibration: for `joint`: how far distances of this kind are to be trusted; see `bo.transfer.calibration.calibrate`.
+        calibration: for `joint`: how far distances of this kind are to be trusted; see
+            `bo.transfer.calibration.calibrate`.
         groups: `m` names of the datasets' sources: siblings and parts weigh together as one. None = each is its own.
 
     A dataset without any error says nothing and is left out.

@@ -39,8 +39,8 @@ class Typicality:
 
     Attributes:
         is_typical: the distance is within the 98th percentile of the history's own nearest distances.
-        percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None where the history has
-            no two groups to compare.
+        percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None where the history
+            has no two groups to compare.
         nearest: the distance itself.
         limit: the 98th percentile of the history's own, or None as above.
     """
@@ -178,7 +178,8 @@ def white_limit(falls: ArrayLike) -> float:
     """Compute the fall of the spectrum below which pixels are out of order.
 
     Args:
-        falls: `m x q` of the history's datasets: by how much the spectrum falls between octaves, the lowest pair left out.
+        falls: `m x q` of the history's datasets: by how much the spectrum falls between octaves, the lowest pair left
+            out.
 
     Returns: nine tenths of the least of them; `WHITE` without any.
     """

@@ -144,8 +144,8 @@ def paired_interval(
 ) -> Interval:
     """Estimate the mean of first - second over the same datasets, with a confidence interval.
 
-    Choose `bootstrap` (percentile) for some tens of skewed differences, `t` for fewer. Sibling datasets are no independent
-    evidence: with groups, each group's mean difference is one unit.
+    Choose `bootstrap` (percentile) for some tens of skewed differences, `t` for fewer. Sibling datasets are no
+    independent evidence: with groups, each group's mean difference is one unit.
 
     Args:
         first: `n` values of one method; pairs with a NaN are left out.

@@ -1,4 +1,4 @@
-"""A folder of pictures, listed: which class and which split each file belongs to. Nothing is opened."""
+"""Listing of a folder of images: class and split of each file. No file is opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bring sources into a history: their images, their parts, fractions of them."""
+"""Add sources to a history: their images, their splits, fractions of them."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def _add_parts(
 
 @dataclass(frozen=True, slots=True)
 class _Lacking:
-    """A source of which a history lacks parts.
+    """Source of which a history lacks parts.
 
     Attributes:
         parts: name of each dataset to its fraction of the training split.

@@ -1,4 +1,4 @@
-"""A cell: one configuration on one dataset, measured once under a seed that follows from what it is."""
+"""Cells: one configuration on one dataset, with a seed derived from both."""
 
 import hashlib
 import json

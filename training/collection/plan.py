@@ -1,4 +1,4 @@
-"""What a collection measures, in which order, and how long the rest will take."""
+"""Plan of a collection: which cells, in which order, and an estimate of the time left."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Racing: which cell is to get one more seed, so that few runs make the noise of the best cells small.
+"""Racing: choose the cell that gets one more seed, so that few runs make the noise of the best cells small.
 
-A dataset's contenders are the best quarter of its configurations by mean error. Each gets a second seed, then a third, and so on,
-until the standard errors of their means over seeds, divided by the range of the dataset's means, have a median at or below
-a target. A contender whose own standard error is there already rests. Means move, so who contends is asked anew before every cell.
+The contenders of a dataset are the best quarter of its configurations by mean error. Each gets a second seed, then a
+third, and so on. A dataset is done when the median standard error of its contenders' means, divided by the range of the
+dataset's means, is at or below a target. A contender whose own standard error is there already gets no more seeds.
+Means change with every run, so the contenders are computed anew before every cell.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Distances between datasets as each fold knows them, and how well they follow the true ones.
+"""Distances between datasets by fold, and their agreement with the true distances.
 
-A metric is a function of the fold, since what it is made of may not have seen the datasets held out: the model is another
-one, and features are scaled by the datasets that answer.
+A metric is a function of the fold: it may not use the datasets held out. Each fold has its own model, and features are
+scaled by the datasets that answer.
 """
 
 from collections.abc import Callable, Sequence

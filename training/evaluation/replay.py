@@ -1,7 +1,7 @@
-"""Replaying a table: every rival is asked for every held-out dataset, and its choices are looked up.
+"""Replay of a table: every method chooses for every held-out dataset, and its choices are looked up.
 
-A dataset's answers depend on the table, the seed and the rival's name alone: neither on the other rivals, nor on which
-datasets are asked, nor on the number of workers.
+An answer depends on the table, the seed and the method's name alone: not on the other methods, nor on which datasets
+are evaluated, nor on the number of workers.
 """
 
 import zlib

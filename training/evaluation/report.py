@@ -1,4 +1,4 @@
-"""What an evaluation says, in JSON types: means over datasets, intervals over groups, paired differences."""
+"""Report of an evaluation, in JSON types: means over datasets, intervals over groups, paired differences."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any

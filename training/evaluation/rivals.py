@@ -1,7 +1,8 @@
-"""The rivals of an evaluation: everything that may choose the configurations of a dataset it has never seen.
+"""Methods of an evaluation (called rivals on the command line): everything that may choose configurations.
 
-A rival's designs are chosen from a `Case`, which holds nothing that the held-out dataset or its siblings measured; the
-oracles' distances alone are made of its errors. Only a search, which pays for each error, then looks at them.
+A method sees a `Case`, which holds nothing that was measured on the held-out dataset or its siblings. Only the
+distances of oracles are computed from the query's errors. A search sees the errors of the configurations that it has
+evaluated.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

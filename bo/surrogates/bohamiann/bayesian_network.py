@@ -49,10 +49,10 @@ class Data:
 class BayesianNetwork:
     """Network with normal priors on weights, biases, noise and task codes.
 
-    Weights have the prior N(0, 1/λ), biases N(0, 1). Every task has a log variance s of the noise with prior N(-4, 2²), and
-    a code ψ of L numbers with prior N(0, 0.3²), which are inputs too. The parameters are one row of `n_parameters`: weights
-    of the network, ψ `T x L`, s `T`. The first output is the mean. A heteroscedastic network has a second output, which is
-    added to s. The variance of the noise is exp(s) + 1e-6.
+    Weights have the prior N(0, 1/λ), biases N(0, 1). Every task has a log variance s of the noise with prior N(-4, 2²),
+    and a code ψ of L numbers with prior N(0, 0.3²), which are inputs too. The parameters are one row of `n_parameters`:
+    weights of the network, ψ `T x L`, s `T`. The first output is the mean. A heteroscedastic network has a second
+    output, which is added to s. The variance of the noise is exp(s) + 1e-6.
 
     Attributes:
         network: with `in` + L inputs and one or two outputs.
@@ -88,7 +88,8 @@ class BayesianNetwork:
     def precisions(self, theta: Array, *, rng: np.random.Generator | None = None) -> Array:
         """Return λ of every parameter, `K x n_parameters`: 1, between hidden layers √fan-in, or given a generator a draw a layer.
 
-        With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~ Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
+        With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~
+        Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
         """
         result = np.ones_like(theta)
         result[:, self.network.n_weights :] = LATENT_SD**-2

@@ -48,8 +48,8 @@ class Reweighting:
     def by_weights(cls, values: Floats, noise: Floats, targets: Floats) -> Self:
         """Weigh every function by how well it explains the fantasies: w_s ∝ Π_j N(y_j; f_s(x_j), σ_s²)^t.
 
-        t is 1, or where that would leave the functions an effective size of less than a fifth, as large as leaves it: few
-        functions cannot follow many exact fantasies. Knows no order of the pending points.
+        t is 1, or where that would leave the functions an effective size of less than a fifth, as large as leaves it:
+        few functions cannot follow many exact fantasies. Knows no order of the pending points.
 
         Args:
             values: `S x J` at the pending points.
@@ -72,8 +72,8 @@ class Reweighting:
     def by_moments(cls, values: Floats, noise: Floats, targets: Floats) -> Self:
         """Condition the Gaussian process that has the functions' mean and covariance, as in the ensemble Kalman filter.
 
-        Exact for the moments: over fantasies drawn from it, the mean stays on average, and variances are the same for all.
-        Arguments as in `by_weights`.
+        Exact for the moments: over fantasies drawn from it, the mean stays on average, and variances are the same for
+        all. Arguments as in `by_weights`.
         """
         from scipy.linalg import cho_factor, cho_solve
 

@@ -8,8 +8,8 @@ preconditioned with V). Chains move side by side, in place: θ and g are `K x P`
 
 Four differences from the published code:
 
-- Where ε²√V > a, the noise to inject is negative. Clamping it at 0 freezes the coordinate for good. Instead, friction is
-  raised there once burn-in ends, and the step is cut where friction would exceed 1.
+- Where ε²√V > a, the noise to inject is negative. Clamping it at 0 freezes the coordinate for good. Instead, friction
+  is raised there once burn-in ends, and the step is cut where friction would exceed 1.
 - V is not a variance of the noise: the share ḡ²/V of it is signal.
 - With all data in the batch there is no noise to subtract, and V needs a window of its own.
 - Injected noise is uniform, not normal: only its first two moments count, and drawing it takes an eighth of the time.

@@ -62,8 +62,8 @@ class Plan:
         steps: of Adam on batches of 256 points (all, where there are fewer), at least.
         epochs: passes through the points, at least.
         decay: variance of the noise in units of the targets', for weights N(0, 1/fan-in): the penalty of large weights.
-        held_out: share of the points that a network does not see. Its last layer sees them, and learns from them how far
-            the features can be trusted.
+        held_out: share of the points that a network does not see. Its last layer sees them, and learns from them how
+            far the features can be trusted.
     """
 
     stack: int
@@ -86,9 +86,9 @@ def train(
 ) -> Array:
     """Fit a stack of networks with weight decay.
 
-    With several tasks, half-way each is given the weight 0.3 max(0, 1 - v), v the mean square of the residuals at held-out points in units
-    of its targets' variance: a network that is fitted to what nobody can predict has features of no use to the others. The
-    task at hand, the last, keeps its weight.
+    With several tasks, half-way each is given the weight 0.3 max(0, 1 - v), v the mean square of the residuals at
+    held-out points in units of its targets' variance: a network that is fitted to what nobody can predict has features
+    of no use to the others. The task at hand, the last, keeps its weight.
 
     Args:
         network: with one output a task.
@@ -157,8 +157,8 @@ def maximise_evidence(
 ) -> Floats:
     """Move networks whose outputs are the features up the evidence of a linear model on them [Snoek2015scalable] §3.1.
 
-    Dear: every step costs the whole data, and D² a point. Points that its last layer alone sees keep a network honest: moved on all,
-    it is surer of itself by far than it should be.
+    Dear: every step costs the whole data, and D² a point. Points that its last layer alone sees keep a network honest:
+    moved on all, it is surer of itself by far than it should be.
 
     Args:
         network: whose outputs are the features.
@@ -213,8 +213,8 @@ def scale_inputs(
 ) -> Floats:
     """Scale the columns that networks see as one regression on all their features finds them most probable.
 
-    What the lengthscales of a Gaussian process are: few numbers, that any number of points may set. α and β move along. Tasks
-    have regressions of their own, and all but the last, the one at hand, the weight 0.3.
+    What the lengthscales of a Gaussian process are: few numbers, that any number of points may set. α and β move along.
+    Tasks have regressions of their own, and all but the last, the one at hand, the weight 0.3.
 
     Args:
         network: whose outputs are the features.

@@ -48,8 +48,9 @@ class LayerPrior:
             z: `N`, each task's standardised.
             task: `N`, in 0..T-1.
             n_tasks: T.
-            units: variances of the mean, in units of the standard deviation, and of the log of the standard deviation by which
-                the targets of the new task are standardised: how far off its function may be lifted and stretched.
+            units: variances of the mean, in units of the standard deviation, and of the log of the standard deviation
+                by which the targets of the new task are standardised: how far off its function may be lifted and
+                stretched.
         """
         d = features.shape[1]
         member = [task == t for t in range(n_tasks)]

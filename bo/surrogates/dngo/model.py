@@ -119,9 +119,9 @@ class DNGO:
     True
 
     Every fit depends on its generator alone. The S samples are those of all networks together. A network that fits its
-    points perfectly has features that do so too, and its last layer then trusts them too much. Therefore each network has a
-    last layer of its own and is trained without some of the points; the last layer sees all of them. Without this,
-    predicted variances away from the data are thousands of times too small.
+    points perfectly has features that do so too, and its last layer then trusts them too much. Therefore each network
+    has a last layer of its own and is trained without some of the points; the last layer sees all of them. Without
+    this, predicted variances away from the data are thousands of times too small.
     """
 
     _name = "DNGO"
@@ -149,14 +149,15 @@ class DNGO:
             conditional: columns of the points that may be NaN, inactive.
             hidden: widths of the hidden layers; the last is the number of features.
             activation: a name in `ACTIVATIONS`.
-            inputs: `arc`, every column is a quarter of a circle, so that corners are as far from the origin as all else and no
-                surer to be extreme; `line`, unconditional ones are in [-1, 1], as published, and where networks are trained on related tasks.
-            prior_mean: `quadratic`, a bowl whose place and curvature are inferred; `fixed`, (x - 0.5)² in every dimension;
-                `none`, a constant.
-            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: twice as dear; `auto`, the
-                scales of the inputs alone, up the evidence, and with more than two points a feature, those of related tasks among
-                them, `evidence`; `map` there with related tasks, and on lines (where networks without biases, as they are drawn,
-                are odd functions).
+            inputs: `arc`, every column is a quarter of a circle, so that corners are as far from the origin as all else
+                and no surer to be extreme; `line`, unconditional ones are in [-1, 1], as published, and where networks
+                are trained on related tasks.
+            prior_mean: `quadratic`, a bowl whose place and curvature are inferred; `fixed`, (x - 0.5)² in every
+                dimension; `none`, a constant.
+            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: twice as dear;
+                `auto`, the scales of the inputs alone, up the evidence, and with more than two points a feature, those
+                of related tasks among them, `evidence`; `map` there with related tasks, and on lines (where networks
+                without biases, as they are drawn, are odd functions).
             networks: how many.
             samples: of hyperparameters, a network.
             burn_in: sweeps of their chain that are thrown away.

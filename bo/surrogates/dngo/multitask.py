@@ -21,19 +21,19 @@ FITTED = ("_features", "_heads", "_targets", "_unseen")
 class MultiTaskDNGO(DNGO):
     """Networks of the input [x; meta-feature]: tasks share features, and each has a Bayesian last layer of its own.
 
-    Use it with related tasks of many evaluations each: the cost is linear in all of them together. Without related tasks it
-    is `DNGO`. Not for up to some hundred points in all: `MultiTaskGaussianProcess` is exact there.
+    Use it with related tasks of many evaluations each: the cost is linear in all of them together. Without related
+    tasks it is `DNGO`. Not for up to some hundred points in all: `MultiTaskGaussianProcess` is exact there.
 
     >>> x = np.linspace(0, 1, 20)[:, None]
     >>> model = MultiTaskDNGO(related=[Task(x, (x[:, 0] - 0.3) ** 2)], networks=2, burn_in=10)
     >>> model.fit(x[:0], [], rng=np.random.default_rng(0)).predict(x).mean.shape[1]  # no evaluation of the target yet
     20
 
-    As in [Perrone2018scalable], with a difference for few points: up to two points a feature, of all tasks together, the
-    networks stay as drawn, as those of `DNGO` do. With more they are trained, with one output a task. The last layers of the
-    related tasks, their mean and their spread, are the prior of the target's last layer, with or without points of it.
-    Features of unrelated tasks help the target less than its own. So each point is predicted from all others by either
-    model, and the better model is used.
+    As in [Perrone2018scalable], with a difference for few points: up to two points a feature, of all tasks together,
+    the networks stay as drawn, as those of `DNGO` do. With more they are trained, with one output a task. The last
+    layers of the related tasks, their mean and their spread, are the prior of the target's last layer, with or without
+    points of it. Features of unrelated tasks help the target less than its own. So each point is predicted from all
+    others by either model, and the better model is used.
     """
 
     _name = "MultiTaskDNGO"

@@ -30,8 +30,8 @@ FIRST_MOST = 3.0
 class Chain:
     """Hyperparameters of a Gaussian process: the last samples of a slice sampler, or the most probable ones.
 
-    The next fit starts from the last one. The chain continues, so burn-in is paid once, and the window of the last samples
-    moves on. The most probable hyperparameters are searched from the last ones.
+    The next fit starts from the last one. The chain continues, so burn-in is paid once, and the window of the last
+    samples moves on. The most probable hyperparameters are searched from the last ones.
     """
 
     def __init__(

@@ -23,17 +23,18 @@ NOISE, NOISE_SD = -4.0, 3.0
 class Coregionalised:
     """Intrinsic coregionalisation [Swersky2013multi] with a part of its own for the target, the last task.
 
-    The last column of a point is its task. Task t lies at v_t = u_t / √(1 + |u_t|²) in the unit ball. The correlation of
-    points of tasks t ≠ t' is v_t · v_t' times the correlation of the points. Where tasks have meta-features it is also
-    multiplied by exp(-½ |meta_t - meta_t'|²/λ²). The share 1 - |v|² of the target's variance has lengthscales of its own.
-    With shared lengthscales alone, a rough related task would make a smooth target look rough, however little they correlate.
+    The last column of a point is its task. Task t lies at v_t = u_t / √(1 + |u_t|²) in the unit ball. The correlation
+    of points of tasks t ≠ t' is v_t · v_t' times the correlation of the points. Where tasks have meta-features it is
+    also multiplied by exp(-½ |meta_t - meta_t'|²/λ²). The share 1 - |v|² of the target's variance has lengthscales of
+    its own. With shared lengthscales alone, a rough related task would make a smooth target look rough, however little
+    they correlate.
 
-    The share ν_t of the standardised targets of a related task t is noise. Its covariance with task t' shrinks by
-    √(1 - ν_t) √(1 - ν_t'). ν = 0 for the target, whose noise is that of the process: a task that is pure noise tells nothing
+    The share ν_t of the standardised targets of a related task t is noise. Its covariance with task t' shrinks by √(1 -
+    ν_t) √(1 - ν_t'). ν = 0 for the target, whose noise is that of the process: a task that is pure noise tells nothing
     about it.
 
-    The shape parameters are those of the shared correlation, those of the target's own, u row by row, log λ, and logit ν_t of
-    the T - 1 related tasks; with one task, the first alone.
+    The shape parameters are those of the shared correlation, those of the target's own, u row by row, log λ, and logit
+    ν_t of the T - 1 related tasks; with one task, the first alone.
     """
 
     def __init__(self, points: Stationary, meta: Floats) -> None:

@@ -29,10 +29,10 @@ WIDTH = 3.0
 def lengthscale_prior(d: int, priors: Priors) -> Density:
     """Make the prior of log ℓ in d dimensions.
 
-    Modern: ℓ ~ LogNormal(½ log(d/6), ¾): points of the unit cube, whose squared distance is d/6 on average, are about one
-    lengthscale apart in any dimension, as in [Hvarfner2024vanilla], whose own prior, LogNormal(√2 + ½ log d, √3), is meant
-    for its mode: sampled, half its lengthscales exceed 4√d and many columns count as irrelevant while data are few.
-    Paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
+    Modern: ℓ ~ LogNormal(½ log(d/6), ¾): points of the unit cube, whose squared distance is d/6 on average, are about
+    one lengthscale apart in any dimension, as in [Hvarfner2024vanilla], whose own prior, LogNormal(√2 + ½ log d, √3),
+    is meant for its mode: sampled, half its lengthscales exceed 4√d and many columns count as irrelevant while data are
+    few. Paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
     """
     least = math.log(SMALLEST_LENGTHSCALE)
     if priors == "paper":
@@ -43,9 +43,9 @@ def lengthscale_prior(d: int, priors: Priors) -> Density:
 def level_priors(priors: Priors, *, noiseless: bool) -> list[Density]:
     """Make the priors of log θ0, log ν and m.
 
-    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-7, 2), wide enough for errors without noise, whose minimum is
-    only found where a process may trust them, and for noisy ones; paper: ν has a horseshoe of scale 0.1. ν is at least 1e-6,
-    or fixed there (noiseless).
+    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-7, 2), wide enough for errors without noise, whose
+    minimum is only found where a process may trust them, and for noisy ones; paper: ν has a horseshoe of scale 0.1. ν
+    is at least 1e-6, or fixed there (noiseless).
     """
     least = math.log(SMALLEST_NOISE)
     if noiseless:
@@ -99,8 +99,8 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
 def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.random.Generator) -> Iterator[Floats]:
     """Make the steps of a sweep, each of which leaves the posterior invariant.
 
-    Hyperparameters of the shape go one by one in random order; amplitude, noise and mean jointly along one random direction, for which
-    no distance is computed again [Snoek2012practical].
+    Hyperparameters of the shape go one by one in random order; amplitude, noise and mean jointly along one random
+    direction, for which no distance is computed again [Snoek2012practical].
 
     Returns: θ after each step.
     """

@@ -34,7 +34,8 @@ BLOCK = 64
 def square_distances(E: Floats, F: Floats) -> Floats:
     """Compute |E_i - F_j|² by one product of matrices: `m x e`, `n x e` to `m x n`, ≥ 0.
 
-    Rounding leaves an error of 1e-16 of the squared norms, so a kernel should not have a slope in r at 0; none here has.
+    Rounding leaves an error of 1e-16 of the squared norms, so a kernel should not have a slope in r at 0; none here
+    has.
     """
     left, right = _expanded(E), _expanded(F)
     left[:, [-2, -1]] = left[:, [-1, -2]]

@@ -18,9 +18,9 @@ LOG_2PI = math.log(2.0 * math.pi)
 class Evidence:
     """log N(z; m, θ0 R + diag ν) as a function of hyperparameters, for fixed points and targets.
 
-    Slice sampling calls the value often, so LAPACK is called directly and only one triangle is computed. Hyperparameters θ
-    are `size + 3`: the shape of the covariance, log θ0 (amplitude, a variance), log ν (noise, a variance), m (mean). Where
-    the noise differs between points, the covariance gives the factors.
+    Slice sampling calls the value often, so LAPACK is called directly and only one triangle is computed.
+    Hyperparameters θ are `size + 3`: the shape of the covariance, log θ0 (amplitude, a variance), log ν (noise, a
+    variance), m (mean). Where the noise differs between points, the covariance gives the factors.
 
     Attributes:
         points: `n x d`.
@@ -87,7 +87,8 @@ class Evidence:
 def factor(correlation: Floats, amplitude: float, noise: float | Floats) -> Floats | None:
     """Factor θ0 R + diag ν, R by its upper triangle.
 
-    Returns: `n x n` lower triangle in the order of Fortran (what lies above it is not cleared), or None where it has no factor.
+    Returns: `n x n` lower triangle in the order of Fortran (what lies above it is not cleared), or None where it has no
+    factor.
     """
     from scipy.linalg import lapack
 

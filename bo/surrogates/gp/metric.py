@@ -27,8 +27,8 @@ WARP_SCALE, WARP_REACH = 1.5, 10.0
 class Metric:
     """Embedding of points as a function of its shape parameters.
 
-    The shape is `size`: log ℓ (one a plain column, or one for all), log ω and logit ρ (one a conditional column each), and with
-    warping log a and log b (one a plain column each).
+    The shape is `size`: log ℓ (one a plain column, or one for all), log ω and logit ρ (one a conditional column each),
+    and with warping log a and log b (one a plain column each).
 
     Attributes:
         d: number of columns.

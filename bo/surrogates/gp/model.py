@@ -1,7 +1,7 @@
 """Exact Gaussian process: the default surrogate, up to some hundred evaluations [Snoek2012practical].
 
-`gp` averages over slice-sampled hyperparameters. `gp-map` takes the most probable ones: it is faster, and over-confident
-with few points. Targets are standardised inside; inputs lie in [0, 1].
+`gp` averages over slice-sampled hyperparameters. `gp-map` takes the most probable ones: it is faster, and
+over-confident with few points. Targets are standardised inside; inputs lie in [0, 1].
 """
 
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ class GaussianProcess:
     >>> float(np.abs(model.predict(x).mean.mean(axis=0) - (x[:, 0] - 0.3) ** 2).max()) < 0.1
     True
 
-    The next fit starts from the last one. The chain continues, so burn-in is paid once, and the window of the last samples
-    moves on. The most probable hyperparameters are searched from the last ones. A fit with another number of dimensions
-    starts anew.
+    The next fit starts from the last one. The chain continues, so burn-in is paid once, and the window of the last
+    samples moves on. The most probable hyperparameters are searched from the last ones. A fit with another number of
+    dimensions starts anew.
     """
 
     def __init__(
@@ -70,8 +70,8 @@ class GaussianProcess:
             priors: of the hyperparameters: `modern`, which suit many dimensions, or the `paper`'s.
             noiseless: fix the noise at 1e-6 of the targets' variance.
             isotropic: one lengthscale for all columns.
-            warping: infer a monotone warping of every column. It takes three times as long, and predicts better where a function
-                has its detail at one end of a scale; worse, with few points, where it has not.
+            warping: infer a monotone warping of every column. It takes three times as long, and predicts better where a
+                function has its detail at one end of a scale; worse, with few points, where it has not.
             conditional: columns that may be NaN, which says inactive.
             climbs: a new chain starts from the most probable hyperparameters, not from their prior.
 

@@ -11,8 +11,8 @@ from bo.transfer.strategies.sources import equal_weights
 def average_rank(query: Query) -> list[Choice]:
     """Choose the configurations with the lowest average rank over the sources. Distances are not used.
 
-    Use it as a plain baseline. Not for quality: its configurations resemble each other, where `portfolio` covers different
-    datasets.
+    Use it as a plain baseline. Not for quality: its configurations resemble each other, where `portfolio` covers
+    different datasets.
 
     >>> errors = np.array([[0.1, 0.2, 0.9], [0.9, 0.2, 0.1], [0.5, 0.3, 0.4]])
     >>> [choice.row for choice in average_rank(Query(errors, None, k=1))]  # second best everywhere

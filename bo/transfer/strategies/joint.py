@@ -17,16 +17,17 @@ NEARLY = 0.5
 def joint(query: Query) -> list[Choice]:
     """Choose k configurations together: the lowest expected best regret, with more weight on near datasets.
 
-    Use it by default: it is as safe as `portfolio` where distances mean nothing, and better where they are right. Not where
-    distances are exact: `nearest` may then be better with few configurations.
+    Use it by default: it is as safe as `portfolio` where distances mean nothing, and better where they are right. Not
+    where distances are exact: `nearest` may then be better with few configurations.
 
     >>> errors = np.array([[0.10, 0.30, 0.90], [0.20, 0.25, 0.80], [0.90, 0.40, 0.10]])
     >>> query = Query(errors, np.array([0.1, 0.2, 5.0]), k=2)
     >>> [choice.row for choice in joint(query)]  # 1 is never bad; 0 wins on the near datasets
     [1, 0]
 
-    It is the greedy portfolio with each dataset weighted by `nearness_weights`. A choice names the nearest of the datasets
-    whose weighted regret it lowers most, or nearly so. Without distances all weights are equal, and it is the portfolio.
+    It is the greedy portfolio with each dataset weighted by `nearness_weights`. A choice names the nearest of the
+    datasets whose weighted regret it lowers most, or nearly so. Without distances all weights are equal, and it is the
+    portfolio.
     """
     weights, worlds = query_weights(query), make_scenarios(query.errors)
     rows = portfolio_rows(query.errors, query.k, weights=weights, scenarios=worlds)
@@ -75,8 +76,9 @@ def nearness_weights(
 
     Only the order of the distances counts, so their scale and their crowding far from the origin, as in many
     dimensions, do not. The tail is heavy on purpose: the portfolio of all datasets is hard to beat, and a few near
-    datasets can be the wrong ones. Reach 0.3 trusts the nearest, infinity weighs all alike. Equal distances share
-    their mean rank. A source of several datasets has the rank of its nearest, and splits its weight among them by the same rule.
+    datasets can be the wrong ones. Reach 0.3 trusts the nearest, infinity weighs all alike. Equal distances share their
+    mean rank. A source of several datasets has the rank of its nearest, and splits its weight among them by the same
+    rule.
 
     Args:
         distances: `m` ≥ 0.

@@ -27,8 +27,8 @@ class Scenarios:
 
     Attributes:
         errors: `n x c`; NaN only where a configuration was measured on no dataset.
-        regrets: `n x c`, each scenario's errors scaled to [0, 1] between its best and its worst; what was never measured counts
-            as the worst.
+        regrets: `n x c`, each scenario's errors scaled to [0, 1] between its best and its worst; what was never
+            measured counts as the worst.
         dataset: `n` rows of the table.
         share: `n` > 0, sum 1 over the scenarios of a dataset.
     """
@@ -49,11 +49,11 @@ class Scenarios:
 def make_scenarios(errors: Matrix) -> Scenarios:
     """Complete the rows of a table of errors.
 
-    Each row is a level plus a spread times a profile that all rows share, plus what is its own. A gap in row i takes row j's value on the
-    profile's scale, put on the level and spread of row i: in the first scenario j is the row most like i of those that
-    have the cell, in the second the next, and so on; scenarios count by the inverse square of the unlikeness. What few rows have
-    measured is drawn towards the profile's mean, by as much as rows disagree on configurations and configurations do not differ.
-    No chance is involved.
+    Each row is a level plus a spread times a profile that all rows share, plus what is its own. A gap in row i takes
+    row j's value on the profile's scale, put on the level and spread of row i: in the first scenario j is the row most
+    like i of those that have the cell, in the second the next, and so on; scenarios count by the inverse square of the
+    unlikeness. What few rows have measured is drawn towards the profile's mean, by as much as rows disagree on
+    configurations and configurations do not differ. No chance is involved.
 
     Args:
         errors: `m x c`, NaN = missing; rows without any known cell have no scenario.
@@ -134,8 +134,8 @@ def _levels(errors: Matrix) -> tuple[Matrix, Matrix]:
 def _on_profile(errors: Matrix, level: Matrix, spread: Matrix) -> Matrix:
     """Put known cells on the scale of the profile, `m x c`; NaN = missing, or in a row without any spread.
 
-    The mean of a column is drawn towards that of all by n / (n + variance within columns ÷ variance between their means): what
-    few rows have measured is not believed to be as good, or bad, as it looks.
+    The mean of a column is drawn towards that of all by n / (n + variance within columns ÷ variance between their
+    means): what few rows have measured is not believed to be as good, or bad, as it looks.
     """
     known = ~np.isnan(errors) & (spread > 0)[:, None]
     values = np.where(known, (np.nan_to_num(errors) - level[:, None]) / np.where(spread > 0, spread, 1.0)[:, None], 0.0)
