@@ -174,7 +174,7 @@ class Diagnosis:
 
 
 def diagnose(run: Run, *, folds: int = FOLDS) -> Diagnosis:
-    """Put together all there is to see of a run.
+    """Compute all diagnostics of a run.
 
     Raises:
         DataError: when no evaluation succeeded.
@@ -190,7 +190,7 @@ def diagnose(run: Run, *, folds: int = FOLDS) -> Diagnosis:
 
 
 def read_run(record: Mapping[str, Any]) -> Run:
-    """Read what `Optimizer.to_dict` gave.
+    """Read the output of `Optimizer.to_dict`.
 
     Raises:
         DataError: when it is another thing, damaged or of another version.
@@ -240,7 +240,7 @@ def held_out_fit(run: Run, *, folds: int = FOLDS) -> Fit:
 
 
 def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
-    """Cut predictions and acquisition through the best configuration, along every hyperparameter that is active in it.
+    """Compute predictions and acquisition along each active hyperparameter, through the best configuration.
 
     Raises:
         DataError: when there are too few evaluations for the surrogate.
@@ -271,7 +271,7 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
 
 
 def sensitivity(run: Run) -> Sensitivity:
-    """Ask a Gaussian process, whatever the run's own surrogate is, how far apart it finds the ends of each hyperparameter.
+    """Compute the range of each hyperparameter in lengthscales of a Gaussian process, whatever the run's surrogate is.
 
     For a number that is 1/ℓ, for a conditional one the length of its arc's chord, for choices the distance of the two
     furthest.
@@ -299,7 +299,7 @@ def sensitivity(run: Run) -> Sensitivity:
 
 
 def architectures(run: Run) -> Shares | None:
-    """Name each evaluation's architecture; None where no hyperparameter depends on one that comes in steps."""
+    """Return each evaluation's architecture; None where no hyperparameter depends on a discrete one."""
     encoding = run.encoding
     asked = set().union(*map(mentioned, encoding.space.conditions))
     parents = [name for name, real in zip(encoding.names, encoding.real, strict=True) if name in asked and not real]

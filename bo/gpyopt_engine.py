@@ -66,7 +66,7 @@ def propose(
     acquisition: str,
     rng: np.random.Generator,
 ) -> Floats | None:
-    """Choose the next point.
+    """Return the next point, chosen by GPyOpt.
 
     Args:
         encoding: of the space.

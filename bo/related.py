@@ -40,13 +40,13 @@ class RelatedTask:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read a record that `to_dict` gave."""
+        """Read a record of `to_dict`."""
         errors = [np.nan if error is None else error for error in record["errors"]]
         return cls(record["configs"], errors, record["meta_feature"])
 
 
 def thinned(errors: ArrayLike, most: int) -> list[int]:
-    """Choose the evaluations of a task that say most of where its least errors lie: half the best, half spread over the others.
+    """Choose the evaluations of a task that tell most about its lowest errors: half the best, half spread over the rest.
 
     Args:
         errors: `n`; NaN or infinite = failed, never chosen.
@@ -68,7 +68,7 @@ def thinned(errors: ArrayLike, most: int) -> list[int]:
 def tasks_of(
     related: Sequence[RelatedTask], meta_feature: Sequence[float] | None, encoding: Encoding
 ) -> tuple[list[Task], Floats | None]:
-    """Encode related tasks, and read the meta-feature of the task at hand; tasks without an error are left out.
+    """Encode related tasks, and check the meta-feature of the target; tasks without an error are left out.
 
     Raises:
         UsageError: when errors and configurations differ in number, or meta-features in kind or length.

@@ -20,7 +20,7 @@ Engine = Literal["warmstart", "gpyopt"]
 
 
 def encoding_of(space: ConfigurationSpace) -> Encoding:
-    """Encode a space.
+    """Return the encoding of a space.
 
     Raises:
         UsageError: when it is none.

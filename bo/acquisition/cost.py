@@ -48,12 +48,12 @@ class InverseCost:
         return self
 
     def value(self, X: Floats) -> Floats:
-        """Value `m x d` points: `m`."""
+        """Compute the values of `m x d` points: `m`."""
         prediction = self.surrogate.predict(X)
         return integrate_log(log_expected_inverse(prediction.mean, prediction.var))
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with gradients `m x d`."""
+        """Compute the values and their gradients `m x d`."""
         prediction, dmean, dvar = self.surrogate.predict_gradient(X)
         values = log_expected_inverse(prediction.mean, prediction.var)
         slopes = -dmean + 0.5 * np.where((prediction.var < LARGEST_VAR)[..., None], dvar, 0.0)

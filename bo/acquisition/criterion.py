@@ -65,7 +65,7 @@ class Improvement:
     """Acquisition function of a surrogate, averaged over samples and fantasies [Snoek2012practical] Eqs. (6), (8)."""
 
     def __init__(self, fantasies: Fantasies, *, acquisition: str, weighed: bool = False) -> None:
-        """Set up a criterion.
+        """Build the criterion from fantasies and the name of an acquisition function.
 
         Args:
             fantasies: the surrogate, told of pending points, and the best error of each fantasy.
@@ -87,12 +87,12 @@ class Improvement:
         return self if some is None else Improvement(some, acquisition=self._acquisition, weighed=self._weighed)
 
     def value(self, X: Floats) -> Floats:
-        """Value points."""
+        """Compute the values of `m x d` points: `m`."""
         mean, var = self._model.predict(X)
         return self._average(_flat(self._score(mean, var, self._best)))
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with gradients."""
+        """Compute the values and their gradients `m x d`."""
         mean, var, dmean, dvar = self._model.predict_gradient(X)
         scores = self._score(mean, var, self._best)
         weights = self._weigh(_flat(scores)).reshape(scores.shape)
@@ -116,11 +116,11 @@ class Validity:
         return self
 
     def value(self, X: Floats) -> Floats:
-        """Value points."""
+        """Compute the values of `m x d` points: `m`."""
         return _log(self.classifier.probability(X).mean(axis=0))
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with gradients."""
+        """Compute the values and their gradients `m x d`."""
         probability, gradient = self.classifier.probability_gradient(X)
         mean = probability.mean(axis=0)
         return _log(mean), gradient.mean(axis=0) / np.maximum(mean, SMALLEST_PROBABILITY)[:, None]
@@ -140,13 +140,13 @@ class Product:
         return self if same else Product(factors)
 
     def value(self, X: Floats) -> Floats:
-        """Value points."""
+        """Compute the values of `m x d` points: `m`."""
         chunks = [X[start : start + CHUNK] for start in range(0, len(X), CHUNK)]
         values = [np.sum([factor.value(chunk) for factor in self.factors], axis=0) for chunk in chunks]
         return np.concatenate([np.empty(0), *values])
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with gradients."""
+        """Compute the values and their gradients `m x d`."""
         values, gradients = zip(*(factor.value_gradient(X) for factor in self.factors), strict=True)
         return np.sum(values, axis=0), np.sum(gradients, axis=0)
 

@@ -104,7 +104,9 @@ def climb(
     rise: float = SMALLEST_RISE,
     steps: int = STEPS,
 ) -> tuple[Floats, Floats]:
-    """Climb from `b x p` allowed points until a step brings less than a rise, or so many steps are made along the gradient.
+    """Run a local search from `b x p` allowed points.
+
+    It stops where a step gains less than a rise, or after so many steps along the gradient.
 
     Returns: every point that was stopped at or looked at on the way, `m x p`, and its value `m`.
     """
@@ -132,7 +134,7 @@ def climb(
 def ascend(
     criterion: Criterion, encoding: Encoding, points: Floats, *, rise: float = SMALLEST_RISE, steps: int = STEPS
 ) -> tuple[Floats, Floats]:
-    """Climb along the gradient of the real coordinates by projected BFGS, all starts in one batch.
+    """Follow the gradient of the real coordinates by projected BFGS, all starts in one batch.
 
     Each start keeps its own inverse Hessian and step length; every step asks the criterion once, at all starts that
     still move. A step that rises too little, or leads where a clause forbids, is shortened.

@@ -24,7 +24,7 @@ class Thins(Protocol):
     """Interface of a surrogate that can drop samples because each of them costs a linear solve."""
 
     def thin(self, samples: slice) -> Self:
-        """Predict by some of the samples; leaves the surrogate as it is."""
+        """Return a model with some of the samples; the surrogate itself is unchanged."""
         ...
 
 
@@ -41,7 +41,7 @@ class Fantasies:
     best: Floats
 
     def thin(self, samples: slice) -> Self | None:
-        """Keep some of the samples; None where they are one, or come together for the same."""
+        """Return fantasies with some of the samples; None where there is one sample, or one is as expensive as all."""
         model = None if len(self.best) == 1 else _thinned(self.model, samples)
         return None if model is None else type(self)(model, self.best[samples])
 
@@ -53,12 +53,12 @@ class Unconditioned:
     surrogate: Surrogate
 
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        """Predict `m x d` points: mean and variance `S x 1 x m`."""
+        """Predict mean and variance at `m x d` points: `S x 1 x m`."""
         prediction = self.surrogate.predict(X)
         return prediction.mean[:, None], prediction.var[:, None]
 
     def predict_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
-        """Predict, with gradients `S x 1 x m x d`."""
+        """Predict mean and variance, with gradients `S x 1 x m x d`."""
         prediction, dmean, dvar = self.surrogate.predict_gradient(X)
         return prediction.mean[:, None], prediction.var[:, None], dmean[:, None], dvar[:, None]
 
@@ -76,12 +76,12 @@ class Observed:
     noise: Floats
 
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        """Predict `m x d` points."""
+        """Predict mean and variance, noise included, at `m x d` points."""
         mean, var = self.model.predict(X)
         return mean, var + self.noise
 
     def predict_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
-        """Predict, with gradients; the noise has none."""
+        """Predict mean and variance with gradients; the noise has none."""
         mean, var, dmean, dvar = self.model.predict_gradient(X)
         return mean, var + self.noise, dmean, dvar
 

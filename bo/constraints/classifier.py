@@ -37,7 +37,7 @@ class Classifier(Protocol):
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take what the next fit starts from."""
+        """Set what the next fit starts from."""
         ...
 
 

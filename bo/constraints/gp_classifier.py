@@ -64,7 +64,7 @@ class ProcessClassifier:
         samples: int = 10,
         burn_in: int = 20,
     ) -> None:
-        """Set up a process.
+        """Build an unfitted classifier.
 
         Args:
             conditional: columns of the points that may be NaN, inactive.
@@ -163,7 +163,7 @@ class ProcessClassifier:
         return {} if self._theta is None else {"theta": self._theta.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take what the next fit starts from."""
+        """Set what the next fit starts from."""
         self._theta = np.array(state["theta"]) if "theta" in state else None
 
     def _factor(self, theta: Floats) -> Floats:

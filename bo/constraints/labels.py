@@ -29,7 +29,7 @@ class Labelled:
 
     @classmethod
     def of(cls, X: ArrayLike, y: ArrayLike, *, conditional: Sequence[int]) -> Self:
-        """Read points and labels; refusals as in `checked_data`.
+        """Check points and labels; errors as in `checked_data`.
 
         Raises:
             DataError: when a label is neither 0 nor 1.

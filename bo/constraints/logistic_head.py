@@ -54,7 +54,7 @@ class Laplace:
 
 
 def laplace(features: Floats, signs: Floats, alpha: float, *, gain: float, start: Floats) -> Laplace:
-    """Find the most probable weights by Newton's method with halved steps, and the curvature there.
+    """Compute the most probable weights by Newton's method with halved steps, and the curvature there.
 
     Args:
         features: `N x D`.
@@ -92,7 +92,7 @@ def laplace(features: Floats, signs: Floats, alpha: float, *, gain: float, start
 def sample_posteriors(
     features: Floats, signs: Floats, *, gain: float, samples: int, burn_in: int, rng: np.random.Generator
 ) -> list[Laplace]:
-    """Slice-sample log α on the evidence, from N(0, 1): as many posteriors as samples."""
+    """Sample log α by slice sampling on the evidence, with prior N(0, 1): one posterior a sample."""
     found = laplace(features, signs, 1.0, gain=gain, start=np.zeros(features.shape[1]))
     log_alpha, kept = 0.0, []
 

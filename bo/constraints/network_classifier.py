@@ -44,7 +44,7 @@ class NetworkClassifier:
         decay: float = 0.03,
         held_out: float = 0.2,
     ) -> None:
-        """Set up the networks.
+        """Build an unfitted classifier.
 
         Args:
             conditional: columns of the points that may be NaN, inactive.
@@ -133,7 +133,7 @@ class NetworkClassifier:
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take a state; there is nothing in it."""
+        """Do nothing: a fit depends on its generator alone."""
 
     def _checked(self, X: ArrayLike) -> tuple[Floats, Labelled]:
         """Read points, which must have the columns of the fit."""

@@ -112,7 +112,7 @@ class Integer:
 
     @property
     def size(self) -> float:
-        """Count the values."""
+        """Return the number of values."""
         return self.high - self.low + 1
 
     def numbers(self, u: Floats) -> Floats:
@@ -164,12 +164,12 @@ class Choice:
 
     @property
     def size(self) -> float:
-        """Count the values."""
+        """Return the number of values."""
         return len(self.choices)
 
     @property
     def width(self) -> int:
-        """Count the columns of the model."""
+        """Return the number of model columns."""
         return 1 if self.ordered or len(self.choices) <= 2 else len(self.choices)
 
     def numbers(self, u: Floats) -> Floats:
@@ -210,7 +210,7 @@ Axis = Real | Integer | Choice
 
 
 def axis_of(hyperparameter: Hyperparameter) -> Axis:
-    """Make the axis of one hyperparameter of ConfigSpace."""
+    """Return the axis of one hyperparameter of ConfigSpace."""
     name: str = hyperparameter.name
     for attribute, ordered in (("choices", False), ("sequence", True)):
         if hasattr(hyperparameter, attribute):

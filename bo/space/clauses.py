@@ -27,7 +27,7 @@ Test = Callable[[Floats], Bools]
 
 
 def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:
-    """Compile a condition: is its child active?
+    """Return a function that tests whether the child of a condition is active.
 
     Args:
         condition: of ConfigSpace; a child of an inactive parent is active only by `NotEqualsCondition`.
@@ -57,7 +57,7 @@ def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]
 
 
 def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:
-    """Compile a forbidden clause: is the row forbidden? A clause about an inactive hyperparameter forbids nothing.
+    """Return a function that tests rows for a forbidden clause; a clause about an inactive hyperparameter forbids nothing.
 
     Args:
         clause: of ConfigSpace.
@@ -97,7 +97,7 @@ def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) 
 
 
 def mentioned(clause: ConditionLike | ForbiddenLike) -> set[str]:
-    """Name the hyperparameters whose values a condition or a forbidden clause looks at."""
+    """Return the hyperparameters whose values a condition or a forbidden clause uses."""
     roles = ("parent", "hyperparameter", "left", "right")
     return {
         getattr(part, role).name for part in getattr(clause, "dlcs", (clause,)) for role in roles if hasattr(part, role)

@@ -103,7 +103,7 @@ class Encoding:
         return X
 
     def valid(self, U: ArrayLike) -> Bools:
-        """Tell which of `n x p` points no clause forbids, after rounding."""
+        """Return which of `n x p` points no clause forbids, after rounding."""
         return ~self._forbids(self._numbers(self._checked(U), self._tested))
 
     def decode(self, U: ArrayLike) -> list[dict[str, Value]]:
@@ -199,7 +199,7 @@ class Encoding:
 
     @cached_property
     def size(self) -> float:
-        """Count the distinct configurations: inf where a real varies; above 65,536 combinations, those combinations."""
+        """Return the number of distinct configurations: inf where a real varies; above 65,536 combinations, that number."""
         cells = math.prod(self._axes[j].size for j in self._free)
         return len(self._cells) if cells <= CELLS else cells
 

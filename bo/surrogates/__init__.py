@@ -47,7 +47,7 @@ SURROGATES: Registry[SurrogateInfo] = Registry(
 
 
 def find_surrogate(surrogate: str | SurrogateInfo | Surrogate, where: str = "surrogate") -> SurrogateInfo:
-    """Describe a surrogate that is named, described or made already.
+    """Return the description of a surrogate, given its name, its description or an instance.
 
     Raises:
         UsageError: when there is none of that name.

@@ -44,7 +44,7 @@ class Surrogate(Protocol):
         ...
 
     def predict_gradient(self, X: ArrayLike) -> tuple[Prediction, NDArray[np.float64], NDArray[np.float64]]:
-        """Predict `m x d` points, with the gradients `S x m x d` of mean and variance; 0 in inactive columns."""
+        """Predict `m x d` points, with gradients `S x m x d` of mean and variance; 0 in inactive columns."""
         ...
 
     def joint_gradient(
@@ -62,7 +62,7 @@ class Surrogate(Protocol):
         ...
 
     def condition(self, X: ArrayLike, Y: ArrayLike) -> "Conditioned":
-        """Predict as if targets `S x F x J` had been observed, with the model's noise, at `J x d` points that are pending.
+        """Return the surrogate conditioned on targets `S x F x J`, with the model's noise, at `J x d` pending points.
 
         Hyperparameters and the units of the targets stay as fitted; every sample goes with its own F fantasies.
         """
@@ -73,7 +73,7 @@ class Surrogate(Protocol):
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take a state: the next fit is then the one that the surrogate which gave it would have made."""
+        """Restore a record of `state`: the next fit is then the one that the recorded surrogate would have made."""
         ...
 
 
@@ -137,7 +137,7 @@ class Standardised:
 def checked_data(
     X: ArrayLike, y: ArrayLike, *, conditional: Collection[int] = (), least: int = 1
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read points, at least so many, and targets as float64.
+    """Check points and targets, and return them as float64.
 
     Raises:
         UsageError: when shapes do not fit.
@@ -155,7 +155,7 @@ def checked_data(
 
 
 def checked_points(X: ArrayLike, *, conditional: Collection[int] = ()) -> NDArray[np.float64]:
-    """Read points as `n x d` float64; refusals as in `checked_data`."""
+    """Check points, and return them as `n x d` float64; errors as in `checked_data`."""
     points = np.asarray(X, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] == 0:
         msg = f"surrogate: expected `n x d` points, got shape {points.shape}. Give one row a point."
@@ -174,7 +174,7 @@ def checked_points(X: ArrayLike, *, conditional: Collection[int] = ()) -> NDArra
 def checked_fantasies(
     X: ArrayLike, Y: ArrayLike, *, samples: int, conditional: Collection[int] = ()
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read `J x d` pending points and `S x F x J` targets as float64; refusals as in `checked_data`."""
+    """Check `J x d` pending points and `S x F x J` targets, and return them as float64; errors as in `checked_data`."""
     points, targets = checked_points(X, conditional=conditional), np.asarray(Y, dtype=np.float64)
     if targets.ndim != 3 or targets.shape[0] != samples or targets.shape[1] == 0 or targets.shape[2] != len(points):
         msg = f"surrogate: expected fantasies of shape ({samples}, F, {len(points)}), got {targets.shape}. Give `S x F x J`."

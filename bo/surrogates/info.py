@@ -36,12 +36,12 @@ class SurrogateInfo:
     alone: str | None = None
 
     def __call__(self, **keywords: Any) -> Surrogate:
-        """Make the surrogate."""
+        """Return a new surrogate."""
         return self.factory(**keywords)
 
     @classmethod
     def of(cls, surrogate: Surrogate) -> SurrogateInfo:
-        """Describe an unfitted surrogate that somebody made; each run fits a copy.
+        """Return the description of an unfitted instance; each run fits a copy.
 
         Attributes `min_points` and `growth` of its own are taken over.
         """

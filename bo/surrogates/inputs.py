@@ -31,7 +31,7 @@ class Inputs:
         self.column = np.concatenate([self._plain, self._arc, self._arc])
 
     def __call__(self, X: Floats) -> Floats:
-        """Map `n x d` points."""
+        """Return the network inputs of `n x d` points."""
         plain = 2.0 * X[:, self._plain] - 1.0
         if not len(self._arc):
             return plain

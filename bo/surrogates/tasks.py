@@ -116,7 +116,7 @@ def _moments(values: Floats, sd: float, own: float = 0.0, known: float = 0.0) ->
 
 
 def checked_related(related: Sequence[Task], *, conditional: Sequence[int] = ()) -> list[Task]:
-    """Read related tasks as float64.
+    """Check related tasks, and return them as float64.
 
     Raises:
         UsageError: when shapes do not fit, or a task has no point.
@@ -126,7 +126,7 @@ def checked_related(related: Sequence[Task], *, conditional: Sequence[int] = ())
 
 
 def reduced_meta(related: Sequence[Task], meta: Floats | None, *, most: int = MOST_META) -> Floats:
-    """Reduce meta-features to the principal components that tell the tasks apart, the first one of standard deviation 1.
+    """Reduce meta-features to the principal components that distinguish the tasks; the first has standard deviation 1.
 
     Args:
         related: T - 1 tasks.

@@ -52,7 +52,7 @@ class Calibration:
         return tuple((reach, share) for reach, share in zip(REACHES, self.shares, strict=True) if share > 0)
 
     def promise(self, expected: ArrayLike) -> NDArray[np.float64]:
-        """Turn expected regrets after 1, 2, ... designs into those to be seen on a new dataset, in [0, 1]."""
+        """Return the regrets to expect on a new dataset, in [0, 1], from the uncorrected ones after 1, 2, ... designs."""
         given = np.asarray(expected, dtype=np.float64)[: len(self.slopes)]
         lines = np.array(self.intercepts)[: given.size] + np.array(self.slopes)[: given.size] * given
         promised = np.minimum.accumulate(np.clip(lines, 0.0, 1.0))
@@ -70,7 +70,7 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "Calibration":
-        """Build from what `to_dict` gave.
+        """Read a record of `to_dict`.
 
         Raises:
             DataError: when it is not what `to_dict` gives.
@@ -92,7 +92,7 @@ class Calibration:
 
 
 def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable]) -> Calibration:
-    """Ask the history about each of its datasets, its group left out, and compare what came with what was expected.
+    """Compute the calibration: the history answers each of its datasets without that dataset's group.
 
     A dataset is asked about the configurations that were measured on it.
 

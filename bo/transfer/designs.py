@@ -30,7 +30,7 @@ def initial_designs(
     calibration: Calibration | None = None,
     groups: Sequence[Hashable] | None = None,
 ) -> list[int]:
-    """Choose k configurations to evaluate first; arguments and refusals as in `designs`.
+    """Choose k configurations to evaluate first; arguments and errors as in `designs`.
 
     Returns: k rows in 0..c-1, best first; distinct, except under `dedupe="keep"`.
     """

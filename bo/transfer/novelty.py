@@ -80,7 +80,7 @@ def nearest_other_group(distances: ArrayLike, groups: Sequence[Hashable]) -> NDA
 
 
 def judge_typicality(nearest: float, reference: ArrayLike) -> Typicality:
-    """Judge a new dataset by its distance to the nearest stored one.
+    """Return whether a new dataset's nearest distance is typical of the history.
 
     Args:
         nearest: that distance, ≥ 0.

@@ -72,7 +72,7 @@ class BayesianNetwork:
 
     @property
     def heteroscedastic(self) -> bool:
-        """Tell whether the noise depends on the point."""
+        """Return whether the noise depends on the point."""
         return self.network.sizes[-1] == 2
 
     def initial(self, k: int, *, rng: np.random.Generator) -> Array:
@@ -260,7 +260,7 @@ class Draws:
 
     @classmethod
     def of(cls, model: BayesianNetwork, data: Data, schedule: Schedule, *, rng: np.random.Generator) -> Self:
-        """Run the chains.
+        """Run the chains, and return their samples.
 
         A chain that overflowed goes back to where it last stood, at rest: only samplers whose steps do not adapt do so.
         """

@@ -66,7 +66,7 @@ class Bohamiann:
         step: float = 1e-2,
         fantasies: Fantasies = "gaussian",
     ) -> None:
-        """Set up a surrogate.
+        """Build an unfitted surrogate.
 
         Args:
             conditional: columns of the points that may be NaN, inactive.

@@ -143,7 +143,7 @@ class DNGO:
         decay: float = 0.01,
         held_out: float = 0.2,
     ) -> None:
-        """Set up the networks.
+        """Build the unfitted networks.
 
         Args:
             conditional: columns of the points that may be NaN, inactive.

@@ -18,15 +18,15 @@ class Covariance(Protocol):
 
     @property
     def size(self) -> int:
-        """Count the shape parameters."""
+        """Return the number of shape parameters."""
         ...
 
     def matrix(self, X: Floats, shape: Floats) -> Floats:
-        """Correlate `n` points with one another: `n x n`, of which the upper triangle counts."""
+        """Compute the correlations of `n` points: `n x n`; only the upper triangle counts."""
         ...
 
     def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-        """Correlate, both triangles, and carry a symmetric gradient `n x n` of the matrix back to the shape: `size`."""
+        """Compute both triangles, and a function from a symmetric gradient `n x n` of the matrix to that of the shape, `size`."""
         ...
 
     def noise(self, X: Floats, shape: Floats, level: float) -> float | Floats:
@@ -34,15 +34,15 @@ class Covariance(Protocol):
         ...
 
     def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:
-        """Carry a gradient `n` of the noise back to the shape, `size`, and to the level."""
+        """Compute the gradients of the shape, `size`, and of the level from a gradient `n` of the noise."""
         ...
 
     def cross(self, X: Floats, Z: Floats, shape: Floats) -> Floats:
-        """Correlate `m` with `n` points: `m x n`."""
+        """Compute the correlations of `m` with `n` points: `m x n`."""
         ...
 
     def cross_and_slopes(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, "Slopes"]:
-        """Correlate, and give how the matrix changes with the m points."""
+        """Compute the correlations, and their derivatives by the m points."""
         ...
 
 
@@ -54,7 +54,7 @@ class Slopes(Protocol):
         ...
 
     def pull(self, gradient: Floats) -> Floats:
-        """Carry a gradient `m x n` of the matrix back to the m points: `m x d`."""
+        """Compute the gradient of the m points, `m x d`, from a gradient `m x n` of the matrix."""
         ...
 
 

@@ -35,7 +35,7 @@ class Processes:
 
     @property
     def d(self) -> int:
-        """Count the columns of points."""
+        """Return the number of columns of points."""
         return int(self.posteriors[0].points.shape[1]) - (self.task is not None)
 
     def of_task(self, points: Floats) -> Floats:
@@ -43,7 +43,7 @@ class Processes:
         return points if self.task is None else np.column_stack([points, np.full(len(points), float(self.task))])
 
     def thin(self, samples: slice) -> "Processes":
-        """Keep some of the samples."""
+        """Return processes with some of the samples."""
         return replace(self, posteriors=self.posteriors[samples])
 
     def predict(self, points: Floats) -> Prediction:
@@ -97,7 +97,7 @@ class ConditionedProcesses:
     processes: Processes
 
     def thin(self, samples: slice) -> "ConditionedProcesses":
-        """Keep some of the samples."""
+        """Return processes with some of the samples."""
         return ConditionedProcesses(self.processes.thin(samples))
 
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:

@@ -45,7 +45,7 @@ def square_distances(E: Floats, F: Floats) -> Floats:
 
 
 def correlations(E: Floats, kernel: Kernel) -> Floats:
-    """Correlate all pairs of `n x e` embedded points: `n x n`, of which only the upper triangle is filled."""
+    """Compute the correlations of all pairs of `n x e` embedded points: `n x n`, only the upper triangle is filled."""
     n = len(E)
     right, result = _expanded(E), np.zeros((n, n))
     left = right.copy()
@@ -58,7 +58,7 @@ def correlations(E: Floats, kernel: Kernel) -> Floats:
 
 
 def cross_correlations(E: Floats, F: Floats, kernel: Kernel) -> Floats:
-    """Correlate `m x e` with `n x e` embedded points: `m x n`."""
+    """Compute the correlations of `m x e` with `n x e` embedded points: `m x n`."""
     result = np.empty((len(E), len(F)))
     for i in range(0, len(E), BLOCK):
         result[i : i + BLOCK] = kernel.value(square_distances(E[i : i + BLOCK], F))

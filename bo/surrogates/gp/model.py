@@ -57,7 +57,7 @@ class GaussianProcess:
         conditional: Sequence[int] = (),
         climbs: bool = True,
     ) -> None:
-        """Set up a process.
+        """Build an unfitted process.
 
         Args:
             kernel: a name in `bo.surrogates.gp.kernels.KERNELS`.
@@ -90,7 +90,7 @@ class GaussianProcess:
 
     @property
     def thetas(self) -> Floats:
-        """Hyperparameters of standardised targets: `S x p`, the shape of `Metric`, log θ0, log ν, m; oldest first."""
+        """Return hyperparameters of standardised targets: `S x p`, the shape of `Metric`, log θ0, log ν, m; oldest first."""
         return self._chain.thetas
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
@@ -132,12 +132,12 @@ class GaussianProcess:
         return processes.sample_joint(points, n, rng=rng)
 
     def condition(self, X: ArrayLike, Y: ArrayLike) -> ConditionedProcesses:
-        """Predict as if targets `S x F x J` had been observed at J points; refusals as in `predict`."""
+        """Return the process conditioned on targets `S x F x J` at J points; errors as in `predict`."""
         processes, points = self._fitted(X)
         return processes.condition(points, Y)
 
     def thin(self, samples: slice) -> Self:
-        """Predict by some of the samples, to rank many points: a copy that shares the rest.
+        """Return a copy with some of the samples, to rank many points quickly; the rest is shared.
 
         Raises:
             UsageError: when the process was not fitted.
@@ -154,7 +154,7 @@ class GaussianProcess:
         return self._chain.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take a chain: the next fit goes on from it.
+        """Set the chain from which the next fit continues.
 
         Raises:
             DataError: when it is none.

@@ -42,7 +42,7 @@ class MultiTaskGaussianProcess(GaussianProcess):
         priors: Priors = "modern",
         conditional: Sequence[int] = (),
     ) -> None:
-        """Set up a process.
+        """Build an unfitted process.
 
         Args:
             related: tasks seen before.
@@ -97,10 +97,10 @@ class MultiTaskGaussianProcess(GaussianProcess):
 
     @property
     def task_correlations(self) -> Floats:
-        """Correlation of the target with every related task under every sample: `S x (T - 1)`."""
+        """Return the correlation of the target with every related task under every sample: `S x (T - 1)`."""
         return np.array([self._covariance.tasks(theta[:-3])[-1, :-1] for theta in self.thetas])
 
     @property
     def task_noise(self) -> Floats:
-        """Share of noise in the standardised targets of every related task under every sample: `S x (T - 1)`."""
+        """Return the share of noise in the standardised targets of every related task under every sample: `S x (T - 1)`."""
         return np.array([self._covariance.shares_of_noise(theta[:-3]) for theta in self.thetas])

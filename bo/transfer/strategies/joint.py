@@ -63,7 +63,7 @@ def expected_regrets(query: Query, rows: Sequence[int], *, scenarios: Scenarios 
 
 
 def query_weights(query: Query) -> NDArray[np.float64]:
-    """Weigh the datasets of a query by nearness, or all sources alike where there are no distances; `m` with sum 1."""
+    """Compute weights of the datasets by nearness, or equal weights of the sources without distances: `m` with sum 1."""
     if query.distances is None:
         return equal_weights(len(query.errors), query.groups)
     return nearness_weights(query.distances, query.reach, groups=query.groups)
@@ -72,7 +72,7 @@ def query_weights(query: Query) -> NDArray[np.float64]:
 def nearness_weights(
     distances: NDArray[np.float64], reach: Reach, *, groups: NDArray[np.int64] | None = None
 ) -> NDArray[np.float64]:
-    """Weigh datasets by 1 / (rank + reach), the nearest having rank 0; several reaches are averaged by their shares.
+    """Compute weights 1 / (rank + reach), rank 0 for the nearest; several reaches are averaged by their shares.
 
     Only the order of the distances counts, so their scale and their crowding far from the origin, as in many
     dimensions, do not. The tail is heavy on purpose: the portfolio of all datasets is hard to beat, and a few near
