@@ -1,4 +1,4 @@
-"""`evaluate`: are the suggestions for datasets never seen better than what a person would try anyway?"""
+"""`evaluate`: measure how good suggestions are for datasets never seen."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""`history add | record | remove | import | export`: what goes into a history and comes out of it."""
+"""`history add | record | remove | import | export`: the content of a history."""
 
 import sys
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""`history list | show`: what a history holds."""
+"""`history list | show`: show the content of a history."""
 
 from typing import Annotated, Any
 

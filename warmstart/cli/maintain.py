@@ -1,4 +1,4 @@
-"""`history create | embed | verify | compact | upgrade`: the file itself."""
+"""`history create | embed | verify | compact | upgrade`: the file of a history."""
 
 from pathlib import Path
 from typing import Annotated

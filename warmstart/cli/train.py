@@ -1,4 +1,4 @@
-"""`train`: make a meta-feature model for a history."""
+"""`train`: fit a meta-feature model to a history."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`tune`: from a dataset or an objective to the best configuration found."""
+"""`tune`: tune an objective, starting from the history's suggestions."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
