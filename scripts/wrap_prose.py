@@ -22,7 +22,13 @@ def words(text):
             word = ""
         else:
             word += match[0]
-    return [each for each in (*found, word) if each]
+    joined = []
+    for each in filter(None, (*found, word)):
+        if joined and ITEM.match(f"{each} "):  # at the head of a line it would begin a list
+            joined[-1] += f" {each}"
+        else:
+            joined.append(each)
+    return joined
 
 
 def wrapped(paragraph):
@@ -33,10 +39,9 @@ def wrapped(paragraph):
     first = item[0] if item else re.match(r"\s*", paragraph[0])[0]
     lines, line = [], first
     for word in words(" ".join([paragraph[0][len(first) :], *paragraph[1:]])):
-        broken = f"{' ' * len(first)}{word}"
-        if line != first and len(line) + 1 + len(word) > COLUMNS and not ITEM.match(f"{broken} "):
+        if line != first and len(line) + 1 + len(word) > COLUMNS:
             lines.append(line)
-            line = broken
+            line = f"{' ' * len(first)}{word}"
         else:
             line += word if line == first else f" {word}"
     return [*lines, line]
