@@ -186,7 +186,9 @@ def remove(
 
 
 def import_(
-    history: Annotated[str, typer.Argument(metavar="HISTORY", help="The history file; created if it does not exist.")],
+    history: Annotated[
+        str, typer.Argument(metavar="HISTORY", help="The history file; shards and exports create it if needed.")
+    ],
     source: Annotated[
         str,
         typer.Argument(
