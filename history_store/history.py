@@ -149,7 +149,7 @@ class History(Snapshot):
 
     @property
     def writable(self) -> bool:
-        """Tell whether this object may write."""
+        """Return whether this object may write."""
         return not self._closed and self._lock is not None and self._lock.held
 
     # What changes it. Each returns only when the change is on the disk.
@@ -237,7 +237,7 @@ class History(Snapshot):
         self._replace(content, without=name, keep_backup=True)
 
     def set_embeddings(self, model_hash: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Store the embeddings that a model gave the datasets, in place of earlier ones.
+        """Store a model's embeddings of the datasets, in place of earlier ones.
 
         Args:
             model_hash: hexadecimal.

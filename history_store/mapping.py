@@ -117,7 +117,7 @@ def match_columns(
 
 
 def _never_together(space: ConfigurationSpace, names: Collection[str]) -> bool:
-    """Tell whether no two of some hyperparameters are ever active together: one parent with other values for each."""
+    """Return whether no two of some hyperparameters are ever active together: one parent with other values for each."""
     seen: set[tuple[str, Any]] = set()
     parents: set[str] = set()
     for name in names:

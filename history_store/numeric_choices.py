@@ -69,7 +69,7 @@ class NumericChoices:
 
 
 def _is_logarithmic(numbers: Floats) -> bool:
-    """Tell whether ascending numbers grow by a factor rather than by a step."""
+    """Return whether ascending numbers grow by a factor rather than by a step."""
     if numbers[0] <= 0 or len(numbers) < 2:
         return False
     if len(numbers) == 2:

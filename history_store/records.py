@@ -24,7 +24,7 @@ class Status(StrEnum):
 
     @property
     def has_error(self) -> bool:
-        """Tell whether an evaluation with this status carries a validation error."""
+        """Return whether an evaluation with this status carries a validation error."""
         return self in (Status.OK, Status.DIVERGED)
 
 

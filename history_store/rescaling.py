@@ -163,7 +163,7 @@ def _reach(values: Floats, bounds: tuple[float, float], *, log: bool) -> float:
 
 
 def inside(values: Floats, bounds: tuple[float, float]) -> NDArray[np.bool_]:
-    """Tell which numbers lie within bounds, up to rounding."""
+    """Return which numbers lie within bounds, up to rounding."""
     slack = 1e-9 * max(1.0, *(abs(bound) for bound in bounds))
     with np.errstate(invalid="ignore"):
         return (values >= bounds[0] - slack) & (values <= bounds[1] + slack)

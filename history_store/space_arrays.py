@@ -39,7 +39,7 @@ def encode_columns(
 
 
 def active_values(space: ConfigurationSpace, unit: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which hyperparameters are active.
+    """Return which hyperparameters are active.
 
     A value of an inactive parent meets no condition but `NotEqualsCondition`, as in ConfigSpace.
 
@@ -58,7 +58,7 @@ def active_values(space: ConfigurationSpace, unit: NDArray[np.float64]) -> NDArr
 
 
 def forbidden_rows(space: ConfigurationSpace, unit: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which configurations a clause forbids: `n` bool of `n x d` numbers; a relation of two values asks ConfigSpace."""
+    """Return which configurations a clause forbids: `n` bool of `n x d` numbers; a relation of two values asks ConfigSpace."""
     from ConfigSpace.forbidden import ForbiddenRelation
 
     found = np.zeros(len(unit), dtype=np.bool_)

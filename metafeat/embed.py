@@ -66,7 +66,7 @@ def embed_source(
     device: str = "cpu",
     threads: int | None = None,
 ) -> tuple[NDArray[np.float32], tuple[BrokenImage, ...]]:
-    """Embed a collection: `look_at` without the statistics; arguments and refusals as there."""
+    """Embed a collection: `look_at` without the statistics; arguments and errors as there."""
     seen = look_at(
         source,
         model,
@@ -91,7 +91,7 @@ def look_at(
     device: str = "cpu",
     threads: int | None = None,
 ) -> Look:
-    """Embed a collection and describe the pictures looked at, from the cache where that was done before.
+    """Embed a collection and compute the statistics of the sample; from the cache where it has them.
 
     Args:
         source: the collection; at most `SAMPLE` images of its training part are read.
@@ -139,7 +139,7 @@ def embed_images(
     device: str = "cpu",
     threads: int | None = None,
 ) -> NDArray[np.float32]:
-    """Embed sampled images `n x s x s x c` and `n` labels to `256` float32; arguments and refusals as in `look_at`."""
+    """Embed sampled images `n x s x s x c` and `n` labels to `256` float32; arguments and errors as in `look_at`."""
     with cpu_threads(threads if needs_torch(model) else None):
         return load_embedder(model, device=device).embed(images, labels, rng=np.random.default_rng(seed))
 

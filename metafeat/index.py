@@ -72,7 +72,7 @@ class DatasetIndex:
         self._ids.extend(ids)
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Take datasets out.
+        """Remove datasets.
 
         Raises:
             UsageError: an id that is not there.

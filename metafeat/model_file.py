@@ -82,7 +82,7 @@ def check_fits(model: ModelHeader, *, stored_size: int, where: str) -> None:
 
 
 def is_at_home(model: ModelHeader, *, history_id: str, space_json: str, names: Collection[str]) -> bool:
-    """Tell whether a model was trained on a history, or on one that it was copied from and has grown since."""
+    """Return whether a model was trained on a history, or on one that it was copied from and has grown since."""
     if model.fields.get("history_id") == history_id:
         return True
     trained_on = model.fields.get("datasets") or ()

@@ -60,7 +60,7 @@ class SampleStatistics:
 
     @classmethod
     def from_vector(cls, vector: NDArray[np.floating]) -> Self:
-        """Build from what `to_vector` gave."""
+        """Read a vector of `to_vector`."""
         n, distinct, paired, score, weight, *pixels = (float(value) for value in vector)
         return cls(round(n), distinct, paired, ClassSignal(score, weight), np.array(pixels))
 

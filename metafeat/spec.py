@@ -87,7 +87,7 @@ class ModelSpec:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], *, version: int = VERSION) -> "ModelSpec":
-        """Build from what `to_dict` gave.
+        """Read the fields of `to_dict`.
 
         Args:
             fields: of a model file.

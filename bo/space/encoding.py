@@ -294,7 +294,7 @@ class Encoding:
         return points
 
     def _active(self, numbers: Floats) -> Bools:
-        """Tell which hyperparameters are active, whether the numbers of inactive ones are NaN already or not."""
+        """Return which hyperparameters are active, whether the numbers of inactive ones are NaN already or not."""
         rows, active = numbers.copy(), np.ones(numbers.shape, dtype=np.bool_)
         for child, meets in self._conditions:
             active[:, child] = meets(rows)
@@ -302,7 +302,7 @@ class Encoding:
         return active
 
     def _forbids(self, numbers: Floats) -> Bools:
-        """Tell which rows a clause forbids."""
+        """Return which rows a clause forbids."""
         forbidden = np.zeros(len(numbers), dtype=np.bool_)
         for _, meets in self._forbidden:
             forbidden |= meets(numbers)

@@ -67,7 +67,7 @@ def open_torch_dataset(dataset: Any) -> ImageSource:
 
 
 def register_scheme(scheme: str, opener: Callable[[str], ImageSource]) -> None:
-    """Let `open_images` hand ``scheme:name`` to an opener, which receives the name; a later one replaces an earlier one.
+    """Register an opener for ``scheme:name``, which receives the name; a later one replaces an earlier one.
 
     Raises:
         UsageError: when the scheme is not a lower-case word of two letters or more.

@@ -55,7 +55,7 @@ class Place:
 
     @property
     def is_folder(self) -> bool:
-        """Tell whether it is a folder."""
+        """Return whether it is a folder."""
         return self.path is not None and self.path.is_dir()
 
     @property
@@ -98,7 +98,7 @@ class Reader:
 
 
 def scheme_reader(scheme: str, opener: Callable[[Place], ImageSource]) -> Reader:
-    """Make the reader of the names ``scheme:name``.
+    """Return the reader of the names ``scheme:name``.
 
     Raises:
         UsageError: when the scheme is not a lower-case word of two letters or more.

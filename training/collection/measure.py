@@ -131,7 +131,7 @@ class Measure:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that memory ran out."""
+    """Return whether an error says that memory ran out."""
     # By name, so that torch is not loaded for it; torch's CPU allocator raises a plain RuntimeError.
     return (
         isinstance(error, MemoryError)

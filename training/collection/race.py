@@ -120,7 +120,7 @@ class Race:
         self._noise: dict[str, CellNoise] = {}
 
     def add(self, dataset: str, index: int, *, seed: int | None, error: float) -> None:
-        """Take in a run that is over; NaN where it gave no error."""
+        """Add a finished run; NaN where it gave no error."""
         if seed is None or (dataset, seed) not in self._seeds:
             self._begin(dataset, index, seed)
         if not math.isnan(error):
@@ -134,11 +134,11 @@ class Race:
         return self._noise[dataset]
 
     def is_settled(self, dataset: str) -> bool:
-        """Tell whether a dataset needs no further seed, or can get none."""
+        """Return whether a dataset needs no further seed, or can get none."""
         return not self._waiting(dataset)
 
     def next_cell(self) -> Cell | None:
-        """Name the next cell and count it as under way; None when all datasets are settled.
+        """Return the next cell, which then counts as running; None when all datasets are settled.
 
         Contenders with the fewest runs come first, dataset by dataset, so that stopping at any time leaves all alike.
         """

@@ -204,7 +204,7 @@ def _rows(vectors: Mapping[str, NDArray[np.float32]], names: Sequence[str]) -> M
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder that models are kept in.
+    """Create the folder of the models.
 
     Raises:
         StorageError: it cannot be made.

@@ -33,7 +33,7 @@ class Fold:
 
 
 def folds(protocol: Protocol, names: Sequence[str], groups: Sequence[str]) -> tuple[Fold, ...]:
-    """Hold out each group of siblings, or each dataset, in turn, in order of first appearance.
+    """Return the folds: each group of siblings, or each dataset, held out in turn, in order of first appearance.
 
     Args:
         protocol: which.

@@ -98,7 +98,7 @@ class Replay:
     surrogate: str
 
     def __call__(self, task: Task) -> Played:
-        """Play every rival on one BLAS thread."""
+        """Run every method on one task, on one BLAS thread."""
         from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
         curves: dict[str, Matrix] = {}
@@ -162,7 +162,7 @@ def evaluate(
     surrogate: str = "gp",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Outcome:
-    """Hold every dataset out by the protocol and play every rival on it.
+    """Hold every dataset out by the protocol, and run every method on it.
 
     Args:
         table: of errors.

@@ -45,7 +45,7 @@ class Curves:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Build from what `to_dict` gave."""
+        """Read a record of `to_dict`."""
         return cls(list(fields["loss"]), [Validation(**v) for v in fields["validations"]], fields["stopped"])
 
     def save(self, path: str | Path) -> None:

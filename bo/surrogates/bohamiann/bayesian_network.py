@@ -188,7 +188,7 @@ class BayesianNetwork:
         return values[-1][:, :, 0], self.network.input_gradient(weights, values, slope)[:, :, : X.shape[-1]]
 
     def _member(self, task: Any) -> Array:
-        """Tell which points are of which task: `... x T x n`."""
+        """Return which points are of which task: `... x T x n`."""
         member: Array = np.equal(np.arange(self.n_tasks)[:, None], np.asarray(task)[..., None, :]).astype(np.float32)
         return member
 
