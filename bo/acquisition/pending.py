@@ -107,17 +107,17 @@ def fantasise(
     probability: Floats | None = None,
     n: int | None = None,
 ) -> Fantasies:
-    """Draw outcomes of pending points, and what the surrogate makes of them.
+    """Return fantasies of pending points: outcomes drawn jointly, and the surrogate conditioned on them.
 
-    Outcomes carry the model's noise, and a fantasy's incumbent is the least of `best` and of the posterior means at the
-    pending points that are valid in it: without noise, of the outcomes themselves. Where a pending point turns out
-    invalid its outcome is no incumbent; what it says about the points beside it is kept, since one covariance serves
-    all fantasies.
+    Outcomes include the model's noise. A fantasy's incumbent is the lowest of `best` and of the posterior means at the
+    pending points that are valid in it; without noise, these are the outcomes themselves. The outcome of a pending
+    point that turns out invalid is no incumbent. It still informs the points beside it, because all fantasies share one
+    covariance.
 
     Args:
         surrogate: fitted.
         X: `J x d` pending points, in any order: the draws do not depend on it.
-        best: `S x 1` least error so far of every sample.
+        best: `S x 1` lowest error so far of every sample.
         rng: the only source of randomness.
         probability: `J` of being valid; None = all are.
         n: fantasies a sample; None = 32 for up to 4 pending points, else 16.

@@ -36,12 +36,11 @@ OTHERS = 16
 
 
 class Encoding:
-    """A ConfigSpace space as the cube `[0, 1)^p`, with a column block a hyperparameter for the surrogate.
+    """A ConfigSpace space as the cube `[0, 1)^p`, with a block of model columns for each hyperparameter.
 
-    Designs and the search for the next point move in the cube; every point of it stands for one configuration, that of
-    its rounded values, whose inactive hyperparameters are left out. Reals are evaluated on a decimal grid
-    (`bo.space.axes.Real`). Constants are part of configurations, not of the cube. Activity and clauses follow
-    ConfigSpace.
+    Designs and the search for the next point use the cube. Every point stands for one configuration: that of its
+    rounded values, without inactive hyperparameters. Reals are evaluated on a decimal grid (`bo.space.axes.Real`).
+    Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
 
     Attributes:
         p: hyperparameters with more than one value: dimensions of the cube.

@@ -58,7 +58,7 @@ class Surrogate(Protocol):
         ...
 
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw the latent function n times a sample, jointly at J points: `S x n x J`."""
+        """Draw n samples of the latent function for each hyperparameter sample, jointly at J points: `S x n x J`."""
         ...
 
     def condition(self, X: ArrayLike, Y: ArrayLike) -> "Conditioned":

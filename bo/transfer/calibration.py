@@ -94,19 +94,19 @@ class Calibration:
 def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable]) -> Calibration:
     """Compute the calibration: the history answers each of its datasets without that dataset's group.
 
-    A dataset is asked about the configurations that were measured on it.
+    Only configurations that were measured on a dataset can be chosen for it.
 
-    Reaches are judged by the mean regret over the first designs. One that is z standard errors (over groups) behind the
-    best has a share proportional to exp(-z²/2): good distances end near their nearest datasets, misleading ones near
-    the portfolio, without a sharp choice that chance decides. But choosing by what a few tens of groups say may cost
-    more than it wins. So each group is also answered by the reach that is best on all others, and the shares count by
-    the third power of the confidence (Student's t over groups, from 0 for even odds to 1) that this beats the reach of
-    those who do not calibrate (`UNCALIBRATED`), which keeps the rest of the weight.
+    Reaches are compared by the mean regret over the first designs. A reach that is z standard errors (over groups)
+    behind the best has a share proportional to exp(-z²/2). So good distances give weight to the nearest datasets,
+    misleading ones give nearly the portfolio, and chance makes no sharp choice. A few tens of groups can still mislead.
+    So each group is also answered by the reach that is best on all others. The shares count by the third power of the
+    confidence (Student's t over groups, from 0 for even odds to 1) that this beats the uncalibrated reach
+    (`UNCALIBRATED`), which keeps the rest of the weight.
 
     Args:
         errors: `m x c`, NaN = missing.
-        distances: `m x m` ≥ 0, row i from dataset i as a query; from a model that never saw i's group, or they promise
-            too much. Entries within a group are not read.
+        distances: `m x m` ≥ 0, row i from dataset i as a query, by a model that never saw i's group; otherwise the
+            expected regret is too low. Entries within a group are not read.
         groups: `m` groups of siblings.
 
     Raises:

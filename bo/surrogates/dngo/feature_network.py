@@ -155,10 +155,10 @@ def seen_points(plan: Plan, n: int, rng: np.random.Generator) -> Array:
 def maximise_evidence(
     network: Network, theta: Floats, *, X: Floats, z: Floats, steps: int, seen: NDArray[np.bool_]
 ) -> Floats:
-    """Move networks whose outputs are the features up the evidence of a linear model on them [Snoek2015scalable] §3.1.
+    """Train networks by the marginal likelihood of a linear model on their features [Snoek2015scalable] §3.1.
 
-    Dear: every step costs the whole data, and D² a point. Points that its last layer alone sees keep a network honest:
-    moved on all, it is surer of itself by far than it should be.
+    It is expensive: every step uses all data, and costs D² a point. Each network is moved on some of the points only,
+    and its last layer sees all: moved on all points, it would be much too certain.
 
     Args:
         network: whose outputs are the features.
@@ -211,10 +211,11 @@ def scale_inputs(
     column: NDArray[np.intp],
     counts: Sequence[int] | None = None,
 ) -> Floats:
-    """Scale the columns that networks see as one regression on all their features finds them most probable.
+    """Scale the inputs of the networks by the marginal likelihood of one regression on all their features.
 
-    What the lengthscales of a Gaussian process are: few numbers, that any number of points may set. α and β move along.
-    Tasks have regressions of their own, and all but the last, the one at hand, the weight 0.3.
+    The scales are what lengthscales are to a Gaussian process: few numbers, which any number of points can determine. α
+    and β are fitted together with them. Each task has its own regression; all but the last, the target, have the weight
+    0.3.
 
     Args:
         network: whose outputs are the features.

@@ -149,15 +149,15 @@ class DNGO:
             conditional: columns of the points that may be NaN, inactive.
             hidden: widths of the hidden layers; the last is the number of features.
             activation: a name in `ACTIVATIONS`.
-            inputs: `arc`, every column is a quarter of a circle, so that corners are as far from the origin as all else
-                and no surer to be extreme; `line`, unconditional ones are in [-1, 1], as published, and where networks
-                are trained on related tasks.
-            prior_mean: `quadratic`, a bowl whose place and curvature are inferred; `fixed`, (x - 0.5)² in every
-                dimension; `none`, a constant.
-            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: twice as dear;
-                `auto`, the scales of the inputs alone, up the evidence, and with more than two points a feature, those
-                of related tasks among them, `evidence`; `map` there with related tasks, and on lines (where networks
-                without biases, as they are drawn, are odd functions).
+            inputs: `arc`: every column is a quarter of a circle. Then corners are as far from the origin as other
+                points, and predictions there are not more certain. `line`: unconditional columns are in [-1, 1], as
+                published; networks that are trained on related tasks use it.
+            prior_mean: `quadratic`: a bowl whose place and curvature are inferred. `fixed`: (x - 0.5)² in every
+                dimension. `none`: a constant.
+            training: `map`: least squares. `evidence`: then the marginal likelihood of the last layer; twice the cost.
+                `auto`: up to two points a feature (those of related tasks included), only the scales of the inputs, by
+                marginal likelihood; with more, `evidence`, or `map` with related tasks. On lines it is `map` (networks
+                without biases, as drawn, are odd functions there).
             networks: how many.
             samples: of hyperparameters, a network.
             burn_in: sweeps of their chain that are thrown away.

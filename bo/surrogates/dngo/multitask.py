@@ -65,9 +65,9 @@ class MultiTaskDNGO(DNGO):
             self._metas, self._least = reduced_meta(self._related, meta), 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Learn from all tasks; or be `DNGO` of `n x d` points and `n` targets alone, where that predicts each of them better.
+        """Fit all tasks, or `DNGO` of `n x d` points and `n` targets alone where that predicts them better.
 
-        Refusals as in `checked_data`.
+        Errors as in `checked_data`.
         """
         points, targets = checked_data(X, y, conditional=self._conditional, least=self._least)
         alone = None

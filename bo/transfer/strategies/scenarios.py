@@ -49,11 +49,11 @@ class Scenarios:
 def make_scenarios(errors: Matrix) -> Scenarios:
     """Complete the rows of a table of errors.
 
-    Each row is a level plus a spread times a profile that all rows share, plus what is its own. A gap in row i takes
-    row j's value on the profile's scale, put on the level and spread of row i: in the first scenario j is the row most
-    like i of those that have the cell, in the second the next, and so on; scenarios count by the inverse square of the
-    unlikeness. What few rows have measured is drawn towards the profile's mean, by as much as rows disagree on
-    configurations and configurations do not differ. No chance is involved.
+    Each row is modelled as a level plus a spread times a profile that all rows share, plus a rest of its own. A gap in
+    row i takes row j's value on the profile's scale, and then the level and spread of row i. In the first scenario j is
+    the row most similar to i of those that have the cell, in the second the next, and so on. Scenarios are weighted by
+    the inverse square of the dissimilarity. A value that few rows have measured is shrunk towards the profile's mean,
+    the more so the more rows disagree on configurations and the less configurations differ. Nothing is random.
 
     Args:
         errors: `m x c`, NaN = missing; rows without any known cell have no scenario.
