@@ -1,4 +1,6 @@
-"""Diagnostics of a saved run: held-out fit, slices, sensitivity, architectures. Arrays only; `warmstart.plots` draws them.
+"""Diagnostics of a saved run: held-out fit, slices, sensitivity, architectures, as arrays.
+
+`warmstart.plots` draws them.
 
 The models are ours, whatever engine the run used. They use the surrogate, the acquisition and the data of the run.
 """

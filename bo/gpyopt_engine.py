@@ -102,7 +102,7 @@ def propose(
 
 
 class _Domain:
-    """The space as GPyOpt's domain: an unordered choice of more than two values by position, everything else continuous, rounded by us."""
+    """The space as GPyOpt's domain: unordered choices of more than two values by position, all else continuous."""
 
     def __init__(self, encoding: Encoding) -> None:
         widths = np.diff([*encoding.column.tolist(), encoding.d])

@@ -1,4 +1,6 @@
-"""Mapping of configurations to another space: each hyperparameter is kept, renamed, rescaled, clipped, filled or dropped.
+"""Mapping of configurations to another space.
+
+Each hyperparameter is kept, renamed, rescaled, clipped, filled or dropped.
 
 Hyperparameters are matched by name (`history_store.pairing`), their scale by name and values
 (`history_store.rescaling`). Nothing is done silently: `Mapped.matches` has an entry for each name of either space, with

@@ -77,7 +77,7 @@ def permutation_score(a: Matrix, b: Matrix) -> float:
 
 
 def views(images: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
-    """Return five views of the images, each `n x q`: small, signed edges, edge pattern, colours, shape without brightness."""
+    """Return five views of the images, each `n x q`: small, signed edges, edge pattern, colours, shape."""
     pixels = images.astype(np.float32) / np.float32(255)
     n, side = len(pixels), pixels.shape[1]
     brightness = mean_channel(pixels)

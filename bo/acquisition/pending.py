@@ -1,4 +1,4 @@
-"""Monte-Carlo fantasies: possible outcomes of pending evaluations [Snoek2012practical] §3.2, [Snoek2015scalable] §3.3.
+"""Monte-Carlo fantasies of pending evaluations [Snoek2012practical] §3.2, [Snoek2015scalable] §3.3.
 
 Outcomes of the evaluations that still run are drawn jointly from the surrogate. The acquisition function is averaged
 over them; each outcome has its own incumbent. All candidates of a suggestion use the same draws.

@@ -69,7 +69,7 @@ def lower_confidence_bound(mean: Floats, var: Floats, best: Floats) -> Floats:  
 
 
 def log_confidence_gain(mean: Floats, var: Floats, best: Floats) -> Floats:
-    """Compute log log(1 + exp(best - μ + κσ)): it grows with `lower_confidence_bound` and can be added to logarithms."""
+    """Compute log log(1 + exp(best - μ + κσ)): it grows with `lower_confidence_bound`, on a logarithmic scale."""
     value: Floats = _log_softplus(best - mean + KAPPA * np.sqrt(var))
     return value
 

@@ -1,4 +1,4 @@
-"""Gaussian process classifier: a constraint is the sign of a latent process, sampled by MCMC [Snoek2015scalable] §3.2."""
+"""Gaussian process classifier: a constraint is the sign of a latent process [Snoek2015scalable] §3.2."""
 
 import math
 from collections.abc import Sequence

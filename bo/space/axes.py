@@ -156,7 +156,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Categorical hyperparameter. Ordered: one column. Unordered: one column a choice (two choices share one). Constant: one choice."""
+    """Categorical hyperparameter: ordered (one column) or not (a column a choice; two share one); a constant has one."""
 
     name: str
     choices: tuple[Any, ...]

@@ -57,7 +57,9 @@ def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]
 
 
 def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:
-    """Return a function that tests rows for a forbidden clause; a clause about an inactive hyperparameter forbids nothing.
+    """Return a function that tests rows for a forbidden clause.
+
+    A clause about an inactive hyperparameter forbids nothing.
 
     Args:
         clause: of ConfigSpace.

@@ -1,4 +1,4 @@
-"""Completion of partly known configurations: open values are spread evenly; the first configuration has the defaults."""
+"""Completion of partly known configurations: open values are spread evenly; the first one has the defaults."""
 
 from __future__ import annotations
 

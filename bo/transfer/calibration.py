@@ -52,7 +52,7 @@ class Calibration:
         return tuple((reach, share) for reach, share in zip(REACHES, self.shares, strict=True) if share > 0)
 
     def promise(self, expected: ArrayLike) -> NDArray[np.float64]:
-        """Return the regrets to expect on a new dataset, in [0, 1], from the uncorrected ones after 1, 2, ... designs."""
+        """Return the regrets to expect, in [0, 1], from the uncorrected ones after 1, 2, ... designs."""
         given = np.asarray(expected, dtype=np.float64)[: len(self.slopes)]
         lines = np.array(self.intercepts)[: given.size] + np.array(self.slopes)[: given.size] * given
         promised = np.minimum.accumulate(np.clip(lines, 0.0, 1.0))

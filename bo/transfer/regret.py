@@ -183,7 +183,7 @@ def paired_interval(
 
 
 def clustered_interval(values: ArrayLike, *, groups: Sequence[Hashable], level: float = 0.95) -> Interval:
-    """Compute the mean of values over datasets, with a confidence interval that counts siblings as one piece of evidence.
+    """Compute the mean of values over datasets, with a confidence interval; siblings count as one piece of evidence.
 
     Every dataset weighs alike in the mean, unlike in `paired_interval`, where every group does; the standard error is
     that of a ratio of group sums to group sizes: √(G / (G - 1) · Σ_g (Σ_i∈g (x_i - mean))²) / n.

@@ -35,7 +35,10 @@ UNIT = 1.0 / np.iinfo(np.uint16).max * 12.0**0.5
 
 
 class Sghmc:
-    """Momenta and step sizes of chains. They adapt to the gradients until `settle` is called; after it the target is invariant."""
+    """Momenta and step sizes of chains.
+
+    They adapt to the gradients until `settle` is called; after it the target is invariant.
+    """
 
     def __init__(
         self,

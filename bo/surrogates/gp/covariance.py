@@ -26,7 +26,7 @@ class Covariance(Protocol):
         ...
 
     def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-        """Compute both triangles, and a function from a symmetric gradient `n x n` of the matrix to that of the shape, `size`."""
+        """Compute both triangles, and a function that maps a symmetric gradient `n x n` to that of the shape, `size`."""
         ...
 
     def noise(self, X: Floats, shape: Floats, level: float) -> float | Floats:

@@ -39,7 +39,7 @@ class Scenarios:
     share: Matrix
 
     def expected_errors(self, m: int) -> Matrix:
-        """Return the average over the scenarios of each dataset: `m x c`, NaN for what was never measured and for rows without scenario."""
+        """Return the average over the scenarios of each dataset: `m x c`, NaN where nothing is known."""
         total = np.full((m, self.errors.shape[1]), np.nan)
         total[self.dataset] = 0.0
         np.add.at(total, self.dataset, self.share[:, None] * self.errors)
