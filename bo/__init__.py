@@ -1,6 +1,6 @@
-"""Designs, strategies, surrogates, the search over a table and the optimiser: arrays and spaces in, configurations out.
+"""Bayesian optimisation: initial designs, transfer strategies, surrogates, acquisition functions and the optimiser.
 
-Names load on first use: ``import bo`` costs no numpy.
+The input is arrays and spaces, the output configurations. Names load on first use: ``import bo`` does not import numpy.
 """
 
 from typing import TYPE_CHECKING, Any

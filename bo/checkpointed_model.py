@@ -1,4 +1,4 @@
-"""A model that is fitted again when it is told more, in a run that can be saved at any time and goes on as if it had not been."""
+"""A model that is refitted when its data change, and can be checkpointed and resumed exactly."""
 
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol, Self, TypeVar
@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class Fittable(Protocol):
-    """What surrogates and classifiers have in common."""
+    """Interface that surrogates and classifiers share."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
         """Fit points and targets."""
@@ -19,7 +19,7 @@ class Fittable(Protocol):
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take what the next fit starts from."""
+        """Set what the next fit starts from."""
         ...
 
 
@@ -27,10 +27,10 @@ M = TypeVar("M", bound=Fittable)
 
 
 class CheckpointedModel(Generic[M]):
-    """A model, and what its last fit started from.
+    """Model together with the state from which its last fit started.
 
-    A resumed run has the states but not the fit. Asked again about the same data, it makes the last fit anew from the state
-    before it, with the same generator; told more, it goes on from the state after it.
+    A checkpoint holds the states, not the fit. After a resume with the same data, the last fit is repeated from the
+    state before it with the same generator. With new data, the next fit starts from the state after it.
     """
 
     def __init__(self, model: M, *, seed: tuple[int, ...]) -> None:
@@ -39,7 +39,7 @@ class CheckpointedModel(Generic[M]):
         self._fits, self._revision, self._stale = 0, -1, False
 
     def fitted(self, X: NDArray[np.float64], y: NDArray[np.float64], *, revision: int) -> M:
-        """Return the model fitted to the data of a revision; the same revision means the same data."""
+        """Return the model fitted to the data of a revision; equal revisions mean equal data."""
         if revision != self._revision:
             self._before = self._model.state()
             self._fits += 1
@@ -52,12 +52,12 @@ class CheckpointedModel(Generic[M]):
         return self._model
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the states around the last fit, as JSON has them; the model is taken as it is after it."""
+        """Return the states before and after the last fit in JSON types. The model is taken to be in the state after it."""
         after = self._model.state() if self._before is not None else None
         return {"before": self._before, "after": after, "fits": self._fits, "revision": self._revision}
 
     def restore(self, record: Mapping[str, Any]) -> None:
-        """Take a record of `to_dict`."""
+        """Set the states from a record of `to_dict`."""
         self._before, self._fits, self._revision = record["before"], record["fits"], record["revision"]
         if record["after"] is not None:
             self._model.restore(record["after"])

@@ -1,6 +1,8 @@
-"""What a person looks at to judge a run: arrays put together from what `Optimizer.to_dict` gave, drawn elsewhere.
+"""Diagnostics of a saved run: held-out fit, slices, sensitivity, architectures, as arrays.
 
-Models are ours, whatever the engine of the run, and of the run's own surrogate, acquisition and data.
+`warmstart.plots` draws them.
+
+The models are ours, whatever engine the run used. They use the surrogate, the acquisition and the data of the run.
 """
 
 import json
@@ -34,14 +36,14 @@ FOLDS = 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
-    """A run as it was saved.
+    """Saved run of the optimiser.
 
     Attributes:
         encoding: of its space.
         told: `n` evaluations, in order.
-        points: `n x p`, theirs.
+        points: `n x p`, their points.
         pending: `J x p`.
-        record: what `Optimizer.to_dict` gave.
+        record: the output of `Optimizer.to_dict`.
     """
 
     encoding: Encoding
@@ -80,7 +82,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fit:
-    """Errors as predicted by models that had not seen them; rows are valid evaluations.
+    """Held-out predictions: each error is predicted by models that were not fitted to it. Rows are valid evaluations.
 
     Attributes:
         number: `m`, which evaluation, from 0.
@@ -110,7 +112,8 @@ class Slice:
         value: the `g` values they stand for.
         mean: `g` predicted errors.
         sd: `g`, of the error without noise.
-        acquisition: `g`, what a suggestion maximises; EI and PI as logarithms. NaN where the clauses of the space forbid.
+        acquisition: `g`, what a suggestion maximises; EI and PI as logarithms. NaN where the clauses of the space
+            forbid.
         best: the coordinate of the best configuration.
         told: `n` coordinates of what was told, NaN where the hyperparameter was inactive.
     """
@@ -127,12 +130,12 @@ class Slice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sensitivity:
-    """How many lengthscales lie between the two ends of each hyperparameter: the more, the more it matters.
+    """Range of each hyperparameter in lengthscales: the more lengthscales, the more the hyperparameter matters.
 
     Attributes:
         names: `p`.
         spans: `S x p`, one row a sample of the process's hyperparameters.
-        active: `p`, valid evaluations in which each was active; few of them say little, and the prior speaks.
+        active: `p`, number of valid evaluations in which each was active; where it is small, the prior decides.
     """
 
     names: Sequence[str]
@@ -142,7 +145,7 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shares:
-    """Which architecture each evaluation had: the values of the hyperparameters that others depend on.
+    """Architecture of each evaluation: the values of the hyperparameters that others depend on.
 
     Attributes:
         names: architectures, most frequent first.
@@ -155,12 +158,12 @@ class Shares:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Diagnosis:
-    """All there is to see of a run; None where it is too young for a model, or its space has no conditions.
+    """Diagnostics of a run. A part is None where the run has too few evaluations or its space no conditions.
 
     Attributes:
         errors: `n`, in order, NaN where an evaluation failed, was lost or broke a constraint.
         acquisition: name of what is maximised.
-        notes: why something is None.
+        notes: why a part is None.
     """
 
     errors: Floats
@@ -173,7 +176,7 @@ class Diagnosis:
 
 
 def diagnose(run: Run, *, folds: int = FOLDS) -> Diagnosis:
-    """Put together all there is to see of a run.
+    """Compute all diagnostics of a run.
 
     Raises:
         DataError: when no evaluation succeeded.
@@ -189,7 +192,7 @@ def diagnose(run: Run, *, folds: int = FOLDS) -> Diagnosis:
 
 
 def read_run(record: Mapping[str, Any]) -> Run:
-    """Read what `Optimizer.to_dict` gave.
+    """Read the output of `Optimizer.to_dict`.
 
     Raises:
         DataError: when it is another thing, damaged or of another version.
@@ -239,7 +242,7 @@ def held_out_fit(run: Run, *, folds: int = FOLDS) -> Fit:
 
 
 def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
-    """Cut predictions and acquisition through the best configuration, along every hyperparameter that is active in it.
+    """Compute predictions and acquisition along each active hyperparameter, through the best configuration.
 
     Raises:
         DataError: when there are too few evaluations for the surrogate.
@@ -270,9 +273,10 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
 
 
 def sensitivity(run: Run) -> Sensitivity:
-    """Ask a Gaussian process, whatever the run's own surrogate is, how far apart it finds the ends of each hyperparameter.
+    """Compute the range of each hyperparameter in lengthscales of a Gaussian process, whatever the run's surrogate is.
 
-    For a number that is 1/ℓ, for a conditional one the length of its arc's chord, for choices the distance of the two furthest.
+    For a number that is 1/ℓ, for a conditional one the length of its arc's chord, for choices the distance of the two
+    furthest.
 
     Raises:
         DataError: when fewer than two evaluations are valid.
@@ -297,7 +301,7 @@ def sensitivity(run: Run) -> Sensitivity:
 
 
 def architectures(run: Run) -> Shares | None:
-    """Name each evaluation's architecture; None where no hyperparameter depends on one that comes in steps."""
+    """Return each evaluation's architecture; None where no hyperparameter depends on a discrete one."""
     encoding = run.encoding
     asked = set().union(*map(mentioned, encoding.space.conditions))
     parents = [name for name, real in zip(encoding.names, encoding.real, strict=True) if name in asked and not real]

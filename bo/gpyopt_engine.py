@@ -1,12 +1,15 @@
-"""GPyOpt as the engine of a run, as in the experiments of [Kim2017warmstart]: its models, its acquisitions, its search.
+"""GPyOpt as the engine of a run, as in the experiments of [Kim2017warmstart]: its models, acquisitions and search.
 
-It takes part where the next point is chosen; designs, initial configurations, pending and saved evaluations are the `Optimizer`'s.
-GPyOpt knows neither conditions nor forbidden clauses nor failures nor pending evaluations, so that here inactive hyperparameters
-stand at the middle of their range, what failed or broke a constraint has the worst error that was seen, and what is pending the best
-(a constant liar, [Ginsbourger2010kriging]). What it proposes that is taken or forbidden gives way to the best of a random cloud.
+GPyOpt only chooses the next point. Designs, initial configurations, pending and saved evaluations are the
+`Optimizer`'s. GPyOpt knows no conditions, forbidden clauses, failures or pending evaluations. Therefore:
 
-Needs the extra ``gpyopt``. Every suggestion is a function of the data and the generator: GPyOpt draws from numpy's global state,
-which is set for it and put back.
+- An inactive hyperparameter is set to the middle of its range.
+- An evaluation that failed or broke a constraint gets the worst error seen.
+- A pending evaluation gets the best error seen (a constant liar, [Ginsbourger2010kriging]).
+- A proposal that is taken or forbidden is replaced by the best of random points.
+
+Needs the extra ``gpyopt``. A suggestion depends on the data and the generator alone: GPyOpt draws from numpy's global
+state, which is set before the call and restored after it.
 """
 
 import io
@@ -63,7 +66,7 @@ def propose(
     acquisition: str,
     rng: np.random.Generator,
 ) -> Floats | None:
-    """Choose the next point.
+    """Return the next point, chosen by GPyOpt.
 
     Args:
         encoding: of the space.
@@ -99,7 +102,7 @@ def propose(
 
 
 class _Domain:
-    """The cube in GPyOpt's words: unordered choices of more than two by their positions, all else continuous and rounded by us."""
+    """The space as GPyOpt's domain: unordered choices of more than two values by position, all else continuous."""
 
     def __init__(self, encoding: Encoding) -> None:
         widths = np.diff([*encoding.column.tolist(), encoding.d])

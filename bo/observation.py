@@ -1,4 +1,4 @@
-"""What an optimiser was told: one evaluation of one configuration."""
+"""Observations: one evaluation of one configuration, as the optimiser keeps it."""
 
 import math
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class Observation:
 
     @property
     def valid(self) -> bool:
-        """Tell whether it has an error and meets every constraint that was looked at."""
+        """Return whether it has an error and meets every constraint that was evaluated."""
         return self.status == "ok" and all(self.constraints.values())
 
     @classmethod
@@ -46,7 +46,7 @@ class Observation:
         status: str = "ok",
         constraints: Mapping[str, bool] | None = None,
     ) -> Self:
-        """Read what a caller tells; an error that is NaN or infinite is a failure.
+        """Check what a caller reports; an error that is NaN or infinite is a failure.
 
         Raises:
             UsageError: when a value is of another kind, or a duration is negative or infinite.
@@ -79,7 +79,7 @@ class Observation:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read a record that `to_dict` gave.
+        """Read a record of `to_dict`.
 
         Raises:
             DataError: when it is none.

@@ -1,4 +1,4 @@
-"""Related tasks: what a multi-task surrogate may learn from [Springenberg2016bayesian] §3.2."""
+"""Related tasks: evaluations on other datasets for multi-task surrogates [Springenberg2016bayesian] §3.2."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class RelatedTask:
-    """What was seen on another dataset, over the same space.
+    """Evaluations on another dataset, over the same space.
 
     Attributes:
         configs: `n` configurations.
-        errors: `n`, in units of the task's own; NaN or infinite = failed, and passed over.
-        meta_feature: `p` numbers on the dataset, or None where no task has them.
+        errors: `n`, in units of the task's own. NaN or infinite = failed; such a row is left out.
+        meta_feature: `p`, meta-feature of the dataset, or None where no task has one.
     """
 
     configs: Sequence[Config]
@@ -40,13 +40,13 @@ class RelatedTask:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read a record that `to_dict` gave."""
+        """Read a record of `to_dict`."""
         errors = [np.nan if error is None else error for error in record["errors"]]
         return cls(record["configs"], errors, record["meta_feature"])
 
 
 def thinned(errors: ArrayLike, most: int) -> list[int]:
-    """Choose the evaluations of a task that say most of where its least errors lie: half the best, half spread over the others.
+    """Choose the evaluations of a task that tell most about its lowest errors: half the best, half spread over the rest.
 
     Args:
         errors: `n`; NaN or infinite = failed, never chosen.
@@ -68,7 +68,7 @@ def thinned(errors: ArrayLike, most: int) -> list[int]:
 def tasks_of(
     related: Sequence[RelatedTask], meta_feature: Sequence[float] | None, encoding: Encoding
 ) -> tuple[list[Task], Floats | None]:
-    """Encode related tasks, and read the meta-feature of the task at hand; tasks without an error are left out.
+    """Encode related tasks, and check the meta-feature of the target; tasks without an error are left out.
 
     Raises:
         UsageError: when errors and configurations differ in number, or meta-features in kind or length.

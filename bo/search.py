@@ -28,11 +28,12 @@ def search_table(
     related: Sequence[Task] = (),
     meta: NDArray[np.float64] | None = None,
 ) -> list[int]:
-    """Run one search for the least error over the rows of a table, one evaluation after another.
+    """Run one search for the lowest error over the rows of a table, one evaluation after another.
 
-    The initial rows come first and in order, two random ones where there are none and no related task either; then the row that promises most by what an
-    `Optimizer` believes. A failed run teaches where runs fail and is not repeated; while too few have succeeded for a fit,
-    rows are drawn at random. Errors of rows that are not evaluated are never looked at.
+    The initial rows come first and in order, two random ones where there are none and no related task either; then the
+    row that promises most by what an `Optimizer` believes. A failed run teaches where runs fail and is not repeated;
+    while too few have succeeded for a fit, rows are drawn at random. Errors of rows that are not evaluated are never
+    looked at.
 
     Args:
         unit: `c x d` configurations in [0, 1], NaN = inactive hyperparameter.

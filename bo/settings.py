@@ -1,4 +1,4 @@
-"""What a run of the optimiser is told, checked: its space, names and numbers."""
+"""Settings of an optimiser run, checked: space, names and numbers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Engine = Literal["warmstart", "gpyopt"]
 
 
 def encoding_of(space: ConfigurationSpace) -> Encoding:
-    """Encode a space.
+    """Return the encoding of a space.
 
     Raises:
         UsageError: when it is none.

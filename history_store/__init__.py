@@ -1,1 +1,1 @@
-"""The record: datasets, configurations, evaluations. No torch."""
+"""The record: spaces, image datasets and their readers, configurations, evaluations. No torch."""

@@ -1,4 +1,4 @@
-"""How far chance alone moves a centre of errors: what tells a lean from noise."""
+"""Chance level of a centre of errors: how far noise alone moves it."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -7,16 +7,16 @@ from numpy.typing import ArrayLike, NDArray
 def ccov_by_chance(configs: ArrayLike, errors: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compute mean and standard deviation of CCoV where the errors had nothing to do with a hyperparameter.
 
-    A centre of errors is Σ w_s θ̃_s with weights w = J / ΣJ [Kim2017warmstart] Eq. 3. Over all orders in which the same errors
-    could have been dealt to the n configurations, its mean is that of θ̃ (0.5 for a symmetric grid alone) and its variance
-    Σ(w - 1/n)² Σ(θ̃ - mean θ̃)² / (n - 1), exactly.
+    A centre of errors is Σ w_s θ̃_s with weights w = J / ΣJ [Kim2017warmstart] Eq. 3. Over all orders in which the same
+    errors could have been dealt to the n configurations, its mean is that of θ̃ (0.5 for a symmetric grid alone) and
+    its variance Σ(w - 1/n)² Σ(θ̃ - mean θ̃)² / (n - 1), exactly.
 
     Args:
         configs: `c x d` raw or unit values; NaN = inactive.
         errors: `m x c`, ≥ 0; NaN = missing. Both as `history_store.response.ccov` takes them.
 
-    Returns: `m x d` means and `m x d` standard deviations (not variances); NaN where CCoV is not defined or fewer than two
-        configurations are known.
+    Returns: `m x d` means and `m x d` standard deviations (not variances); NaN where CCoV is not defined or fewer than
+        two configurations are known.
     """
     table, values = np.asarray(errors, dtype=np.float64), np.asarray(configs, dtype=np.float64)
     means = np.full((table.shape[0], values.shape[1]), np.nan)

@@ -1,4 +1,4 @@
-"""One column of values of another space in the values of a hyperparameter of ours."""
+"""Conversion of one column of values from another space to a hyperparameter of this one."""
 
 from __future__ import annotations
 

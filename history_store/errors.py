@@ -22,10 +22,10 @@
     │   └── ModelMismatchError                  a model of another history, space or image size
     └── AllTrialsFailedError                    every trial of a run failed
 
-Messages read ``<where>: expected <what>, got <what>. <next step>.`` Where an argument is at fault, `param` names it
-and stands for ``<where>``: Python shows ``strategy: expected ...``, the command line ``--strategy: expected ...``. Another argument that a message
-speaks of stands in backquotes, and is spelled likewise: Leave `space` out.
-The mapping to exit codes and HTTP statuses lives in `warmstart.status` alone.
+Messages read ``<where>: expected <what>, got <what>. <next step>.`` Where an argument is at fault, `param` names it and
+stands for ``<where>``: Python shows ``strategy: expected ...``, the command line ``--strategy: expected ...``. Another
+argument that a message speaks of stands in backquotes, and is spelled likewise: Leave `space` out. The mapping to exit
+codes and HTTP statuses lives in `warmstart.status` alone.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class WarmstartError(Exception):
 
 
 class HistoryWarning(UserWarning):
-    """Something about a history that is worth knowing and stops nothing."""
+    """Warning about a history; work continues."""
 
 
 class UsageError(WarmstartError, ValueError):

@@ -379,7 +379,7 @@ def run_curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[
 
 
 def is_empty(cell: Any) -> bool:
-    """Tell whether a cell holds nothing."""
+    """Return whether a cell holds nothing."""
     return cell is None or cell == "" or (isinstance(cell, float) and math.isnan(cell))
 
 

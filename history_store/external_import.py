@@ -1,4 +1,4 @@
-"""Runs of another tool as evaluations of a history: planned first, so that nobody is surprised, then added."""
+"""Import of another tool's runs: an import is planned first, and then carried out."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def plan_import(
         history: may be open for reading.
         runs: of the other tool.
         dataset: on which they were measured, where the tool does not say.
-        error_range: the objective values that count as error 0 and error 1; values beyond are clipped to them. When left
-            out, values must be errors in [0, 1], or accuracies in [0, 1] that were maximised.
+        error_range: the objective values that count as error 0 and error 1; values beyond are clipped to them. When
+            left out, values must be errors in [0, 1], or accuracies in [0, 1] that were maximised.
         wishes: about the mapping of the spaces.
         described: datasets that the source describes; others that are new are added by name alone.
 

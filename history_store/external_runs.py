@@ -1,4 +1,4 @@
-"""Runs of another tool, as columns, before they are put into a history's space."""
+"""Runs of another tool as columns, before they are converted to a history's space."""
 
 from __future__ import annotations
 

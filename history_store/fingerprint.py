@@ -1,8 +1,8 @@
-"""Names for a collection by what is in it, the same on every machine and in every order of files.
+"""Fingerprints: names of a collection by its content, equal on every machine and in every order of files.
 
 ``content:`` covers every byte of every file. ``listing:`` covers the sorted relative paths, the byte sizes, and the
-bytes of at most 400 files chosen by the hash of their path: enough to key a cache, and quick for a million files.
-Collections in memory have rows instead of files; there both cover every row, in no order.
+bytes of at most 400 files chosen by the hash of their path: enough for the key of a cache, and quick for a million
+files. Collections in memory have rows instead of files; there both cover every row, in any order.
 """
 
 from __future__ import annotations

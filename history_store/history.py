@@ -33,10 +33,10 @@ _COMPACT_LINES = 2000
 
 
 class History(Snapshot):
-    """Datasets, configurations and what came of them: the record that warm starts are drawn from.
+    """Datasets, configurations and evaluations: the record that suggestions are chosen from.
 
     Reading needs no lock: an object sees the state at the moment it was opened (or refreshed), whoever writes
-    meanwhile. One process writes at a time. An object belongs to one thread. What a property returned never
+    meanwhile. One process writes at a time. An object belongs to one thread. A value that a property returned never
     changes later.
     """
 
@@ -149,7 +149,7 @@ class History(Snapshot):
 
     @property
     def writable(self) -> bool:
-        """Tell whether this object may write."""
+        """Return whether this object may write."""
         return not self._closed and self._lock is not None and self._lock.held
 
     # What changes it. Each returns only when the change is on the disk.
@@ -237,7 +237,7 @@ class History(Snapshot):
         self._replace(content, without=name, keep_backup=True)
 
     def set_embeddings(self, model_hash: str, vectors: Mapping[str, NDArray[np.float32]]) -> None:
-        """Store the embeddings that a model gave the datasets, in place of earlier ones.
+        """Store a model's embeddings of the datasets, in place of earlier ones.
 
         Args:
             model_hash: hexadecimal.
@@ -301,8 +301,8 @@ class History(Snapshot):
     def copy_as_new(self, path: str | Path) -> str:
         """Write a copy that is another history: with an id of its own, all else as it is here; needs no lock.
 
-        Embeddings, calibrations and references hold for it too, as it begins with the same datasets. `notes` say what it was
-        copied from.
+        Embeddings, calibrations and references hold for it too, as it begins with the same datasets. `notes` say what
+        it was copied from.
 
         Args:
             path: where nothing must be yet.

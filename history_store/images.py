@@ -1,7 +1,7 @@
-"""A labelled collection of pictures: what every reader gives.
+"""Labelled image collections: the interface of every reader.
 
-A collection is listed when it is opened (labels, class names and splits are known then) and decoded only
-where it is read. Layouts and their rules: ``docs/datasets.md``.
+A collection is listed when it is opened: labels, class names and splits are known then. Images are decoded only when
+read. Layouts and their rules: ``docs/datasets.md``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SPLITS = ("train", "val", "test")
 
 
 class DatasetWarning(UserWarning):
-    """Something lies in a dataset that was not used."""
+    """Warning that a part of a dataset was not used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,12 @@ class ImageSource(Protocol):
 
     Attributes:
         location: path or name, as given.
-        layout: ``folder``, ``idx``, ``cifar``, ``npz``, ``npy``, ``history``, ``sklearn``, ``torchvision``, ``arrays`` or ``torch``.
+        layout: ``folder``, ``idx``, ``cifar``, ``npz``, ``npy``, ``history``, ``sklearn``, ``torchvision``, ``arrays``
+            or ``torch``.
         labels: `n` int64 in 0 .. C-1, every class present.
         class_names: C names, in the order of the labels.
-        splits: ``train``, ``val`` or ``test`` to sorted int64 indices; a layout without splits has only ``train`` = everything.
+        splits: ``train``, ``val`` or ``test`` to sorted int64 indices; a layout without splits has only ``train`` =
+            everything.
     """
 
     @property

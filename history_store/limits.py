@@ -1,4 +1,4 @@
-"""How much of this machine one file of a dataset may take, and the variables that raise it."""
+"""Limits on the memory and time that one file of a dataset may take, and the variables that raise them."""
 
 from __future__ import annotations
 

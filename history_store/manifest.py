@@ -1,4 +1,4 @@
-"""Manifests: one TOML file a source, what it is and how a person obtains it."""
+"""Manifests: one TOML file a source, with its description and how to obtain it."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def read_manifest(path: str | Path) -> Manifest:
 
     Raises:
         MissingPathError: when there is no such file.
-        ManifestError: when it is no TOML or does not fit the schema; the message names the file and every key that is wrong.
+        ManifestError: when it is no TOML or does not fit the schema; the message names the file and every key that is
+            wrong.
     """
     path = Path(path)
     try:

@@ -1,7 +1,10 @@
-"""Configurations of one space put into another: every hyperparameter kept, renamed, rescaled, clipped, filled or dropped.
+"""Mapping of configurations to another space.
 
-Hyperparameters are matched by name (`history_store.pairing`), their scale by name and values (`history_store.rescaling`).
-Nothing is done silently: `Mapped.matches` has an entry for each name of either space, with the reason.
+Each hyperparameter is kept, renamed, rescaled, clipped, filled or dropped.
+
+Hyperparameters are matched by name (`history_store.pairing`), their scale by name and values
+(`history_store.rescaling`). Nothing is done silently: `Mapped.matches` has an entry for each name of either space, with
+the reason.
 """
 
 from __future__ import annotations
@@ -116,7 +119,7 @@ def match_columns(
 
 
 def _never_together(space: ConfigurationSpace, names: Collection[str]) -> bool:
-    """Tell whether no two of some hyperparameters are ever active together: one parent with other values for each."""
+    """Return whether no two of some hyperparameters are ever active together: one parent with other values for each."""
     seen: set[tuple[str, Any]] = set()
     parents: set[str] = set()
     for name in names:

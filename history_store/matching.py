@@ -1,4 +1,4 @@
-"""What becomes of one hyperparameter on the way from one space to another, and what a person may say about it."""
+"""Matches of hyperparameters between two spaces, and a person's wishes about them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Wishes:
         fill: values for hyperparameters of ours where theirs have none, as typed or as values.
         rescale: name of a rescaling by their name; see `RESCALINGS`.
         outside: what to do with numbers outside our bounds: `clip` them, or `drop` the runs.
-        nearest: the configurations are to be tried, they are no runs that were measured: a number goes to the nearest of
-            choices that are numbers, and a scale is told by names alone.
+        nearest: the configurations are to be tried, they are no runs that were measured: a number goes to the nearest
+            of choices that are numbers, and a scale is told by names alone.
         is_trusted: with `nearest`, scales are those of the names, whatever the values.
     """
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def forward(module: str, **places: str) -> Callable[[str], Any]:
-    """Make the `__getattr__` of a module whose names moved.
+    """Return the `__getattr__` of a module whose names moved.
 
     The new place is a text, imported when it is asked for: a module may name one of a layer above its own.
 

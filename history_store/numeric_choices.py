@@ -1,4 +1,4 @@
-"""Choices that are numbers, and the one among them that is nearest to a number."""
+"""Numeric choices, and the one nearest to a number."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class NumericChoices:
 
 
 def _is_logarithmic(numbers: Floats) -> bool:
-    """Tell whether ascending numbers grow by a factor rather than by a step."""
+    """Return whether ascending numbers grow by a factor rather than by a step."""
     if numbers[0] <= 0 or len(numbers) < 2:
         return False
     if len(numbers) == 2:

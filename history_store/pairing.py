@@ -1,4 +1,4 @@
-"""Which hyperparameter of another space is which of ours, by name."""
+"""Pairs of hyperparameters of two spaces, by name."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def pair_names(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Pair the names of two spaces.
 
-    In this order, each name once: as `rename` says; the same name; the same letters and digits; the same but for
-    a logarithm before it, or two common names of one thing; the same last part of a nested name; with `guess`, a broader
+    In this order, each name once: as `rename` says; the same name; the same letters and digits; the same but for a
+    logarithm before it, or two common names of one thing; the same last part of a nested name; with `guess`, a broader
     name. Where several names of one space would fit, none is taken.
 
     Args:

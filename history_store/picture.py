@@ -1,4 +1,4 @@
-"""One picture, from whatever was stored to the square that networks see."""
+"""Decoding of one image: from a stored file to the grey or RGB square that networks see."""
 
 from __future__ import annotations
 
@@ -151,8 +151,8 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
     Returns: `size x size` (grey) or `size x size x 3` uint8.
 
     Raises:
-        DataError: when the picture is no ordinary file, or larger than `history_store.limits` allow (a JPEG counts with the
-            pixels that are decoded), or claims more pixels than Pillow allows, or its values do not fit.
+        DataError: when the picture is no ordinary file, or larger than `history_store.limits` allow (a JPEG counts with
+            the pixels that are decoded), or claims more pixels than Pillow allows, or its values do not fit.
         Exception: whatever Pillow raises on damaged bytes.
     """
     if isinstance(file, str):

@@ -1,4 +1,4 @@
-"""The records of a history: what a dataset is, what an evaluation is."""
+"""Records of a history: datasets and evaluations."""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Status(StrEnum):
 
     @property
     def has_error(self) -> bool:
-        """Tell whether an evaluation with this status carries a validation error."""
+        """Return whether an evaluation with this status carries a validation error."""
         return self in (Status.OK, Status.DIVERGED)
 
 

@@ -1,4 +1,4 @@
-"""Scales on which the same hyperparameter is written: which one turns another tool's values into ours."""
+"""Rescalings: the scale on which another tool writes the same hyperparameter."""
 
 from __future__ import annotations
 
@@ -118,9 +118,9 @@ def check_scale(
 ) -> tuple[Rescaling | None, str]:
     """Decide whether numbers of a known scale are of the kind that a range holds: a learning rate is not in 1 .. 100.
 
-    They are where a tenth of them lies in the range, or they reach over half of it, on its own scale. In a linear range of
-    reals, no less than a thirtieth of the numbers must lie, and they must reach over no less than a thirtieth of it. Else the numbers as they are, or per cent, are tried, of
-    which half must lie there.
+    They are where a tenth of them lies in the range, or they reach over half of it, on its own scale. In a linear range
+    of reals, no less than a thirtieth of the numbers must lie, and they must reach over no less than a thirtieth of it.
+    Else the numbers as they are, or per cent, are tried, of which half must lie there.
 
     Args:
         values: finite numbers as the other space has them.
@@ -163,7 +163,7 @@ def _reach(values: Floats, bounds: tuple[float, float], *, log: bool) -> float:
 
 
 def inside(values: Floats, bounds: tuple[float, float]) -> NDArray[np.bool_]:
-    """Tell which numbers lie within bounds, up to rounding."""
+    """Return which numbers lie within bounds, up to rounding."""
     slack = 1e-9 * max(1.0, *(abs(bound) for bound in bounds))
     with np.errstate(invalid="ignore"):
         return (values >= bounds[0] - slack) & (values <= bounds[1] + slack)

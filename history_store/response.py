@@ -1,7 +1,7 @@
-"""What errors say about datasets and hyperparameters: target distance, centre of the errors (CCoV).
+"""Target distance between datasets, and centre of errors (CCoV) of hyperparameters, from a table of errors.
 
-Both follow [Kim2017warmstart]: two datasets are alike when the same configurations have the same errors on them
-(Eq. 1), and a hyperparameter's centre of errors says towards which end of its range they gather (Eq. 3).
+Both follow [Kim2017warmstart]. Two datasets are alike when the same configurations have the same errors on them (Eq.
+1). A hyperparameter's centre of errors says towards which end of its range they gather (Eq. 3).
 """
 
 import warnings
@@ -18,7 +18,7 @@ _KINDS: tuple[TargetKind, ...] = get_args(TargetKind)
 
 
 class UndefinedCCoVWarning(UserWarning):
-    """A centre of errors that is 0 / 0: no error anywhere, or a hyperparameter that never changes."""
+    """Warning that a centre of errors is 0 / 0: no error anywhere, or a hyperparameter that never changes."""
 
 
 def fill_failed(errors: ArrayLike, failed: ArrayLike) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Shards: a history as small text files without images, meant to be committed and added up over several sittings.
+"""Shards: a history as small text files without images, to be committed and extended over several sessions.
 
 A folder holds `collection.json` (space, shared configurations, budget, seed, stored size) and one `<dataset>.jsonl` a
 dataset: first a line that describes the dataset, then a line an evaluation, in the order of measurement.

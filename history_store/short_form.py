@@ -308,7 +308,7 @@ def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source:
 
 
 def _is_configspace(data: Any) -> bool:
-    """Tell whether a document is ConfigSpace's own."""
+    """Return whether a document is ConfigSpace's own."""
     return isinstance(data, Mapping) and isinstance(data.get("hyperparameters"), list)
 
 

@@ -1,7 +1,7 @@
-"""Many configurations of one space at once: what ConfigSpace says of each, in array operations.
+"""Arrays of many configurations of one space: encoding, activity and forbidden clauses at once.
 
-Columns hold one value a configuration, None = absent. Numbers are those of `Configuration.get_array()`: reals and integers in
-[0, 1], a choice as its number, NaN where absent. ConfigSpace itself stays the judge of what is doubtful.
+Columns hold one value a configuration, None = absent. Numbers are those of `Configuration.get_array()`: reals and
+integers in [0, 1], a choice as its number, NaN where absent. ConfigSpace itself decides doubtful cases.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def encode_columns(
 
 
 def active_values(space: ConfigurationSpace, unit: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which hyperparameters are active.
+    """Return which hyperparameters are active.
 
     A value of an inactive parent meets no condition but `NotEqualsCondition`, as in ConfigSpace.
 
@@ -58,7 +58,7 @@ def active_values(space: ConfigurationSpace, unit: NDArray[np.float64]) -> NDArr
 
 
 def forbidden_rows(space: ConfigurationSpace, unit: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which configurations a clause forbids: `n` bool of `n x d` numbers; a relation of two values asks ConfigSpace."""
+    """Return which configurations a clause forbids: `n` bool of `n x d` numbers; a relation of two values asks ConfigSpace."""
     from ConfigSpace.forbidden import ForbiddenRelation
 
     found = np.zeros(len(unit), dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""The training, validation and test part of a source: its own, or drawn class by class."""
+"""Splits of a source into training, validation and test part: its own, or drawn class by class."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Tables that experiment trackers export, Weights & Biases and MLflow, as tables of runs."""
+"""Tables of the experiment trackers Weights & Biases and MLflow, converted to tables of runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Columns = Mapping[str, Sequence[Any]]
 
 
 def is_tracked(columns: Columns) -> bool:
-    """Tell whether a tracker wrote a table: its runs are in states that trackers know and histories do not."""
+    """Return whether a tracker wrote a table: its runs are in states that trackers know and histories do not."""
     state = _state(columns)
     if state is None:
         return False

@@ -1,4 +1,4 @@
-"""Find damage in a history, bring a damaged one back, rewrite an old one."""
+"""Verify a history, restore a damaged one, upgrade an old one."""
 
 import contextlib
 import os
@@ -68,7 +68,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Tell whether the history is sound."""
+        """Return whether the history is sound."""
         return not self.problems
 
 
@@ -291,7 +291,7 @@ def _sound(path: Path) -> bool:
 
 
 def _backup_fits_better(path: Path) -> bool:
-    """Tell whether the journal goes on from the backup and not from the file, which is another copy then."""
+    """Return whether the journal goes on from the backup and not from the file, which is another copy then."""
     kept = beside(path, ".bak")
     text = journal.load(beside(path, ".journal"))
     try:

@@ -1,1 +1,1 @@
-"""Meta-features of image datasets: extractors, the model file, the index."""
+"""Meta-features of image datasets: extractors, embedding, the model file, the index of nearest datasets."""

@@ -1,4 +1,4 @@
-"""Embeddings kept on disk, so that a dataset seen before costs no forward pass."""
+"""Cache of embeddings on disk: a dataset seen before needs no forward pass."""
 
 import hashlib
 import logging
@@ -28,8 +28,8 @@ def cache_folder() -> Path:
 class EmbeddingCache:
     """Meta-features by (fingerprint, model hash, settings), one small file an entry.
 
-    A damaged entry counts as absent and a folder that cannot be written as an empty one: the cache may
-    cost time, never a result.
+    A damaged entry counts as absent, a folder that cannot be written as empty. So the cache may cost time, never a
+    result.
 
     Args:
         folder: made at the first `put`.
@@ -60,7 +60,7 @@ class EmbeddingCache:
         return np.frombuffer(payload, dtype="<f4").astype(np.float32)
 
     def put(self, fingerprint: str, model_hash: str, key: str, vector: NDArray[np.float32]) -> None:
-        """Keep a vector; where that is not possible, go on without.
+        """Store a vector; where the folder cannot be written, do nothing.
 
         Args:
             fingerprint: of the dataset.

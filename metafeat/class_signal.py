@@ -1,9 +1,9 @@
-"""Do classes mean anything in the pictures: a test that pictures of one class are more alike than chance allows.
+"""Test of class information: are images of one class more alike than chance allows?
 
-Cheap pictures of the pictures (small versions, edges, colours) are compared by kernels, and their agreement with "is of
-the same class" is measured as in the Hilbert-Schmidt independence criterion [Gretton2005hsic]. How far it lies above what
-shuffled labels give is known without shuffling: the mean and variance over all permutations have closed forms
-[KaziAoual1995permutation]. Milliseconds, and no randomness.
+Small versions, edges and colours of the images are compared by kernels. Their agreement with "is of the same class" is
+measured by the Hilbert-Schmidt independence criterion [Gretton2005hsic]. Its mean and variance over all permutations of
+the labels have closed forms [KaziAoual1995permutation], so nothing is shuffled. It takes milliseconds and no random
+numbers.
 """
 
 from dataclasses import dataclass
@@ -20,13 +20,14 @@ _TINY = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class ClassSignal:
-    """How much the pictures say of their classes.
+    """Strength of the class information in a sample of images.
 
     Attributes:
-        score: standard deviations by which the agreement exceeds that of shuffled labels; about normal for labels that
-            mean nothing.
-        weight: how much these labels can show at all: the norm of their centred co-membership over √2, which grows with the
-            number of pairs of one class. `score / weight` is an effect that does not depend on how many pictures there are.
+        score: standard deviations by which the agreement exceeds that of shuffled labels; about standard normal for
+            labels without meaning.
+        weight: the largest agreement that these labels allow: the norm of their centred co-membership over √2. It grows
+            with the number of pairs of one class. `score / weight` is an effect that does not depend on the number of
+            images.
     """
 
     score: float
@@ -39,14 +40,14 @@ class ClassSignal:
 
 
 def class_signal(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> ClassSignal:
-    """Measure how much pictures say of their classes.
+    """Measure the class information of labelled images.
 
     Args:
         images: `n x s x s x c` uint8, c = 1 or 3.
         labels: `n` class indices.
 
-    Returns: score and weight; a score of 0 where no labelling could differ from another (all pictures alike, no two of a
-        class, one class, fewer than four pictures).
+    Returns: score and weight; a score of 0 where no labelling could differ from another (all pictures alike, no two of
+        a class, one class, fewer than four pictures).
     """
     same = _centred((labels[:, None] == labels[None]).astype(np.float64))
     weight = float(np.sqrt(np.square(same).sum() / 2))
@@ -76,7 +77,7 @@ def permutation_score(a: Matrix, b: Matrix) -> float:
 
 
 def views(images: NDArray[np.uint8]) -> list[NDArray[np.float32]]:
-    """Look at pictures in five ways, each `n x q`: small, signed edges, their pattern alone, colours, shape alone."""
+    """Return five views of the images, each `n x q`: small, signed edges, edge pattern, colours, shape."""
     pixels = images.astype(np.float32) / np.float32(255)
     n, side = len(pixels), pixels.shape[1]
     brightness = mean_channel(pixels)

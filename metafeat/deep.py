@@ -1,7 +1,7 @@
-"""Deep features: the convolutional front of a Siamese wing, one image at a time.
+"""Deep features: the convolutions of the Siamese network, one image at a time.
 
-Which one: `paper` is the paper's three layers and keeps places apart; `residual` is deeper, forgets where in the image
-a thing is, and costs about three times as much. Neither is pretrained.
+`paper` is the paper's three layers and keeps positions in the image. `residual` is deeper, forgets positions, and costs
+about three times as much. Neither is pretrained.
 """
 
 import itertools
@@ -43,7 +43,7 @@ class DeepFeatures(nn.Module):
 
 
 class ResidualBlock(nn.Module):
-    """Add to the input what two 3×3 convolutions make of it, normalised in groups of 16 channels [He2016identity]."""
+    """Residual block: two 3×3 convolutions with group normalisation of 16 channels [He2016identity]."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

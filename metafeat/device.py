@@ -1,4 +1,4 @@
-"""Where networks run, and on how many threads."""
+"""Device and number of threads for networks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def resolve_device(device: str) -> str:
 
 
 def open_device(name: str | None) -> torch.device:
-    """Find a device and touch it.
+    """Return a torch device that was tested by one small operation.
 
     Args:
         name: of torch; None = the first GPU if there is one, else the CPU.
@@ -54,7 +54,7 @@ def open_device(name: str | None) -> torch.device:
 
 @contextmanager
 def cpu_threads(threads: int | None) -> Iterator[None]:
-    """Run torch on so many CPU threads, then put the caller's number back; None changes nothing."""
+    """Limit torch to so many CPU threads, and restore the caller's number afterwards; None changes nothing."""
     if threads is None:
         yield
         return

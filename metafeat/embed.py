@@ -1,6 +1,6 @@
-"""From a labelled collection to its meta-feature: which images are looked at, and where the result is kept.
+"""Embedding: from a labelled collection to its meta-feature, with the choice of images and the cache.
 
-Torch is imported only where the model is a network and the cache does not know the collection.
+Torch is imported only where the model is a network and the cache has no entry.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _STATISTICS, _FEATURES = "statistics=1 ", "features=1 "
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of a collection: its meta-feature `256` float32, statistics and features of the sample, pictures left out."""
+    """Meta-feature `256` float32 of a collection, statistics and features of the sample, the images that were left out."""
 
     vector: NDArray[np.float32]
     sample: SampleStatistics
@@ -67,7 +67,7 @@ def embed_source(
     device: str = "cpu",
     threads: int | None = None,
 ) -> tuple[NDArray[np.float32], tuple[BrokenImage, ...]]:
-    """Embed a collection: `look_at` without the statistics; arguments and refusals as there."""
+    """Embed a collection: `look_at` without the statistics; arguments and errors as there."""
     seen = look_at(
         source,
         model,
@@ -92,7 +92,7 @@ def look_at(
     device: str = "cpu",
     threads: int | None = None,
 ) -> Look:
-    """Embed a collection and describe the pictures looked at, from the cache where that was done before.
+    """Embed a collection and compute the statistics of the sample; from the cache where it has them.
 
     Args:
         source: the collection; at most `SAMPLE` images of its training part are read.
@@ -145,9 +145,9 @@ def embed_images(
     device: str = "cpu",
     threads: int | None = None,
 ) -> NDArray[np.float32]:
-    """Embed sampled images `n x s x s x c` and `n` labels to `256` float32; arguments and refusals as in `look_at`.
+    """Embed sampled images `n x s x s x c` and `n` labels to `256` float32; arguments and errors as in `look_at`.
 
-    `features` are what `metafeat.handcrafted.query_features` gave for them with the seed; None = computed where the model needs them.
+    `features` are what `metafeat.handcrafted.query_features` gave for them with this seed; None = computed if the model needs them.
     """
     with cpu_threads(threads if needs_torch(model) else None):
         embedder = load_embedder(model, device=device)
@@ -218,7 +218,7 @@ def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
 
 
 def needs_torch(model: ModelHeader) -> bool:
-    """Tell whether a model is a network; loading torch for one that is not costs half of a query's time."""
+    """Return whether a model is a network. Where it is not, a query without torch takes half of the time."""
     return model.spec.extractor != "handcrafted"
 
 

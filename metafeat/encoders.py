@@ -1,8 +1,10 @@
 """Set encoders: from the features and label codes of a sample to one vector a dataset.
 
-Which one: `adf` averages and is exact to re-use over draws; `adf-mix` sees which feature goes with which
-class, since it mixes them before the average; `adf-sum` also sees the sample's size and serves comparison
-only; `attention` mixes likewise and learns which images count; `bilstm` is the paper's recurrent reader, order-dependent, averaged over shuffles.
+- `adf` averages; its parts can be re-used over draws exactly.
+- `adf-mix` mixes features and labels of each image before the average, so it sees which features go with which class.
+- `adf-sum` also sees the size of the sample; it is for comparison only.
+- `attention` mixes likewise and learns which images count.
+- `bilstm` is the paper's recurrent encoder: it depends on the order and is averaged over shuffles.
 """
 
 import torch
@@ -64,7 +66,7 @@ class BiLSTMEncoder(nn.Module):
 
 
 class NoEncoder(nn.Module):
-    """Read nothing from the images: what is known of the dataset is said by its handcrafted features."""
+    """No encoder: the handcrafted features alone describe the dataset."""
 
     n_outputs = 0
 
@@ -76,8 +78,8 @@ class NoEncoder(nn.Module):
 class AttentionEncoder(nn.Module):
     """Mix features and label of each image by FC128 + ReLU, then average with learned weights [Ilse2018attention] Eq. 9.
 
-    Each of four heads weighs the images by softmax over w·(tanh(V h) ⊙ σ(U h)): the order of the images and doubling the
-    sample do not matter.
+    Each of four heads weighs the images by softmax over w·(tanh(V h) ⊙ σ(U h)): the order of the images and doubling
+    the sample do not matter.
     """
 
     def __init__(self, n_features: int, width: int) -> None:

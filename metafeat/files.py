@@ -1,4 +1,4 @@
-"""Writing one file whole or not at all."""
+"""Atomic writes: a file is written whole or not at all."""
 
 import errno
 import os

@@ -1,8 +1,8 @@
-"""Handcrafted meta-features: what can be counted, averaged and tried cheaply on the images of a dataset.
+"""Handcrafted meta-features: counts, averages and simple classifiers on the images of a dataset.
 
-The rival of every learned metric, and on request a part of one (`ModelSpec.handcrafted`). Everything but the counts is
-computed from at most `SUBSAMPLE` images, put into an order that depends on their content alone: the order of the images
-and the numbering of the classes do not matter as long as all of them are looked at.
+They are the baseline of every learned metric, and part of a model that asks for them (`ModelSpec.handcrafted`).
+Everything but the counts is computed from at most `SUBSAMPLE` images, sorted by content. So the order of the images and
+the numbering of the classes do not matter as long as all images are used.
 """
 
 from collections.abc import Mapping, Sequence

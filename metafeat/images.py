@@ -1,4 +1,4 @@
-"""What a model accepts as images."""
+"""Checks of the images that a model accepts."""
 
 import numpy as np
 from numpy.typing import NDArray

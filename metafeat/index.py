@@ -1,4 +1,4 @@
-"""Nearest datasets: an exact index over meta-features, by FAISS or, without it, numpy."""
+"""Exact index of meta-features: the nearest datasets, by FAISS or, without it, numpy."""
 
 import json
 from collections import Counter
@@ -72,7 +72,7 @@ class DatasetIndex:
         self._ids.extend(ids)
 
     def remove(self, ids: Iterable[str]) -> None:
-        """Take datasets out.
+        """Remove datasets.
 
         Raises:
             UsageError: an id that is not there.
@@ -186,7 +186,7 @@ class DatasetIndex:
 
 
 class _Flat(Protocol):
-    """The part of `faiss.IndexFlatL2` that is used here."""
+    """Interface of `faiss.IndexFlatL2`, as far as it is used here."""
 
     def add(self, x: NDArray[np.float32]) -> None: ...
     def search(self, x: NDArray[np.float32], k: int) -> tuple[NDArray[np.float32], NDArray[np.int64]]: ...
@@ -195,7 +195,7 @@ class _Flat(Protocol):
 
 
 class NumpyFlat:
-    """Brute force with the calls of `faiss.IndexFlatL2`, for where FAISS is not installed."""
+    """Brute-force search with the interface of `faiss.IndexFlatL2`, where FAISS is not installed."""
 
     def __init__(self, dim: int) -> None:
         self._rows = np.empty((0, dim), dtype=np.float32)

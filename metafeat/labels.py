@@ -1,13 +1,13 @@
-"""Label codes: what an extractor is told about the classes of the images in a sample.
+"""Label codes: how the classes of the images in a sample enter an encoder.
 
-`none` says nothing. `scalar` is the paper's one extra dimension, class index / 256. `onehot` is 256
-wide. `rank`, our default, is the one-hot of the class's frequency rank inside the sample: it does not
-change when classes are renumbered and its mean is the sorted class histogram, so number and balance of
-the classes are told, arbitrary numbering is not. Width 256 is fixed so that datasets of any number of
-classes share one network.
+- `none`: not at all.
+- `scalar`: class index / 256 as one more number, as in the paper.
+- `onehot`: one of 256 columns.
+- `rank` (default): one-hot of the class's frequency rank inside the sample. It does not change when classes are
+  renumbered. Its mean is the sorted class histogram: number and balance of the classes.
 
-More than 256 classes fold rather than fail: `onehot` takes the index modulo 256, ranks from 255 on share
-the last column, and `scalar` simply passes 1.
+The width 256 is fixed so that datasets of any number of classes share one network. With more than 256 classes, `onehot`
+takes the index modulo 256, ranks from 255 on share the last column, and `scalar` exceeds 1.
 """
 
 from typing import Literal, get_args
@@ -44,7 +44,7 @@ def check_labels(labels: NDArray[np.int64], n_images: int) -> NDArray[np.int64]:
 
 
 def check_contrast(labels: NDArray[np.int64], where: str) -> None:
-    """Refuse a collection that shows a classifier nothing to tell apart.
+    """Check that a collection has two images and two classes or more.
 
     Raises:
         LabelError: fewer than two images or one class only.

@@ -1,6 +1,6 @@
-"""Landmarks: how well simple classifiers do on a few images, under cross-validation.
+"""Landmarking: cross-validated accuracy of simple classifiers on a few images.
 
-Written out in numpy, a few lines each: importing scikit-learn takes longer than a whole query.
+The classifiers are a few lines of numpy each: importing scikit-learn takes longer than a whole query.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The meta-feature model: a trained wing with its file, its hash and the history it belongs to.
+"""The meta-feature model: a trained network with its file, its hash and the history it belongs to.
 
 The file is safetensors; one metadata key `warmstart` holds a JSON header (see `docs/meta-features.md`).
 """
@@ -108,8 +108,8 @@ class MetaFeatureModel:
     ) -> NDArray[np.float32]:
         """Embed a dataset: the mean of its points over several random draws of tau images.
 
-        The convolutions see each given image once, so the cost is one forward pass over them. Handcrafted features, where
-        the model asks for them, are computed once from the given images, or a random sample of them.
+        The convolutions see each given image once, so the cost is one forward pass over them. Handcrafted features,
+        where the model asks for them, are computed once from the given images, or a random sample of them.
 
         Args:
             images: `n x s x s x c` uint8, c = 1 or 3; a few hundred suffice.

@@ -1,4 +1,4 @@
-"""The header of a model file, read without torch: enough to use what is cached."""
+"""Header of a model file, read without torch: enough for cached embeddings."""
 
 import json
 import struct
@@ -13,7 +13,7 @@ from metafeat.spec import FORMAT, METADATA_KEY, ModelSpec, check_version, space_
 
 @dataclass(frozen=True, slots=True)
 class ModelHeader:
-    """What a model file says about itself.
+    """Header of a model file.
 
     Attributes:
         path: of the file.
@@ -65,8 +65,8 @@ def read_header(path: Path) -> ModelHeader:
 def check_fits(model: ModelHeader, *, stored_size: int, where: str) -> None:
     """Check that a model can embed the images of a history: they are as large as those that it was made for.
 
-    Whose history the model was trained on does not matter: embeddings are kept under the model's hash, so all of them come
-    from one network and one code of the labels.
+    Whose history the model was trained on does not matter: embeddings are kept under the model's hash, so all of them
+    come from one network and one code of the labels.
 
     Raises:
         ModelMismatchError: it cannot.
@@ -82,7 +82,7 @@ def check_fits(model: ModelHeader, *, stored_size: int, where: str) -> None:
 
 
 def is_at_home(model: ModelHeader, *, history_id: str, space_json: str, names: Collection[str]) -> bool:
-    """Tell whether a model was trained on a history, or on one that it was copied from and has grown since."""
+    """Return whether a model was trained on a history, or on one that it was copied from and has grown since."""
     if model.fields.get("history_id") == history_id:
         return True
     trained_on = model.fields.get("datasets") or ()

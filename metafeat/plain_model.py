@@ -1,4 +1,4 @@
-"""A model that looks at handcrafted features alone, as matrix products: a query that needs no network need not wait for torch."""
+"""Model of handcrafted features alone, in numpy: a query without a network does not import torch."""
 
 from pathlib import Path
 from typing import Any, Self

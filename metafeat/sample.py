@@ -1,4 +1,4 @@
-"""Which images of a dataset a meta-feature is made of."""
+"""Sample of the images that a meta-feature is computed from."""
 
 import numpy as np
 from numpy.typing import NDArray

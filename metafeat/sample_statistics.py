@@ -1,4 +1,4 @@
-"""What the looked-at pictures of a dataset are like, apart from any model: enough to doubt whether it is a dataset at all."""
+"""Statistics of the sampled images that need no model: they show whether a dataset is one at all."""
 
 from dataclasses import dataclass
 from functools import reduce
@@ -29,13 +29,13 @@ _LEVEL = 8 / 255
 
 @dataclass(frozen=True, slots=True)
 class SampleStatistics:
-    """Counts, repeats, class signal and pixel statistics of a sample of labelled pictures.
+    """Counts, repeats, class information and pixel statistics of a sample of labelled images.
 
     Attributes:
-        n_images: pictures looked at.
+        n_images: images in the sample.
         distinct: share of them that are left when equal ones count once, in (0, 1].
-        paired: share of them whose class has another picture, in [0, 1].
-        signal: how much they say of their classes.
+        paired: share of them whose class has another image, in [0, 1].
+        signal: class information.
         pixels: `p` float64: the statistics of `ABOUT`, then `falls`.
     """
 
@@ -60,7 +60,7 @@ class SampleStatistics:
 
     @classmethod
     def from_vector(cls, vector: NDArray[np.floating]) -> Self:
-        """Build from what `to_vector` gave."""
+        """Read a vector of `to_vector`."""
         n, distinct, paired, score, weight, *pixels = (float(value) for value in vector)
         return cls(round(n), distinct, paired, ClassSignal(score, weight), np.array(pixels))
 
@@ -88,7 +88,7 @@ def sample_statistics(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> S
 
 
 def pixel_statistics(images: NDArray[np.uint8]) -> Vector:
-    """Compute what pixels are like, whatever they show.
+    """Compute the pixel statistics of images.
 
     Args:
         images: `n x s x s x c` uint8.
@@ -125,8 +125,8 @@ def spectral_falls(brightness: NDArray[np.float32]) -> Vector:
     Args:
         brightness: `n x s x s`.
 
-    Returns: a logarithm for each pair of neighbouring octaves of cosine frequencies (1, 2 to 3, 4 to 7, ...), the lesser
-        of the two axes: 0 = white.
+    Returns: a logarithm for each pair of neighbouring octaves of cosine frequencies (1, 2 to 3, 4 to 7, ...), the
+        lesser of the two axes: 0 = white.
     """
     side = brightness.shape[1]
     centred = brightness - brightness.reshape(len(brightness), -1).mean(1)[:, None, None]

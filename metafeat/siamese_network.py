@@ -1,4 +1,4 @@
-"""One wing of the Siamese network: images and labels of a sample in, a point in R^256 out."""
+"""The Siamese network: images and labels of a sample in, a point in R^256 out."""
 
 from typing import cast
 
@@ -21,9 +21,9 @@ CHUNK = 50
 class SiameseNetwork(nn.Module):
     """Deep features of each image, a set encoder over the sample, after-layers 256-256-256 [Kim2017warmstart].
 
-    Both wings of the Siamese pair are this one module. `features` and `encode` are separate so that the
-    convolutions, which cost nearly everything, see each image once however many draws re-use it. Handcrafted features, if
-    any, enter the after-layers beside the encoder's output, standardised by constants that are kept with the weights.
+    Both sides of a Siamese pair use this one module. `features` and `encode` are separate, so that the convolutions,
+    which cost nearly everything, see each image once for all draws. Handcrafted features, if any, enter the
+    after-layers beside the encoder's output. They are standardised by constants that are kept with the weights.
     """
 
     handcrafted_centre: Tensor

@@ -1,4 +1,4 @@
-"""What a meta-feature model is made of: the part of its file that fixes the network's shape and its reading."""
+"""Specification of a meta-feature model: what fixes the shape of its network and the meaning of its input."""
 
 import dataclasses
 import hashlib
@@ -87,7 +87,7 @@ class ModelSpec:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any], *, version: int = VERSION) -> "ModelSpec":
-        """Build from what `to_dict` gave.
+        """Read the fields of `to_dict`.
 
         Args:
             fields: of a model file.

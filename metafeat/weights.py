@@ -1,4 +1,4 @@
-"""The weights in a model file, as arrays, and the hash that ties everything to them. No torch."""
+"""Weights of a model file as arrays, and the hash of the model. No torch."""
 
 import hashlib
 import json

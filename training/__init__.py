@@ -1,1 +1,1 @@
-"""What costs compute: workloads, collecting a history, training the meta-feature model."""
+"""Everything that costs compute: workloads, collection of a history, training of the meta-feature model, evaluation."""

@@ -1,6 +1,6 @@
 """Warm starts for hyperparameter search on image datasets.
 
-Names load on first use: ``import warmstart`` costs no numpy, h5py or torch.
+Names load on first use: ``import warmstart`` does not import numpy, h5py or torch.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The questions that can be asked in one call: what to try first on a dataset, and what it resembles; see `warmstart.Advisor`."""
+"""Suggestions and neighbours of a dataset in one call; for several questions see `warmstart.Advisor`."""
 
 import logging
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Arguments of the public functions, checked before anything is done with them: each check raises `UsageError` and names what came."""
+"""Checks of the arguments of public functions. Each raises `UsageError` with the value that it got."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Our top-level packages beside a person's own of the same names: told apart, named, and made way for.
+"""Collisions of our top-level packages with a person's own modules of the same name.
 
-A person may well have a folder `training` or a file `bo.py`. Where it hides ours, `import warmstart` says so. In the process of a
-trial, which needs little of ours, theirs is what is imported.
+A person may have a folder `training` or a file `bo.py`. Where it hides ours, `import warmstart` says so. In the process of a
+trial, which needs little of ours, theirs is imported.
 """
 
 from __future__ import annotations

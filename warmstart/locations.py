@@ -1,4 +1,4 @@
-"""Where the history and the model lie: named, from the environment, or shipped."""
+"""Locations of history and model: given by name, from the environment, or shipped."""
 
 import os
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A search space in any form that people have it: a name, a file, a dict, Optuna's distributions, ConfigSpace itself."""
+"""Search spaces in every accepted form: a name, a file, a dict, Optuna's distributions, ConfigSpace."""
 
 import os
 from collections.abc import Mapping

@@ -1,1 +1,1 @@
-"""Acquisition functions: what one more evaluation promises, fantasies of pending ones, cost, and the search for the best point."""
+"""Acquisition functions, pending evaluations, cost, and the search for the point that maximises an acquisition."""

@@ -1,7 +1,7 @@
-"""Expected improvement per second: a model of the logarithm of durations [Snoek2012practical] §3.2.
+"""Expected improvement per second, by a model of the logarithm of durations [Snoek2012practical] §3.2.
 
-The expectation of the inverse duration is exact, E[1/c] = exp(-μ + σ²/2) for ln c ~ N(μ, σ²). Where nothing is known of
-durations it would grow without bound, so σ² counts up to 2.
+The expectation of the inverse duration is exact: E[1/c] = exp(-μ + σ²/2) for ln c ~ N(μ, σ²). It grows without bound
+where durations are unknown, so σ² is limited to 2.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LARGEST_VAR = 2.0
 
 
 def log_durations(seconds: ArrayLike) -> Floats:
-    """Take the logarithms of `n` durations, each at least a millisecond."""
+    """Return the logarithms of `n` durations in seconds, each at least a millisecond."""
     value: Floats = np.log(np.maximum(np.asarray(seconds, dtype=np.float64), SHORTEST))
     return value
 
@@ -34,7 +34,7 @@ def log_expected_inverse(mean: Floats, var: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class InverseCost:
-    """log E[1/c] averaged over samples: a criterion.
+    """Criterion log E[1/c], averaged over samples of a surrogate of durations.
 
     Attributes:
         surrogate: fitted to `log_durations`.
@@ -48,12 +48,12 @@ class InverseCost:
         return self
 
     def value(self, X: Floats) -> Floats:
-        """Value `m x d` points: `m`."""
+        """Compute the values of `m x d` points: `m`."""
         prediction = self.surrogate.predict(X)
         return integrate_log(log_expected_inverse(prediction.mean, prediction.var))
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with gradients `m x d`."""
+        """Compute the values and their gradients `m x d`."""
         prediction, dmean, dvar = self.surrogate.predict_gradient(X)
         values = log_expected_inverse(prediction.mean, prediction.var)
         slopes = -dmean + 0.5 * np.where((prediction.var < LARGEST_VAR)[..., None], dvar, 0.0)

@@ -1,8 +1,8 @@
-"""What the next suggestion maximises: logarithms of improvement, of validity and of inverse cost, which add up.
+"""The criterion that the next suggestion maximises: log improvement + log P(valid) + log inverse cost.
 
-A criterion is asked at model columns `m x d`, NaN = inactive, and answers `m` values and their gradients `m x d`. The posteriors
-of errors, constraints and durations are independent, so that the average of their product over samples is the product of
-their averages, and its logarithm the sum of theirs.
+A criterion takes model columns `m x d` (NaN = inactive). It returns `m` values and their gradients `m x d`. The
+posteriors of errors, constraints and durations are independent. So the average of their product over samples is the
+product of their averages, and its logarithm is the sum of their logarithms.
 """
 
 from collections.abc import Sequence
@@ -33,24 +33,24 @@ SMALLEST_PROBABILITY = 1e-300
 
 
 class Criterion(Protocol):
-    """Something to maximise over points."""
+    """Interface of a function of points that the search maximises."""
 
     def value(self, X: Floats) -> Floats:
-        """Value `m x d` points: `m`, finite."""
+        """Compute the values of `m x d` points: `m`, finite."""
         ...
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with the gradients `m x d`; 0 in inactive columns."""
+        """Compute the values and their gradients `m x d`; gradients are 0 in inactive columns."""
         ...
 
     @property
     def rough(self) -> "Criterion":
-        """Return one that orders points nearly alike for less; itself where there is none."""
+        """Return a cheaper criterion that ranks points nearly alike; itself where there is none."""
         ...
 
 
 class Classifier(Protocol):
-    """A model of whether a constraint is met, as far as a criterion asks it."""
+    """The part of `bo.constraints.classifier.Classifier` that a criterion uses."""
 
     def probability(self, X: Floats) -> Floats:
         """Return P(valid) at `m x d` points under every sample: `S x m`."""
@@ -62,15 +62,16 @@ class Classifier(Protocol):
 
 
 class Improvement:
-    """An acquisition function of a fitted surrogate, averaged over samples and fantasies [Snoek2012practical] Eqs. (6), (8)."""
+    """Acquisition function of a surrogate, averaged over samples and fantasies [Snoek2012practical] Eqs. (6), (8)."""
 
     def __init__(self, fantasies: Fantasies, *, acquisition: str, weighed: bool = False) -> None:
-        """Set up a criterion.
+        """Build the criterion from fantasies and the name of an acquisition function.
 
         Args:
             fantasies: the surrogate, told of pending points, and the best error of each fantasy.
             acquisition: a name in `bo.acquisition.scores.SCORES`.
-            weighed: other criteria are added, so that a bound, which is no logarithm, becomes one that orders points alike.
+            weighed: other criteria are added, so that a bound, which is no logarithm, becomes one that orders points
+                alike.
         """
         (self._score, self._average), (self._slopes, self._weigh) = SCORES[acquisition], SLOPES[acquisition]
         if weighed and acquisition == "lcb":
@@ -81,17 +82,17 @@ class Improvement:
 
     @property
     def rough(self) -> Criterion:
-        """Return the same by some of the samples."""
+        """Return the same criterion with some of the samples."""
         some = self._fantasies.thin(SOME)
         return self if some is None else Improvement(some, acquisition=self._acquisition, weighed=self._weighed)
 
     def value(self, X: Floats) -> Floats:
-        """Value points."""
+        """Compute the values of `m x d` points: `m`."""
         mean, var = self._model.predict(X)
         return self._average(_flat(self._score(mean, var, self._best)))
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with gradients."""
+        """Compute the values and their gradients `m x d`."""
         mean, var, dmean, dvar = self._model.predict_gradient(X)
         scores = self._score(mean, var, self._best)
         weights = self._weigh(_flat(scores)).reshape(scores.shape)
@@ -115,11 +116,11 @@ class Validity:
         return self
 
     def value(self, X: Floats) -> Floats:
-        """Value points."""
+        """Compute the values of `m x d` points: `m`."""
         return _log(self.classifier.probability(X).mean(axis=0))
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with gradients."""
+        """Compute the values and their gradients `m x d`."""
         probability, gradient = self.classifier.probability_gradient(X)
         mean = probability.mean(axis=0)
         return _log(mean), gradient.mean(axis=0) / np.maximum(mean, SMALLEST_PROBABILITY)[:, None]
@@ -127,7 +128,7 @@ class Validity:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The sum of criteria that are logarithms, asked a chunk of points at a time."""
+    """Product of criteria as the sum of their logarithms, computed in chunks of points."""
 
     factors: Sequence[Criterion]
 
@@ -139,13 +140,13 @@ class Product:
         return self if same else Product(factors)
 
     def value(self, X: Floats) -> Floats:
-        """Value points."""
+        """Compute the values of `m x d` points: `m`."""
         chunks = [X[start : start + CHUNK] for start in range(0, len(X), CHUNK)]
         values = [np.sum([factor.value(chunk) for factor in self.factors], axis=0) for chunk in chunks]
         return np.concatenate([np.empty(0), *values])
 
     def value_gradient(self, X: Floats) -> tuple[Floats, Floats]:
-        """Value points, with gradients."""
+        """Compute the values and their gradients `m x d`."""
         values, gradients = zip(*(factor.value_gradient(X) for factor in self.factors), strict=True)
         return np.sum(values, axis=0), np.sum(gradients, axis=0)
 

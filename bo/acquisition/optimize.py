@@ -1,7 +1,8 @@
-"""Search for the point that a criterion values most: a Sobol cloud, a spray around the incumbents, then a climb.
+"""Maximise a criterion: Sobol points, random points around the incumbents, then local search from the best.
 
-Reals climb along the gradient, all starts in one batch; what comes in steps moves to its best neighbour [Snoek2012practical].
-Spaces of few configurations are looked through whole. Where samples of hyperparameters cost a solve each, most of the way is gone by some.
+Real coordinates follow the gradient, all starts in one batch. Integers and choices move to the best neighbour
+[Snoek2012practical]. A space of few configurations is searched exhaustively. Where each sample of hyperparameters costs
+a linear solve, most steps use some of the samples only.
 """
 
 from collections.abc import Collection
@@ -49,7 +50,7 @@ SMALLEST_RISE, ROUGH_RISE, SMALLEST_MOVE = 1e-4, 1e-2, 1e-9
 def optimize_acquisition(
     criterion: Criterion, encoding: Encoding, *, around: Floats, taken: Collection[str], rng: np.random.Generator
 ) -> Floats | None:
-    """Find the allowed point of a configuration not taken that a criterion values most.
+    """Return the allowed point with the highest value whose configuration is not taken.
 
     Args:
         criterion: of model columns.
@@ -58,7 +59,7 @@ def optimize_acquisition(
         taken: keys of configurations that were proposed already.
         rng: the only source of randomness.
 
-    Returns: `p`, or None where nothing that was looked at is free.
+    Returns: `p`, or None where every point that was looked at is taken.
     """
     if encoding.size <= CLOUD:
         points = encoding.sample(CLOUD, design="uniform", rng=rng, exclude=taken)
@@ -82,7 +83,7 @@ def optimize_acquisition(
 
 
 def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collection[str]) -> Floats | None:
-    """Return the point `p` of highest value whose key is not taken; None where there is none."""
+    """Return the point `p` with the highest value whose key is not taken; None where there is none."""
     order, size = np.argsort(-values, kind="stable"), 1
     while len(order):
         head, order = order[:size], order[size:]
@@ -103,7 +104,9 @@ def climb(
     rise: float = SMALLEST_RISE,
     steps: int = STEPS,
 ) -> tuple[Floats, Floats]:
-    """Climb from `b x p` allowed points until a step brings less than a rise, or so many steps are made along the gradient.
+    """Run a local search from `b x p` allowed points.
+
+    It stops where a step gains less than a rise, or after so many steps along the gradient.
 
     Returns: every point that was stopped at or looked at on the way, `m x p`, and its value `m`.
     """
@@ -131,10 +134,10 @@ def climb(
 def ascend(
     criterion: Criterion, encoding: Encoding, points: Floats, *, rise: float = SMALLEST_RISE, steps: int = STEPS
 ) -> tuple[Floats, Floats]:
-    """Climb along the gradient of the real coordinates by projected BFGS, all starts in one batch.
+    """Follow the gradient of the real coordinates by projected BFGS, all starts in one batch.
 
-    Each start keeps its own inverse Hessian and step length; every step asks the criterion once, at all starts that still
-    move. A step that rises too little, or leads where a clause forbids, is shortened.
+    Each start keeps its own inverse Hessian and step length; every step asks the criterion once, at all starts that
+    still move. A step that rises too little, or leads where a clause forbids, is shortened.
 
     Args:
         criterion: of model columns.

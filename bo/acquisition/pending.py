@@ -1,7 +1,7 @@
-"""Monte-Carlo fantasies: what pending evaluations may turn out to be [Snoek2012practical] §3.2, [Snoek2015scalable] §3.3.
+"""Monte-Carlo fantasies of pending evaluations [Snoek2012practical] §3.2, [Snoek2015scalable] §3.3.
 
-An acquisition function is averaged over outcomes of the evaluations that still run, drawn jointly from the surrogate, each with
-an incumbent of its own. All candidates of a suggestion are judged by the same draws.
+Outcomes of the evaluations that still run are drawn jointly from the surrogate. The acquisition function is averaged
+over them; each outcome has its own incumbent. All candidates of a suggestion use the same draws.
 """
 
 from dataclasses import dataclass
@@ -21,51 +21,51 @@ MANY_FANTASIES, FEW_FANTASIES = 32, 16
 
 @runtime_checkable
 class Thins(Protocol):
-    """A surrogate, fitted or told fantasies, whose samples cost a solve each."""
+    """Interface of a surrogate that can drop samples because each of them costs a linear solve."""
 
     def thin(self, samples: slice) -> Self:
-        """Predict by some of the samples; leaves the surrogate as it is."""
+        """Return a model with some of the samples; the surrogate itself is unchanged."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Fantasies:
-    """A surrogate under each of F outcomes of what is pending.
+    """Surrogate conditioned on each of F outcomes of the pending evaluations.
 
     Attributes:
         model: predicts `S x F x m`; F = 1 where nothing is pending.
-        best: `S x F x 1`, the least error of every sample and outcome.
+        best: `S x F x 1`, the lowest error of every sample and outcome.
     """
 
     model: Conditioned
     best: Floats
 
     def thin(self, samples: slice) -> Self | None:
-        """Keep some of the samples; None where they are one, or come together for the same."""
+        """Return fantasies with some of the samples; None where there is one sample, or one is as expensive as all."""
         model = None if len(self.best) == 1 else _thinned(self.model, samples)
         return None if model is None else type(self)(model, self.best[samples])
 
 
 @dataclass(frozen=True, slots=True)
 class Unconditioned:
-    """A surrogate as it was fitted, in the shapes of one fantasy."""
+    """Surrogate without pending evaluations, in the shapes of one fantasy."""
 
     surrogate: Surrogate
 
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        """Predict `m x d` points: mean and variance `S x 1 x m`."""
+        """Predict mean and variance at `m x d` points: `S x 1 x m`."""
         prediction = self.surrogate.predict(X)
         return prediction.mean[:, None], prediction.var[:, None]
 
     def predict_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
-        """Predict, with gradients `S x 1 x m x d`."""
+        """Predict mean and variance, with gradients `S x 1 x m x d`."""
         prediction, dmean, dvar = self.surrogate.predict_gradient(X)
         return prediction.mean[:, None], prediction.var[:, None], dmean[:, None], dvar[:, None]
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A surrogate that predicts what would be observed: its variances include the noise.
+    """Surrogate of observations: its variances include the noise.
 
     Attributes:
         model: predicts the latent function.
@@ -76,12 +76,12 @@ class Observed:
     noise: Floats
 
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
-        """Predict `m x d` points."""
+        """Predict mean and variance, noise included, at `m x d` points."""
         mean, var = self.model.predict(X)
         return mean, var + self.noise
 
     def predict_gradient(self, X: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
-        """Predict, with gradients; the noise has none."""
+        """Predict mean and variance with gradients; the noise has none."""
         mean, var, dmean, dvar = self.model.predict_gradient(X)
         return mean, var + self.noise, dmean, dvar
 
@@ -107,16 +107,17 @@ def fantasise(
     probability: Floats | None = None,
     n: int | None = None,
 ) -> Fantasies:
-    """Draw outcomes of pending points, and what the surrogate makes of them.
+    """Return fantasies of pending points: outcomes drawn jointly, and the surrogate conditioned on them.
 
-    Outcomes carry the model's noise, and a fantasy's incumbent is the least of `best` and of the posterior means at the pending
-    points that are valid in it: without noise, of the outcomes themselves. Where a pending point turns out invalid its outcome
-    is no incumbent; what it says about the points beside it is kept, since one covariance serves all fantasies.
+    Outcomes include the model's noise. A fantasy's incumbent is the lowest of `best` and of the posterior means at the
+    pending points that are valid in it; without noise, these are the outcomes themselves. The outcome of a pending
+    point that turns out invalid is no incumbent. It still informs the points beside it, because all fantasies share one
+    covariance.
 
     Args:
         surrogate: fitted.
         X: `J x d` pending points, in any order: the draws do not depend on it.
-        best: `S x 1` least error so far of every sample.
+        best: `S x 1` lowest error so far of every sample.
         rng: the only source of randomness.
         probability: `J` of being valid; None = all are.
         n: fantasies a sample; None = 32 for up to 4 pending points, else 16.

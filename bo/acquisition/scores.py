@@ -1,7 +1,8 @@
-"""Acquisition functions: how much one evaluation at a point promises. Errors are minimised; all scores are maximised.
+"""Acquisition functions of mean and variance. Errors are minimised; scores are maximised.
 
-Means, variances and the best error so far broadcast against each other, usually `S x M`, `S x M` and `S x 1`. A score is
-averaged over samples of hyperparameters (`integrate`), never computed from averaged moments [Snoek2012practical] Eq. (6).
+Means, variances and the best error so far broadcast against each other, usually `S x M`, `S x M` and `S x 1`. A score
+is averaged over samples of hyperparameters (`integrate`). It is never computed from averaged moments
+[Snoek2012practical] Eq. (6).
 """
 
 import math
@@ -68,13 +69,13 @@ def lower_confidence_bound(mean: Floats, var: Floats, best: Floats) -> Floats:  
 
 
 def log_confidence_gain(mean: Floats, var: Floats, best: Floats) -> Floats:
-    """Compute log log(1 + exp(best - μ + κσ)), which grows with `lower_confidence_bound` and can be weighed like log EI."""
+    """Compute log log(1 + exp(best - μ + κσ)): it grows with `lower_confidence_bound`, on a logarithmic scale."""
     value: Floats = _log_softplus(best - mean + KAPPA * np.sqrt(var))
     return value
 
 
 def log_expected_improvement_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:
-    """Differentiate log EI by μ and by σ²: -Φ/(σh) and φ/(2σ²h), h = γΦ + φ; finite wherever log EI is."""
+    """Compute the derivatives of log EI by μ and by σ²: -Φ/(σh) and φ/(2σ²h), h = γΦ + φ; finite wherever log EI is."""
     from scipy.special import ndtr
 
     sd = np.sqrt(var)
@@ -88,7 +89,7 @@ def log_expected_improvement_slopes(mean: Floats, var: Floats, best: Floats) -> 
 
 
 def log_probability_of_improvement_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:
-    """Differentiate log Φ(γ) by μ and by σ²: -(φ/Φ)/σ and -γ(φ/Φ)/(2σ²)."""
+    """Compute the derivatives of log Φ(γ) by μ and by σ²: -(φ/Φ)/σ and -γ(φ/Φ)/(2σ²)."""
     from scipy.special import erfcx
 
     sd = np.sqrt(var)
@@ -98,12 +99,12 @@ def log_probability_of_improvement_slopes(mean: Floats, var: Floats, best: Float
 
 
 def lower_confidence_bound_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:  # noqa: ARG001
-    """Differentiate -μ + κσ by μ and by σ²: -1 and κ/(2σ)."""
+    """Compute the derivatives of -μ + κσ by μ and by σ²: -1 and κ/(2σ)."""
     return np.full_like(mean, -1.0), KAPPA / (2.0 * np.sqrt(var))
 
 
 def log_confidence_gain_slopes(mean: Floats, var: Floats, best: Floats) -> tuple[Floats, Floats]:
-    """Differentiate `log_confidence_gain` by μ and by σ²."""
+    """Compute the derivatives of `log_confidence_gain` by μ and by σ²."""
     sd = np.sqrt(var)
     gain = best - mean + KAPPA * sd
     slope = np.exp(-np.logaddexp(0.0, -gain) - _log_softplus(gain))
@@ -111,7 +112,7 @@ def log_confidence_gain_slopes(mean: Floats, var: Floats, best: Floats) -> tuple
 
 
 def integrate(values: Floats) -> Floats:
-    """Average `S x M` scores over samples: `M`."""
+    """Return the average of `S x M` scores over samples: `M`."""
     mean: Floats = values.mean(axis=0)
     return mean
 

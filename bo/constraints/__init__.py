@@ -1,1 +1,1 @@
-"""Unknown constraints: the probability that a configuration is valid."""
+"""Models of unknown constraints: the probability that a configuration is valid."""

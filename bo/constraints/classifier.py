@@ -1,4 +1,4 @@
-"""P(valid | x) for constraints that are unknown until an evaluation meets or breaks them [Snoek2015scalable] §3.2."""
+"""P(valid | x) of constraints that only an evaluation reveals [Snoek2015scalable] §3.2."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -15,9 +15,9 @@ Labels = Literal["noisy", "noiseless"]
 
 
 class Classifier(Protocol):
-    """A model of labels; its constructor takes keywords alone, `conditional` and `labels` among them.
+    """Interface of a model of labels. Its constructor takes keywords only, among them `conditional` and `labels`.
 
-    Where all labels are one, it says so: P = 1 if nothing was invalid yet, a constant 1 / (n + 2) if nothing was valid.
+    Where all labels are equal the probability is constant: 1 if all are valid, 1 / (n + 2) if none is.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
@@ -37,7 +37,7 @@ class Classifier(Protocol):
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take what the next fit starts from."""
+        """Set what the next fit starts from."""
         ...
 
 

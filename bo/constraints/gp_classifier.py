@@ -1,4 +1,4 @@
-"""A constraint as the sign of a Gaussian process, by sampling what no formula gives [Snoek2015scalable] §3.2."""
+"""Gaussian process classifier: a constraint is the sign of a latent process [Snoek2015scalable] §3.2."""
 
 import math
 from collections.abc import Sequence
@@ -47,10 +47,13 @@ class LatentSample:
 
 
 class ProcessClassifier:
-    """Gaussian process behind labels: probit for noisy ones, a step for noiseless ones.
+    """Gaussian process classifier with a probit link for noisy labels and a step for noiseless ones.
 
-    Latent values move by elliptical slices, hyperparameters by slices with the latent values' white noise held
-    [Murray2010slice]. The hyperparameters' chain goes on from fit to fit.
+    Use it up to some hundred evaluations: its cost grows with their cube. With more, use
+    `bo.constraints.network_classifier.NetworkClassifier`.
+
+    Latent values are sampled by elliptical slice sampling. Hyperparameters are sampled by slice sampling with the
+    whitened latent values fixed [Murray2010slice]. The chain of the hyperparameters continues from fit to fit.
     """
 
     def __init__(
@@ -61,7 +64,7 @@ class ProcessClassifier:
         samples: int = 10,
         burn_in: int = 20,
     ) -> None:
-        """Set up a process.
+        """Build an unfitted classifier.
 
         Args:
             conditional: columns of the points that may be NaN, inactive.
@@ -83,7 +86,9 @@ class ProcessClassifier:
         self._kept: list[LatentSample] = []
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Fit `n x d` points and `n` labels; no label is broken by a step where points repeat with other labels: give noisy.
+        """Fit `n x d` points and `n` labels.
+
+        Points that repeat with different labels need `labels="noisy"`: a step cannot explain them.
 
         Raises:
             UsageError: when shapes do not fit.
@@ -158,7 +163,7 @@ class ProcessClassifier:
         return {} if self._theta is None else {"theta": self._theta.tolist()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take what the next fit starts from."""
+        """Set what the next fit starts from."""
         self._theta = np.array(state["theta"]) if "theta" in state else None
 
     def _factor(self, theta: Floats) -> Floats:

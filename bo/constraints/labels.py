@@ -1,4 +1,4 @@
-"""Labels of points: met or not."""
+"""Points with labels: constraint met or not."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class Labelled:
 
     @classmethod
     def of(cls, X: ArrayLike, y: ArrayLike, *, conditional: Sequence[int]) -> Self:
-        """Read points and labels; refusals as in `checked_data`.
+        """Check points and labels; errors as in `checked_data`.
 
         Raises:
             DataError: when a label is neither 0 nor 1.

@@ -1,4 +1,4 @@
-"""How a latent value with a normal belief becomes a probability, with its gradient."""
+"""Link functions: the probability of a label given a normally distributed latent value, with its gradient."""
 
 import math
 from collections.abc import Callable, Mapping

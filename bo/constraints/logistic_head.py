@@ -1,7 +1,7 @@
-"""Bayesian logistic regression on features by Laplace's method: the last layer of a constraint's network.
+"""Bayesian logistic regression on features by Laplace's method: the last layer of a network classifier.
 
-Maximises Σ log σ(g tᵢ wᵀφᵢ) - α/2 ‖w‖², t = ±1, g the gain; the weights' posterior is N(w, H⁻¹), H = g² ΦᵀSΦ + αI,
-S = diag p(1 - p) [Snoek2015scalable] §3.2.
+It maximises Σ log σ(g tᵢ wᵀφᵢ) - α/2 ‖w‖², with t = ±1 and gain g. The posterior of the weights is N(w, H⁻¹) with
+H = g² ΦᵀSΦ + αI and S = diag p(1 - p) [Snoek2015scalable] §3.2.
 """
 
 import math
@@ -26,10 +26,10 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Laplace:
-    """The weights' posterior at one α.
+    """Laplace approximation of the weights' posterior at one α.
 
     Attributes:
-        weights: `D`, the most probable.
+        weights: `D`, the most probable ones.
         factor: `D x D`, lower triangle L of H = LLᵀ.
         log_evidence: log p(labels | α), approximately.
     """
@@ -54,7 +54,7 @@ class Laplace:
 
 
 def laplace(features: Floats, signs: Floats, alpha: float, *, gain: float, start: Floats) -> Laplace:
-    """Find the most probable weights by Newton's method with halved steps, and the curvature there.
+    """Compute the most probable weights by Newton's method with halved steps, and the curvature there.
 
     Args:
         features: `N x D`.
@@ -92,7 +92,7 @@ def laplace(features: Floats, signs: Floats, alpha: float, *, gain: float, start
 def sample_posteriors(
     features: Floats, signs: Floats, *, gain: float, samples: int, burn_in: int, rng: np.random.Generator
 ) -> list[Laplace]:
-    """Slice-sample log α on the evidence, from N(0, 1): as many posteriors as samples."""
+    """Sample log α by slice sampling on the evidence, with prior N(0, 1): one posterior a sample."""
     found = laplace(features, signs, 1.0, gain=gain, start=np.zeros(features.shape[1]))
     log_alpha, kept = 0.0, []
 

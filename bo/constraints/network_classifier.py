@@ -1,4 +1,4 @@
-"""A constraint's own networks, with a Bayesian logistic last layer [Snoek2015scalable] §3.2."""
+"""Network classifier of a constraint, with a Bayesian logistic last layer [Snoek2015scalable] §3.2."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, Self
@@ -24,7 +24,11 @@ SMALLEST_VAR = 1e-12
 
 
 class NetworkClassifier:
-    """Networks trained on labels; P(valid) by Laplace's method on their features, α slice-sampled."""
+    """Networks trained on labels, with Laplace's method on the last layer and a slice-sampled prior precision α.
+
+    Use it with many evaluations: its cost grows linearly with them. With up to some hundred,
+    `bo.constraints.gp_classifier.ProcessClassifier` needs no training of networks.
+    """
 
     def __init__(
         self,
@@ -40,7 +44,7 @@ class NetworkClassifier:
         decay: float = 0.03,
         held_out: float = 0.2,
     ) -> None:
-        """Set up the networks.
+        """Build an unfitted classifier.
 
         Args:
             conditional: columns of the points that may be NaN, inactive.
@@ -129,7 +133,7 @@ class NetworkClassifier:
         return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take a state; there is nothing in it."""
+        """Do nothing: a fit depends on its generator alone."""
 
     def _checked(self, X: ArrayLike) -> tuple[Floats, Labelled]:
         """Read points, which must have the columns of the fit."""

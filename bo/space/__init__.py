@@ -1,4 +1,4 @@
-"""Search spaces as arrays: axes, conditions, the unit cube and points spread over it."""
+"""Search spaces as arrays: axes, conditions, the unit cube, and designs in it."""
 
 from bo.space.encoding import Encoding
 

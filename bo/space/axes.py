@@ -1,8 +1,9 @@
-"""One hyperparameter as an axis of the unit cube: u in [0, 1) to its number, its number to what a model sees.
+"""Axes of the unit cube: from u in [0, 1) to a hyperparameter's number, and from the number to model columns.
 
-The *number* of a real or an integer is its value, that of a choice its position among the choices. Every number owns an
-equal share of [0, 1), integers on a logarithmic scale a share in proportion to theirs; the shares and scales are those of
-`history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not bend an axis.
+The *number* of a real or an integer is its value. The number of a choice is its position among the choices. Every
+number has an equal share of [0, 1); an integer on a logarithmic scale has a share in proportion to its logarithmic
+width. Shares and scales are those of `history_store.space.sobol_configs`. Priors of ConfigSpace (normal, beta) do not
+bend an axis.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ SLACK = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """A real, linear or logarithmic, evaluated on a decimal grid so fine that no model sees it.
+    """Real hyperparameter, linear or logarithmic, on a decimal grid that is too fine for a model to see.
 
-    The grid makes encoding and decoding exact inverses in floating point, and equal what differs by rounding alone.
+    The grid makes encoding and decoding exact inverses in floating point. It also makes values equal that differ by
+    rounding alone.
     """
 
     name: str
@@ -100,7 +102,7 @@ class Real:
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """A whole number, linear or logarithmic."""
+    """Integer hyperparameter, linear or logarithmic."""
 
     name: str
     low: int
@@ -110,7 +112,7 @@ class Integer:
 
     @property
     def size(self) -> float:
-        """Count the values."""
+        """Return the number of values."""
         return self.high - self.low + 1
 
     def numbers(self, u: Floats) -> Floats:
@@ -154,7 +156,7 @@ class Integer:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of some values: ordered (one column) or not (a column a choice, two choices sharing one); a constant has one."""
+    """Categorical hyperparameter: ordered (one column) or not (a column a choice; two share one); a constant has one."""
 
     name: str
     choices: tuple[Any, ...]
@@ -162,12 +164,12 @@ class Choice:
 
     @property
     def size(self) -> float:
-        """Count the values."""
+        """Return the number of values."""
         return len(self.choices)
 
     @property
     def width(self) -> int:
-        """Count the columns of the model."""
+        """Return the number of model columns."""
         return 1 if self.ordered or len(self.choices) <= 2 else len(self.choices)
 
     def numbers(self, u: Floats) -> Floats:
@@ -208,7 +210,7 @@ Axis = Real | Integer | Choice
 
 
 def axis_of(hyperparameter: Hyperparameter) -> Axis:
-    """Make the axis of one hyperparameter of ConfigSpace."""
+    """Return the axis of one hyperparameter of ConfigSpace."""
     name: str = hyperparameter.name
     for attribute, ordered in (("choices", False), ("sequence", True)):
         if hasattr(hyperparameter, attribute):

@@ -1,4 +1,4 @@
-"""Initial designs that know no history: points spread over the unit cube."""
+"""Initial designs without a history: points spread over the unit cube."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

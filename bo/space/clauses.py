@@ -1,7 +1,7 @@
-"""Conditions and forbidden clauses of a space, evaluated on many configurations at once.
+"""Conditions and forbidden clauses, evaluated on many configurations at once.
 
-A configuration is a row of numbers (`bo.space.axes`), NaN = inactive. What ConfigSpace makes of an inactive hyperparameter is
-what comparing with NaN makes of it: it differs from every value, and is equal to, less or greater than none.
+A configuration is a row of numbers (`bo.space.axes`), NaN = inactive. ConfigSpace treats an inactive hyperparameter as
+comparisons treat NaN: it differs from every value and is never equal, less or greater.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Test = Callable[[Floats], Bools]
 
 
 def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:
-    """Compile a condition: is its child active?
+    """Return a function that tests whether the child of a condition is active.
 
     Args:
         condition: of ConfigSpace; a child of an inactive parent is active only by `NotEqualsCondition`.
@@ -57,7 +57,9 @@ def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]
 
 
 def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:
-    """Compile a forbidden clause: is the row forbidden? A clause about an inactive hyperparameter forbids nothing.
+    """Return a function that tests rows for a forbidden clause.
+
+    A clause about an inactive hyperparameter forbids nothing.
 
     Args:
         clause: of ConfigSpace.
@@ -97,7 +99,7 @@ def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) 
 
 
 def mentioned(clause: ConditionLike | ForbiddenLike) -> set[str]:
-    """Name the hyperparameters whose values a condition or a forbidden clause looks at."""
+    """Return the hyperparameters whose values a condition or a forbidden clause uses."""
     roles = ("parent", "hyperparameter", "left", "right")
     return {
         getattr(part, role).name for part in getattr(clause, "dlcs", (clause,)) for role in roles if hasattr(part, role)

@@ -1,4 +1,4 @@
-"""Configurations of which some values are known, completed: what is open is spread evenly, the first having the defaults."""
+"""Completion of partly known configurations: open values are spread evenly; the first one has the defaults."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ DRAWS = 256
 
 
 class Completion:
-    """Completes up to n configurations so that no two are alike and all are allowed.
+    """Completes up to n configurations so that all are allowed and no two are equal.
 
     Attributes:
         encoding: of the space.
-        keys: of the configurations given so far.
+        keys: of the configurations returned so far.
     """
 
     def __init__(self, space: ConfigurationSpace, *, n: int, rng: np.random.Generator) -> None:
-        """Set up a design of `n` points over all hyperparameters, of which each configuration uses its open ones."""
+        """Build a design of `n` points over all hyperparameters; each configuration uses its open ones."""
         self.encoding = Encoding(space)
         self.keys: set[str] = set()
         self._axes = [axis_of(space[name]) for name in self.encoding.names]
@@ -67,7 +67,7 @@ class Completion:
         return self.encoding.decode(points)
 
     def fixed(self, points: Floats, known: Config) -> Floats:
-        """Put the known values into `n x p` points; raises as `complete`."""
+        """Set the known values in `n x p` points; raises as `complete`."""
         fixed = points.copy()
         for k, axis in enumerate(self._axes):
             if axis.name in known:
@@ -80,7 +80,7 @@ class Completion:
 
 
 def anchored_design(anchor: Floats, n: int, *, rng: np.random.Generator) -> Floats:
-    """Make a Latin hypercube whose first point is given.
+    """Return a Latin hypercube whose first point is given.
 
     Each dimension is cut into n equal parts; the other points lie in the middles of those without the first, each in
     another one, in random order.

@@ -1,4 +1,4 @@
-"""A search space as arrays: configurations to and from the unit cube, and to the columns that a surrogate sees."""
+"""Encoding of a search space: configurations to and from the unit cube, and to the columns that a surrogate sees."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ OTHERS = 16
 
 
 class Encoding:
-    """A ConfigSpace space as the cube `[0, 1)^p`, with a column block a hyperparameter for the surrogate.
+    """A ConfigSpace space as the cube `[0, 1)^p`, with a block of model columns for each hyperparameter.
 
-    Designs and the search for the next point move in the cube; every point of it stands for one configuration, that of its
-    rounded values, whose inactive hyperparameters are left out. Reals are evaluated on a decimal grid (`bo.space.axes.Real`).
+    Designs and the search for the next point use the cube. Every point stands for one configuration: that of its
+    rounded values, without inactive hyperparameters. Reals are evaluated on a decimal grid (`bo.space.axes.Real`).
     Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
 
     Attributes:
@@ -102,7 +102,7 @@ class Encoding:
         return X
 
     def valid(self, U: ArrayLike) -> Bools:
-        """Tell which of `n x p` points no clause forbids, after rounding."""
+        """Return which of `n x p` points no clause forbids, after rounding."""
         return ~self._forbids(self._numbers(self._checked(U), self._tested))
 
     def decode(self, U: ArrayLike) -> list[dict[str, Value]]:
@@ -172,8 +172,8 @@ class Encoding:
     def neighbours(self, u: ArrayLike, *, rng: np.random.Generator) -> Floats:
         """Return the allowed points that differ from one by one step of one active hyperparameter that is not real.
 
-        Whole numbers and ordered choices step by one and by a wider random step, either way; other choices are exchanged
-        for every other one, for 16 random ones where there are more.
+        Whole numbers and ordered choices step by one and by a wider random step, either way; other choices are
+        exchanged for every other one, for 16 random ones where there are more.
 
         Args:
             u: `p` coordinates.
@@ -198,7 +198,7 @@ class Encoding:
 
     @cached_property
     def size(self) -> float:
-        """Count the distinct configurations: inf where a real varies; above 65,536 combinations, those combinations."""
+        """Return the number of distinct configurations: inf where a real varies; above 65,536 combinations, that number."""
         cells = math.prod(self._axes[j].size for j in self._free)
         return len(self._cells) if cells <= CELLS else cells
 
@@ -207,7 +207,8 @@ class Encoding:
     ) -> Floats:
         """Draw n allowed points of distinct configurations, in the order of a design.
 
-        What the design repeats or may not use is made up from its continuation, a Latin hypercube's from uniform points.
+        What the design repeats or may not use is made up from its continuation, a Latin hypercube's from uniform
+        points.
 
         Args:
             n: how many.
@@ -292,7 +293,7 @@ class Encoding:
         return points
 
     def _active(self, numbers: Floats) -> Bools:
-        """Tell which hyperparameters are active, whether the numbers of inactive ones are NaN already or not."""
+        """Return which hyperparameters are active, whether the numbers of inactive ones are NaN already or not."""
         rows, active = numbers.copy(), np.ones(numbers.shape, dtype=np.bool_)
         for child, meets in self._conditions:
             active[:, child] = meets(rows)
@@ -300,7 +301,7 @@ class Encoding:
         return active
 
     def _forbids(self, numbers: Floats) -> Bools:
-        """Tell which rows a clause forbids."""
+        """Return which rows a clause forbids."""
         forbidden = np.zeros(len(numbers), dtype=np.bool_)
         for _, meets in self._forbidden:
             forbidden |= meets(numbers)

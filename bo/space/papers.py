@@ -1,7 +1,7 @@
 """The search spaces of the papers, ready to use; the one of [Kim2017warmstart] lies with its workload.
 
-Their parameterisations are part of a hyperparameter's name: `log10_x` stands for x = 10^v, `minus_log10_x` for x = 0.1^v,
-`minus_log10_one_minus_x` for x = 1 - 0.1^v. `natural` gives the values behind the names.
+Their parameterisations are part of a hyperparameter's name: `log10_x` stands for x = 10^v, `minus_log10_x` for x =
+0.1^v, `minus_log10_one_minus_x` for x = 1 - 0.1^v. `natural` gives the values behind the names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LAYERS = 5
 
 
 def cnn_space() -> ConfigurationSpace:
-    """Build the 14 hyperparameters of the convolutional network of [Snoek2015scalable], Table 6, ranges as printed."""
+    """Return the 14 hyperparameters of the convolutional network of [Snoek2015scalable], Table 6, ranges as printed."""
     from ConfigSpace import ConfigurationSpace, Float
 
     space = ConfigurationSpace(name="cnn-14")
@@ -43,7 +43,7 @@ def cnn_space() -> ConfigurationSpace:
 
 
 def lbl_space() -> ConfigurationSpace:
-    """Build the 11 hyperparameters of the log-bilinear captioning model of [Snoek2015scalable].
+    """Return the 11 hyperparameters of the log-bilinear captioning model of [Snoek2015scalable].
 
     The number of factors exists only in the multiplicative model.
     """
@@ -69,7 +69,7 @@ def lbl_space() -> ConfigurationSpace:
 
 
 def layered_space() -> ConfigurationSpace:
-    """Build a space of networks with 0 to 5 hidden layers and up to 23 hyperparameters, as in [Swersky2013raiders].
+    """Return a space of networks with 0 to 5 hidden layers and up to 23 hyperparameters, as in [Swersky2013raiders].
 
     The paper gives these two numbers and no list. This one: layers, learning rate and momentum, and for each layer that
     there is its units, dropout, weight decay and initial standard deviation.

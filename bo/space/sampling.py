@@ -1,4 +1,4 @@
-"""Points of the unit cube to start from: uniform, Latin hypercube, Halton, Sobol."""
+"""Designs in the unit cube: uniform, Latin hypercube, Halton, Sobol."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Design = Literal["uniform", "latin", "halton", "sobol"]
 def unit_points(design: Design, p: int, *, n: int, rng: np.random.Generator) -> Iterator[NDArray[np.float64]]:
     """Draw points without end, each batch as many as all before; the first holds the n points of the design itself.
 
-    Halton and Sobol sequences are scrambled (the first point of a plain one is a corner) and go on from batch to batch; a
-    Latin hypercube has n points, and uniform ones follow it.
+    Halton and Sobol sequences are scrambled (the first point of a plain one is a corner) and go on from batch to batch;
+    a Latin hypercube has n points, and uniform ones follow it.
 
     Args:
         design: `uniform`, `latin`, `halton` or `sobol`.

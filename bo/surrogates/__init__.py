@@ -1,7 +1,16 @@
-"""Surrogates: models of the error over the unit cube, all with `fit` and `predict` of `bo.surrogates.base.Surrogate`.
+"""Surrogates: models of the error over the unit cube. All implement `bo.surrogates.base.Surrogate`.
 
-A surrogate of your own is a class with those methods, in one file, and one line in your package's metadata:
-`[project.entry-points."warmstart.surrogates"]`, `mine = "package.module:INFO"`, a `SurrogateInfo`. Or give it to `Optimizer` as it is.
+| name | use it when | not when |
+|---|---|---|
+| `gp` | up to some hundred evaluations: the default | thousands: cost is cubic |
+| `gp-map` | as `gp`, and a suggestion must be quick | very few points: it is over-confident |
+| `dngo` | hundreds to thousands of evaluations: cost is linear | a few dozen: `gp` is exact and affordable |
+| `bohamiann` | between the two, and no kernel is wanted | seconds count: sampling has a fixed cost |
+| `mt-gp`, `mt-dngo`, `mt-bohamiann` | evaluations of related tasks exist | there are none: use the form without `mt-` |
+
+To add a surrogate, write a class with these methods in one file, and one line in your package's metadata:
+`[project.entry-points."warmstart.surrogates"]`, `mine = "package.module:INFO"`, where `INFO` is a `SurrogateInfo`.
+An instance can also be given to `Optimizer` directly.
 """
 
 from functools import partial
@@ -38,7 +47,7 @@ SURROGATES: Registry[SurrogateInfo] = Registry(
 
 
 def find_surrogate(surrogate: str | SurrogateInfo | Surrogate, where: str = "surrogate") -> SurrogateInfo:
-    """Describe a surrogate that is named, described or made already.
+    """Return the description of a surrogate, given its name, its description or an instance.
 
     Raises:
         UsageError: when there is none of that name.

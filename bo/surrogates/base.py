@@ -1,4 +1,4 @@
-"""What every surrogate takes and gives."""
+"""Interface of all surrogates: tasks and fantasies in, predictions out."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ SMALLEST_SD = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What S samples of hyperparameters (or weights) say about M points; never averaged here.
+    """Predictions of S samples of hyperparameters (or weights) at M points; samples are not averaged here.
 
     Attributes:
         mean: `S x M`, in the units of the targets.
@@ -29,10 +29,10 @@ class Prediction:
 
 
 class Surrogate(Protocol):
-    """A model of the errors that an acquisition function can ask.
+    """Interface of a model of errors that an acquisition function can use.
 
-    Every constructor takes keywords alone, `conditional` among them: the columns of the points that may be NaN, which says
-    that the hyperparameter is inactive there.
+    Every constructor takes keywords only. One of them is `conditional`: the columns that may be NaN, which means that
+    the hyperparameter is inactive there.
     """
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
@@ -44,7 +44,7 @@ class Surrogate(Protocol):
         ...
 
     def predict_gradient(self, X: ArrayLike) -> tuple[Prediction, NDArray[np.float64], NDArray[np.float64]]:
-        """Predict `m x d` points, with the gradients `S x m x d` of mean and variance; 0 in inactive columns."""
+        """Predict `m x d` points, with gradients `S x m x d` of mean and variance; 0 in inactive columns."""
         ...
 
     def joint_gradient(
@@ -52,16 +52,17 @@ class Surrogate(Protocol):
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Predict J points jointly: mean `S x J`, covariance of the latent function `S x J x J`, and their gradients.
 
-        Those of the mean are `S x J x d`; those of the covariance, with respect to the first of the two points, `S x J x J x d`.
+        Those of the mean are `S x J x d`; those of the covariance, with respect to the first of the two points,
+        `S x J x J x d`.
         """
         ...
 
     def sample_joint(self, X: ArrayLike, n: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw the latent function n times a sample, jointly at J points: `S x n x J`."""
+        """Draw n samples of the latent function for each hyperparameter sample, jointly at J points: `S x n x J`."""
         ...
 
     def condition(self, X: ArrayLike, Y: ArrayLike) -> "Conditioned":
-        """Predict as if targets `S x F x J` had been observed, with the model's noise, at `J x d` points that are pending.
+        """Return the surrogate conditioned on targets `S x F x J`, with the model's noise, at `J x d` pending points.
 
         Hyperparameters and the units of the targets stay as fitted; every sample goes with its own F fantasies.
         """
@@ -72,12 +73,12 @@ class Surrogate(Protocol):
         ...
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take a state: the next fit is then the one that the surrogate which gave it would have made."""
+        """Restore a record of `state`: the next fit is then the one that the recorded surrogate would have made."""
         ...
 
 
 class Conditioned(Protocol):
-    """A fitted surrogate that was also told F fantasies of every sample."""
+    """Fitted surrogate, conditioned on F fantasies of every sample."""
 
     def predict(self, X: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Predict `m x d` points: mean `S x F x m` and latent variance > 0, `S x F x m` or, the same for all F, `S x 1 x m`."""
@@ -92,10 +93,10 @@ class Conditioned(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What was seen on a related task, for multi-task surrogates.
+    """Evaluations of a related task, for multi-task surrogates.
 
-    Those take `related: Sequence[Task] = ()` and `meta`, the target's own meta-feature (`p` or None), at construction; `fit` and
-    `predict` are then about the target alone, and `fit` may be given none of its points (`0 x d`).
+    A multi-task surrogate takes `related: Sequence[Task] = ()` and `meta` (the target's own meta-feature, `p` or None)
+    at construction. `fit` and `predict` are then about the target alone, and `fit` accepts no points (`0 x d`).
 
     Attributes:
         X: `n x d` points in [0, 1], NaN in conditional columns = inactive.
@@ -136,7 +137,7 @@ class Standardised:
 def checked_data(
     X: ArrayLike, y: ArrayLike, *, conditional: Collection[int] = (), least: int = 1
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read points, at least so many, and targets as float64.
+    """Check points and targets, and return them as float64.
 
     Raises:
         UsageError: when shapes do not fit.
@@ -154,7 +155,7 @@ def checked_data(
 
 
 def checked_points(X: ArrayLike, *, conditional: Collection[int] = ()) -> NDArray[np.float64]:
-    """Read points as `n x d` float64; refusals as in `checked_data`."""
+    """Check points, and return them as `n x d` float64; errors as in `checked_data`."""
     points = np.asarray(X, dtype=np.float64)
     if points.ndim != 2 or points.shape[1] == 0:
         msg = f"surrogate: expected `n x d` points, got shape {points.shape}. Give one row a point."
@@ -173,7 +174,7 @@ def checked_points(X: ArrayLike, *, conditional: Collection[int] = ()) -> NDArra
 def checked_fantasies(
     X: ArrayLike, Y: ArrayLike, *, samples: int, conditional: Collection[int] = ()
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Read `J x d` pending points and `S x F x J` targets as float64; refusals as in `checked_data`."""
+    """Check `J x d` pending points and `S x F x J` targets, and return them as float64; errors as in `checked_data`."""
     points, targets = checked_points(X, conditional=conditional), np.asarray(Y, dtype=np.float64)
     if targets.ndim != 3 or targets.shape[0] != samples or targets.shape[1] == 0 or targets.shape[2] != len(points):
         msg = f"surrogate: expected fantasies of shape ({samples}, F, {len(points)}), got {targets.shape}. Give `S x F x J`."

@@ -1,4 +1,4 @@
-"""What the optimiser knows of a surrogate before it is made."""
+"""Description of a surrogate: how it is made, and when it can be used."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Growth = Literal["linear", "cubic"]
 
 @dataclass(frozen=True, slots=True)
 class SurrogateInfo:
-    """A surrogate by name: how it is made, and when it can be used.
+    """Surrogate by name.
 
     Attributes:
-        name: in `bo.surrogates.SURROGATES`; the multi-task relative of `x` is `mt-x`.
-        factory: takes the keyword `conditional`, columns that may be NaN, and returns an unfitted surrogate; a multi-task one
-            takes `related` and `meta` too, see `bo.surrogates.Task`.
+        name: in `bo.surrogates.SURROGATES`; the multi-task form of `x` is `mt-x`.
+        factory: takes the keyword `conditional` (columns that may be NaN) and returns an unfitted surrogate. A
+            multi-task one takes `related` and `meta` too, see `bo.surrogates.Task`.
         multitask: whether it learns from related tasks.
-        alone: of one that does: the surrogate that knows the task at hand alone. Related tasks are then believed only where the
-            evaluations were forecast better with them than without; None = they are always believed.
+        alone: of a multi-task surrogate: the surrogate of the target alone. Related tasks are then used only where they
+            forecast the evaluations better than that one; None = they are always used.
         min_points: valid evaluations before the first fit, ≥ 1; with related tasks none are needed.
-        growth: of the cost with the evaluations; constraints and durations are modelled by a process beside one of `cubic` growth,
-            by a network beside one of `linear` growth.
+        growth: of the cost with the evaluations. Beside a `cubic` surrogate, constraints and durations are modelled by
+            a process; beside a `linear` one, by a network.
     """
 
     name: str
@@ -36,12 +36,12 @@ class SurrogateInfo:
     alone: str | None = None
 
     def __call__(self, **keywords: Any) -> Surrogate:
-        """Make the surrogate."""
+        """Return a new surrogate."""
         return self.factory(**keywords)
 
     @classmethod
     def of(cls, surrogate: Surrogate) -> SurrogateInfo:
-        """Describe an unfitted surrogate that somebody made; each run fits a copy.
+        """Return the description of an unfitted instance; each run fits a copy.
 
         Attributes `min_points` and `growth` of its own are taken over.
         """

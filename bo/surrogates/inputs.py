@@ -1,7 +1,7 @@
-"""What a network sees of a point: columns of the unit cube mapped to [-1, 1], conditional ones on an arc [Swersky2013raiders].
+"""Inputs of a network: columns of the unit cube mapped to [-1, 1], conditional ones on an arc [Swersky2013raiders].
 
-A conditional column x becomes (sin πρx, cos πρx) with ρ = ½, and (0, 0) where it is inactive, so that the value of what plays
-no part cannot leak.
+A conditional column x becomes (sin πρx, cos πρx) with ρ = ½, and (0, 0) where it is inactive. So the value of an
+inactive hyperparameter has no effect.
 """
 
 import math
@@ -19,8 +19,8 @@ ANGLE = 0.5 * math.pi
 class Inputs:
     """The map from `n x d` points, NaN = inactive, to `n x width` network inputs.
 
-    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines; `column` is where each
-    input comes from.
+    Unconditional columns come first, in order, then the sines of conditional ones, then their cosines; `column` is
+    where each input comes from.
     """
 
     def __init__(self, d: int, conditional: Sequence[int] = ()) -> None:
@@ -31,7 +31,7 @@ class Inputs:
         self.column = np.concatenate([self._plain, self._arc, self._arc])
 
     def __call__(self, X: Floats) -> Floats:
-        """Map `n x d` points."""
+        """Return the network inputs of `n x d` points."""
         plain = 2.0 * X[:, self._plain] - 1.0
         if not len(self._arc):
             return plain

@@ -1,4 +1,4 @@
-"""Slice sampling [Neal2003slice]: draws from an unnormalised density without step sizes to tune."""
+"""Slice sampling [Neal2003slice]: samples from an unnormalised density, without step sizes to tune."""
 
 import math
 from collections.abc import Callable

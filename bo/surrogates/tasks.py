@@ -1,4 +1,4 @@
-"""Targets of several tasks as one data set."""
+"""Points and targets of several tasks in one data set."""
 
 import math
 from collections.abc import Sequence
@@ -25,16 +25,17 @@ MOST_META = 8
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Points and targets of T tasks, each standardised by itself; the last task is the one at hand.
+    """Points and targets of T tasks, each standardised by itself; the last task is the target.
 
     Attributes:
         X: `n x d`.
         z: `n`, in units of each task.
         task: `n`, in 0..T-1.
         n_tasks: T.
-        mean: of the targets of the task at hand, as far as they and the related tasks tell.
+        mean: of the target's errors, estimated from them and from the related tasks.
         sd: of them, likewise.
-        units: variances of that mean, in units of sd², and of log sd; 0 where it is standardised by itself alone.
+        units: variances of that mean, in units of sd², and of log sd; 0 where the target is standardised by itself
+            alone.
     """
 
     X: Floats
@@ -72,9 +73,9 @@ class Pool:
 def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised, tuple[float, float]]:
     """Standardise the task at hand as one of a population of tasks, of which others are known.
 
-    Its mean and log standard deviation are drawn from normal distributions whose moments are those of the others; its targets
-    say of them what a fourth as many independent ones would: the log sd is the mode given a variance that is χ² distributed.
-    Where that leaves targets 100 sd off, units differ, and it is standardised by itself.
+    Its mean and log standard deviation are drawn from normal distributions whose moments are those of the others; its
+    targets say of them what a fourth as many independent ones would: the log sd is the mode given a variance that is χ²
+    distributed. Where that leaves targets 100 sd off, units differ, and it is standardised by itself.
 
     Returns: its targets, and the variances of mean (in units of sd²) and log sd that remain.
     """
@@ -106,7 +107,8 @@ def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised,
 def _moments(values: Floats, sd: float, own: float = 0.0, known: float = 0.0) -> tuple[float, float]:
     """Return mean and variance of what T tasks have.
 
-    Half a task more is imagined that is off by `sd`; and the task at hand counts m / (1 + m) in the variance, if m points say that it has `own`: tasks differ, if it is far off.
+    Half a task more is imagined that is off by `sd`; and the task at hand counts m / (1 + m) in the variance, if m
+    points say that it has `own`: tasks differ, if it is far off.
     """
     centre, share = float(values.mean()), known / (1.0 + known)
     squares = float(np.square(values - centre).sum()) + PRIOR_TASKS * sd**2 + share * (own - centre) ** 2
@@ -114,7 +116,7 @@ def _moments(values: Floats, sd: float, own: float = 0.0, known: float = 0.0) ->
 
 
 def checked_related(related: Sequence[Task], *, conditional: Sequence[int] = ()) -> list[Task]:
-    """Read related tasks as float64.
+    """Check related tasks, and return them as float64.
 
     Raises:
         UsageError: when shapes do not fit, or a task has no point.
@@ -124,7 +126,7 @@ def checked_related(related: Sequence[Task], *, conditional: Sequence[int] = ())
 
 
 def reduced_meta(related: Sequence[Task], meta: Floats | None, *, most: int = MOST_META) -> Floats:
-    """Reduce meta-features to the principal components that tell the tasks apart, the first one of standard deviation 1.
+    """Reduce meta-features to the principal components that distinguish the tasks; the first has standard deviation 1.
 
     Args:
         related: T - 1 tasks.

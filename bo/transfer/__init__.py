@@ -1,1 +1,1 @@
-"""From a history of errors to a new dataset: initial designs, strategies, calibration, regret, novelty."""
+"""Transfer from a history of errors to a new dataset: initial designs, strategies, calibration, regret, novelty."""

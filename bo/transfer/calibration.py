@@ -1,4 +1,7 @@
-"""How far distances are to be trusted, and what regret to promise: learned by asking the history about its own datasets."""
+"""Calibration of distances and of expected regret.
+
+The history is asked about its own datasets: how far can the distances be trusted, and how much regret is left?
+"""
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
@@ -29,13 +32,13 @@ CAUTION = 3
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a history's own datasets say about its distances.
+    """Calibration of one history and its distances.
 
     Attributes:
         shares: weight of each of `REACHES`, ≥ 0 with sum 1.
-        intercepts: regret to be seen after 1, 2, ... designs where none is expected.
-        slopes: how much of an expected regret comes on top, ≥ 0.
-        groups: groups of siblings it rests on.
+        intercepts: observed regret after 1, 2, ... designs where none is expected.
+        slopes: factor of the expected regret on top of it, ≥ 0.
+        groups: number of sibling groups that it is based on.
     """
 
     shares: tuple[float, ...]
@@ -49,7 +52,7 @@ class Calibration:
         return tuple((reach, share) for reach, share in zip(REACHES, self.shares, strict=True) if share > 0)
 
     def promise(self, expected: ArrayLike) -> NDArray[np.float64]:
-        """Turn expected regrets after 1, 2, ... designs into those to be seen on a new dataset, in [0, 1]."""
+        """Return the regrets to expect, in [0, 1], from the uncorrected ones after 1, 2, ... designs."""
         given = np.asarray(expected, dtype=np.float64)[: len(self.slopes)]
         lines = np.array(self.intercepts)[: given.size] + np.array(self.slopes)[: given.size] * given
         promised = np.minimum.accumulate(np.clip(lines, 0.0, 1.0))
@@ -67,7 +70,7 @@ class Calibration:
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "Calibration":
-        """Build from what `to_dict` gave.
+        """Read a record of `to_dict`.
 
         Raises:
             DataError: when it is not what `to_dict` gives.
@@ -89,20 +92,21 @@ class Calibration:
 
 
 def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable]) -> Calibration:
-    """Ask the history about each of its datasets, its group left out, and compare what came with what was expected.
+    """Compute the calibration: the history answers each of its datasets without that dataset's group.
 
-    A dataset is asked about the configurations that were measured on it.
+    Only configurations that were measured on a dataset can be chosen for it.
 
-    Reaches are judged by the mean regret over the first designs. One that is z standard errors (over groups) behind the best has a
-    share proportional to exp(-z²/2): good distances end near their nearest datasets, misleading ones near the portfolio, without
-    a sharp choice that chance decides. But choosing by what a few tens of groups say may cost more than it wins. So each group is also
-    answered by the reach that is best on all others, and the shares count by the third power of the confidence (Student's t over groups,
-    from 0 for even odds to 1) that this beats the reach of those who do not calibrate (`UNCALIBRATED`), which keeps the rest of the weight.
+    Reaches are compared by the mean regret over the first designs. A reach that is z standard errors (over groups)
+    behind the best has a share proportional to exp(-z²/2). So good distances give weight to the nearest datasets,
+    misleading ones give nearly the portfolio, and chance makes no sharp choice. A few tens of groups can still mislead.
+    So each group is also answered by the reach that is best on all others. The shares count by the third power of the
+    confidence (Student's t over groups, from 0 for even odds to 1) that this beats the uncalibrated reach
+    (`UNCALIBRATED`), which keeps the rest of the weight.
 
     Args:
         errors: `m x c`, NaN = missing.
-        distances: `m x m` ≥ 0, row i from dataset i as a query; from a model that never saw i's group, or they promise
-            too much. Entries within a group are not read.
+        distances: `m x m` ≥ 0, row i from dataset i as a query, by a model that never saw i's group; otherwise the
+            expected regret is too low. Entries within a group are not read.
         groups: `m` groups of siblings.
 
     Raises:
@@ -137,8 +141,8 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
 def _lines(expected: NDArray[np.float64], came: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Fit a line to what came for each number of designs: intercepts and slopes over groups, slopes drawn towards 1.
 
-    The best of several noisy promises is never as good as it looks; after many designs nothing is expected any more, and
-    the intercept alone speaks.
+    The best of several noisy promises is never as good as it looks; after many designs nothing is expected any more,
+    and the intercept alone speaks.
     """
     x, y = expected - expected.mean(axis=0), came - came.mean(axis=0)
     doubt = ((y - x) ** 2).mean(axis=0) / SLOPE_SD**2

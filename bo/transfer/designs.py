@@ -1,4 +1,4 @@
-"""Initial designs: the first configurations to evaluate on a new dataset, taken from a history of errors."""
+"""Initial designs: the first configurations to evaluate on a new dataset, chosen from a history of errors."""
 
 import operator
 from collections.abc import Hashable, Sequence
@@ -30,7 +30,7 @@ def initial_designs(
     calibration: Calibration | None = None,
     groups: Sequence[Hashable] | None = None,
 ) -> list[int]:
-    """Choose k configurations to evaluate first; arguments and refusals as in `designs`.
+    """Choose k configurations to evaluate first; arguments and errors as in `designs`.
 
     Returns: k rows in 0..c-1, best first; distinct, except under `dedupe="keep"`.
     """
@@ -50,21 +50,20 @@ def designs(
 ) -> list[Choice]:
     """Choose k configurations to evaluate first, each with the dataset it comes from.
 
-    What the strategy leaves short of k is filled by the greedy portfolio, continued from what is chosen already,
-    then by configurations that were never measured, in order of rows.
+    Where the strategy returns fewer than k, the greedy portfolio continues from them; then come configurations that
+    were never measured, in order of rows. A dataset without any error is left out.
 
     Args:
         errors: `m x c` of the history: datasets x configurations, lower is better, NaN = missing.
         distances: `m` ≥ 0 from the new dataset to the history's, or None.
         k: how many, in 1..c.
-        strategy: a name in `bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without, which is
-            also what `nearest` and `joint` are without.
-        dedupe: for `nearest`: what a neighbour gives whose best is taken already: `next_best`, its next-best
-            configuration; `next_neighbour`, nothing, the next dataset is asked; `keep`, the same one again.
-        calibration: for `joint`: how far distances of this kind are to be trusted; see `bo.transfer.calibration.calibrate`.
-        groups: `m` names of the datasets' sources: siblings and parts weigh together as one. None = each is its own.
-
-    A dataset without any error says nothing and is left out.
+        strategy: a name in `bo.transfer.strategies.STRATEGIES`; None = `joint` with distances, `portfolio` without.
+            Without distances, `joint` is `portfolio`.
+        dedupe: for `nearest`, where a neighbour's best is taken already: `next_best` takes its next-best configuration,
+            `next_neighbour` continues with the next dataset, `keep` repeats it.
+        calibration: for `joint`: how far distances of this kind can be trusted; see
+            `bo.transfer.calibration.calibrate`.
+        groups: `m` names of the datasets' sources: siblings and parts count as one. None = each is its own.
 
     Returns: k choices, best first.
 

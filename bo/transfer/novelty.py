@@ -1,7 +1,7 @@
-"""Whether a new dataset is like those of the history: in its distance, in its pixels, and in what pictures say of classes.
+"""Novelty: is a new dataset unlike those of the history, in distance, pixels or class information?
 
-Every limit comes from asking the history about its own datasets, the groups of siblings left out of the answer, so that
-each check alone is wrong about some two or three in a hundred of them.
+Every limit comes from asking the history about its own datasets with their sibling groups left out. So each check is
+wrong about some two or three in a hundred of them.
 """
 
 import math
@@ -35,12 +35,12 @@ WHITE_MARGIN = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Typicality:
-    """Where a new dataset's nearest distance lies among the history's own.
+    """Rank of a new dataset's nearest distance among the history's own nearest distances.
 
     Attributes:
         is_typical: the distance is within the 98th percentile of the history's own nearest distances.
-        percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None where the history has
-            no two groups to compare.
+        percentile: of the distance among them, 0 (nearer than all) to 100 (farther than all); None where the history
+            has no two groups to compare.
         nearest: the distance itself.
         limit: the 98th percentile of the history's own, or None as above.
     """
@@ -80,7 +80,7 @@ def nearest_other_group(distances: ArrayLike, groups: Sequence[Hashable]) -> NDA
 
 
 def judge_typicality(nearest: float, reference: ArrayLike) -> Typicality:
-    """Judge a new dataset by its distance to the nearest stored one.
+    """Return whether a new dataset's nearest distance is typical of the history.
 
     Args:
         nearest: that distance, ≥ 0.
@@ -178,7 +178,8 @@ def white_limit(falls: ArrayLike) -> float:
     """Compute the fall of the spectrum below which pixels are out of order.
 
     Args:
-        falls: `m x q` of the history's datasets: by how much the spectrum falls between octaves, the lowest pair left out.
+        falls: `m x q` of the history's datasets: by how much the spectrum falls between octaves, the lowest pair left
+            out.
 
     Returns: nine tenths of the least of them; `WHITE` without any.
     """

@@ -1,4 +1,4 @@
-"""How much a list of configurations leaves on the table, and whether one list leaves less than another."""
+"""Regret of a list of configurations, and paired comparison of two lists."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -123,12 +123,12 @@ class Interval:
 
     @property
     def is_below_zero(self) -> bool:
-        """Tell whether the first of the two is smaller, beyond chance."""
+        """Return whether the first of the two is smaller, beyond chance."""
         return self.high < 0.0
 
     @property
     def is_above_zero(self) -> bool:
-        """Tell whether the first of the two is larger, beyond chance."""
+        """Return whether the first of the two is larger, beyond chance."""
         return self.low > 0.0
 
 
@@ -142,10 +142,10 @@ def paired_interval(
     rng: np.random.Generator | None = None,
     resamples: int = 10_000,
 ) -> Interval:
-    """Estimate the mean of first - second over the same datasets, with a confidence interval.
+    """Compute the mean of first - second over the same datasets, with a confidence interval.
 
-    Choose `bootstrap` (percentile) for some tens of skewed differences, `t` for fewer. Sibling datasets are no independent
-    evidence: with groups, each group's mean difference is one unit.
+    Choose `bootstrap` (percentile) for some tens of skewed differences, `t` for fewer. Sibling datasets are no
+    independent evidence: with groups, each group's mean difference is one unit.
 
     Args:
         first: `n` values of one method; pairs with a NaN are left out.
@@ -183,7 +183,7 @@ def paired_interval(
 
 
 def clustered_interval(values: ArrayLike, *, groups: Sequence[Hashable], level: float = 0.95) -> Interval:
-    """Estimate the mean of values over datasets, with a confidence interval that takes siblings for one piece of evidence.
+    """Compute the mean of values over datasets, with a confidence interval; siblings count as one piece of evidence.
 
     Every dataset weighs alike in the mean, unlike in `paired_interval`, where every group does; the standard error is
     that of a ratio of group sums to group sizes: √(G / (G - 1) · Σ_g (Σ_i∈g (x_i - mean))²) / n.

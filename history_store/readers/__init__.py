@@ -1,7 +1,8 @@
-"""Readers of image datasets, one layout a file, and the doors to them.
+"""Readers of image datasets, one layout a file, and the functions that open them.
 
-A reader is imported when a dataset needs it: opening a folder loads nothing of npz or HDF5. A reader of your own is a `Reader`, in one
-file, and one line in your package's metadata: `[project.entry-points."warmstart.readers"]`, `coco = "package.module:READER"`.
+A reader is imported when a dataset needs it: opening a folder does not import npz or HDF5. To add one, write a `Reader`
+in one file, and one line in your package's metadata: `[project.entry-points."warmstart.readers"]`,
+`coco = "package.module:READER"`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def open_images(path: str | Path, *, download: bool = False) -> ImageSource:
     """Open a labelled collection.
 
     Args:
-        path: a folder, an idx, CIFAR, npz or npy file, ``FILE.h5::name``, or ``scheme:name`` such as ``sklearn:digits``.
+        path: a folder, an idx, CIFAR, npz or npy file, ``FILE.h5::name``, or ``scheme:name`` such as
+            ``sklearn:digits``.
         download: let a reader fetch what is missing; that of ``torchvision:NAME`` can.
 
     Raises:
@@ -52,8 +54,8 @@ def open_arrays(images: ArrayLike, labels: ArrayLike, *, class_names: Sequence[s
 def open_torch_dataset(dataset: Any) -> ImageSource:
     """Open a map-style torch Dataset: anything with `len` whose items are (picture, label).
 
-    Pictures may be PIL pictures, `c x h x w` tensors or `h x w x c` arrays. Labels are taken from `targets`, `labels` or
-    `tensors` where the dataset has them; otherwise every item is fetched once.
+    Pictures may be PIL pictures, `c x h x w` tensors or `h x w x c` arrays. Labels are taken from `targets`, `labels`
+    or `tensors` where the dataset has them; otherwise every item is fetched once.
 
     Raises:
         LabelError: when labels are missing, of a wrong kind, or of one class only.
@@ -65,7 +67,7 @@ def open_torch_dataset(dataset: Any) -> ImageSource:
 
 
 def register_scheme(scheme: str, opener: Callable[[str], ImageSource]) -> None:
-    """Let `open_images` hand ``scheme:name`` to an opener, which receives the name; a later one replaces an earlier one.
+    """Register an opener for ``scheme:name``, which receives the name; a later one replaces an earlier one.
 
     Raises:
         UsageError: when the scheme is not a lower-case word of two letters or more.

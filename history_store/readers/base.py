@@ -1,4 +1,4 @@
-"""What all readers share: checked indices, counted broken pictures, one channel rule."""
+"""Base of the readers: checked indices, counted broken images, one rule for channels."""
 
 from __future__ import annotations
 

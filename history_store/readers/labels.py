@@ -1,4 +1,4 @@
-"""Labels of any kind, brought to 0 .. C-1 with the names of the classes."""
+"""Labels of any kind, converted to 0 .. C-1 with the names of the classes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def encode_labels(raw: Any, where: str, *, n: int, class_names: Sequence[str] | 
             no picture carries are dropped.
 
     Raises:
-        LabelError: when labels are missing, negative, fractional, one-hot, of another kind or number, or do not fit the names.
+        LabelError: when labels are missing, negative, fractional, one-hot, of another kind or number, or do not fit the
+            names.
     """
     if raw is None:
         msg = f"{where}: expected a label for each picture, got none. Give labels: the similarity of datasets rests on their classes."

@@ -1,4 +1,4 @@
-"""Which reader opens which place; a reader of your own is one `Reader`, named in `READERS` or by an entry point."""
+"""Registry of readers. To add one, write a `Reader` and name it in `READERS` or by an entry point."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Place:
 
     @property
     def is_folder(self) -> bool:
-        """Tell whether it is a folder."""
+        """Return whether it is a folder."""
         return self.path is not None and self.path.is_dir()
 
     @property
@@ -83,8 +83,8 @@ class Place:
 class Reader:
     """One layout of labelled images.
 
-    Readers are asked in order, ours first; a folder that none matches is one of class folders. What `open` returns passes
-    the contract of `history_store.images.ImageSource`.
+    Readers are asked in order, ours first; a folder that none matches is one of class folders. What `open` returns
+    passes the contract of `history_store.images.ImageSource`.
 
     Attributes:
         matches: tells at a glance, without opening files, whether a place is of the layout.
@@ -98,7 +98,7 @@ class Reader:
 
 
 def scheme_reader(scheme: str, opener: Callable[[Place], ImageSource]) -> Reader:
-    """Make the reader of the names ``scheme:name``.
+    """Return the reader of the names ``scheme:name``.
 
     Raises:
         UsageError: when the scheme is not a lower-case word of two letters or more.

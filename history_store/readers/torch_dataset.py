@@ -1,4 +1,4 @@
-"""Map-style torch Datasets, known by what they can do; torch itself is not imported."""
+"""Map-style torch Datasets, recognised by their methods; torch itself is not imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A folder of pictures, listed: which class and which split each file belongs to. Nothing is opened."""
+"""Listing of a folder of images: class and split of each file. No file is opened."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Found:
 
 
 def split_of(folder: str) -> str | None:
-    """Tell which split a folder name spells (``Train``, ``validation_set``, ``test-images``), or None."""
+    """Return which split a folder name spells (``Train``, ``validation_set``, ``test-images``), or None."""
     word = folder.lower()
     while (shorter := _DECORATION.sub("", word)) != word:
         word = shorter
@@ -139,7 +139,7 @@ def _chain(entry: os.DirEntry[str], chain: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _dangles(entry: os.DirEntry[str]) -> bool:
-    """Tell whether a link leads nowhere: a picture that is broken, not one that is absent."""
+    """Return whether a link leads nowhere: a picture that is broken, not one that is absent."""
     return entry.is_symlink() and not os.path.exists(entry.path)  # noqa: PTH110
 
 

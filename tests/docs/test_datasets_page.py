@@ -8,6 +8,7 @@ from history_store.readers.npz import IMAGES_KEYS, LABELS_KEYS, NAMES_KEYS
 from history_store.readers.tree import _SPELLINGS, split_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text(encoding="utf-8")
+FLAT = " ".join(PAGE.split())
 
 
 def test_split_spellings():
@@ -19,10 +20,10 @@ def test_split_spellings():
 
 
 def test_decorations():
-    for word in re.search(r"with or without (.*) behind it", PAGE)[1].replace("`", "").split(", "):
+    for word in re.search(r"with or without (.*) behind it", FLAT)[1].replace("`", "").split(", "):
         assert split_of(f"Train_{word}") == "train"
 
 
 def test_endings_and_keys():
-    assert set(re.search(r"Pictures end in `([^`]*)`", PAGE)[1].split()) == SUFFIXES
+    assert set(re.search(r"Pictures end in `([^`]*)`", FLAT)[1].split()) == SUFFIXES
     assert all(f"`{key}`" in PAGE for key in (*IMAGES_KEYS, *LABELS_KEYS, *NAMES_KEYS))

@@ -1,1 +1,1 @@
-"""Collection: which cells of a history are measured, in which order, and by whom."""
+"""Collection: which cells of a history are measured, in which order, and by which process."""

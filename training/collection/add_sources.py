@@ -1,4 +1,4 @@
-"""Bring sources into a history: their images, their parts, fractions of them."""
+"""Add sources to a history: their images, their splits, fractions of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def enrol(
     download: bool = False,
     fractions: Sequence[float] = (1.0,),
 ) -> tuple[str, ...]:
-    """Add what the history lacks of the manifests' datasets, images included.
+    """Add the datasets of manifests that the history lacks, with their images.
 
     A dataset that the history knows without its images (from shards, say) gets them where the source's content
     fingerprint is the one that the history holds.
@@ -63,7 +63,7 @@ def enrol(
 def restore_images(
     history: History, manifests: Sequence[Manifest], *, root: str | Path | None = None, download: bool = False
 ) -> tuple[str, ...]:
-    """Put images into the datasets of a history that has them without, fractions included.
+    """Add images to datasets of a history that have none, fractions included.
 
     Args:
         history: open for writing.
@@ -93,7 +93,7 @@ def rebuild(
     root: str | Path | None = None,
     download: bool = False,
 ) -> History:
-    """Make a history from shards and the sources that they were measured on; refuses other images than those.
+    """Create a history from shards and the sources that they were measured on; other images are refused.
 
     Args:
         shards: folder of shards.
@@ -148,7 +148,7 @@ def _add_parts(
 
 @dataclass(frozen=True, slots=True)
 class _Lacking:
-    """A source of which a history lacks parts.
+    """Source of which a history lacks parts.
 
     Attributes:
         parts: name of each dataset to its fraction of the training split.
@@ -183,7 +183,7 @@ class _Lacking:
 
 
 def part_name(name: str, percent: int) -> str:
-    """Name a part of a dataset: the whole keeps its name."""
+    """Return the name of a part of a dataset; the whole keeps its name."""
     return name if percent == 100 else f"{name}@{percent}"
 
 

@@ -1,4 +1,4 @@
-"""A cell: one configuration on one dataset, measured once under a seed that follows from what it is."""
+"""Cells: one configuration on one dataset, with a seed derived from both."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from history_store.records import Config
 
 
 def cell_seed(dataset: str, config: Config, replicate: int = 0, *, base: int = 0) -> int:
-    """Derive the seed of a cell, in 0 .. 2^32 - 1: equal on every machine and in every order of work.
+    """Return the seed of a cell, in 0 .. 2^32 - 1: equal on every machine and in every order of work.
 
     Args:
         dataset: its name.

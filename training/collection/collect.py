@@ -1,4 +1,4 @@
-"""Collect a history: measure the same configurations on every dataset, resumably."""
+"""Collect a history: measure the same configurations on every dataset; an interrupted collection resumes."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class CollectReport:
         complete_configs: configurations that every dataset has.
         stopped: whether all is measured or the time was up.
         elapsed_s: wall seconds.
-        noise: of a race: by dataset, median and root mean square of the standard errors of its best configurations ÷ the
-            range of its errors; None without a race.
+        noise: of a race: by dataset, median and root mean square of the standard errors of its best configurations ÷
+            the range of its errors; None without a race.
         settled: datasets that reached the race's target, or cannot; None without a race.
     """
 
@@ -241,7 +241,7 @@ def _costs(
 
 
 class _Ledger:
-    """Which cells are in the history, and what that leaves."""
+    """Cells that are in the history, and the cells that are left."""
 
     def __init__(
         self,
@@ -360,7 +360,7 @@ class _Ledger:
 
 
 class _ShardFolder:
-    """A folder of shards that gets every cell as it comes."""
+    """Folder of shards that receives every cell as it ends."""
 
     def __init__(self, history: History, folder: Path, budget: Budget, seed: int) -> None:
         """Begin with what the history holds and the folder lacks."""

@@ -1,4 +1,4 @@
-"""What a collecting worker does: read a dataset from the history, train, tell what came out."""
+"""Measure a cell in a worker: read the dataset from the history, train, return the evaluation."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class Measure:
 
         Args:
             cell: what to measure.
-            tell: called with (share of the run that is done, error) along the run; the error is NaN at its begin, the share
-                None after it where the workload does not know.
+            tell: called with (share of the run that is done, error) along the run; the error is NaN at its begin, the
+                share None after it where the workload does not know.
         """
         started = time.perf_counter()
         try:
@@ -131,7 +131,7 @@ class Measure:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Tell whether an error says that memory ran out."""
+    """Return whether an error says that memory ran out."""
     # By name, so that torch is not loaded for it; torch's CPU allocator raises a plain RuntimeError.
     return (
         isinstance(error, MemoryError)

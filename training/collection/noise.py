@@ -1,4 +1,4 @@
-"""How noisy the errors of a history are: by the seed of a run, and by the images that happen to validate."""
+"""Noise of a history's errors: between seeds, and from the finite validation part."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -17,7 +17,8 @@ class DatasetNoise:
     Attributes:
         name: of the dataset.
         runs: median number of seeds of those configurations.
-        median: median standard error of a mean over seeds ÷ range; NaN where none was repeated. `rms`: root mean square.
+        median: median standard error of a mean over seeds ÷ range; NaN where none was repeated. `rms`: root mean
+            square.
         sampling: median standard error of an error because of the finite validation part ÷ range. It is shared by all
             configurations of a dataset in part, so that differences between them are less uncertain.
     """

@@ -1,4 +1,4 @@
-"""What a collection measures, in which order, and how long the rest will take."""
+"""Plan of a collection: which cells, in which order, and an estimate of the time left."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def evaluation_key(evaluation: Evaluation) -> CellKey:
 
 
 def blocks(configs: int, *, first: int = 0) -> list[range]:
-    """Cut configurations into blocks that end at 16, 32, 64, ...: after each, a history is complete for so many.
+    """Return blocks of configurations that end at 16, 32, 64, ...: after each, a history is complete for so many.
 
     Args:
         configs: how many of the sequence.
@@ -70,7 +70,7 @@ def blocks(configs: int, *, first: int = 0) -> list[range]:
 def plan_block(
     datasets: Sequence[str], configs: Sequence[Config], block: range, *, seed: int = 0, replicates: int = 1
 ) -> list[Cell]:
-    """List the cells of a block, dataset by dataset, so that a worker prepares each dataset about once."""
+    """Return the cells of a block, dataset by dataset, so that a worker prepares each dataset about once."""
     return [
         Cell(dataset, configs[index], cell_seed(dataset, configs[index], replicate, base=seed), index)
         for dataset in datasets

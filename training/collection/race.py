@@ -1,8 +1,9 @@
-"""Racing: which cell is to get one more seed, so that few runs make the noise of the best cells small.
+"""Racing: choose the cell that gets one more seed, so that few runs make the noise of the best cells small.
 
-A dataset's contenders are the best quarter of its configurations by mean error. Each gets a second seed, then a third, and so on,
-until the standard errors of their means over seeds, divided by the range of the dataset's means, have a median at or below
-a target. A contender whose own standard error is there already rests. Means move, so who contends is asked anew before every cell.
+The contenders of a dataset are the best quarter of its configurations by mean error. Each gets a second seed, then a
+third, and so on. A dataset is done when the median standard error of its contenders' means, divided by the range of the
+dataset's means, is at or below a target. A contender whose own standard error is there already gets no more seeds.
+Means change with every run, so the contenders are computed anew before every cell.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class Race:
         self._noise: dict[str, CellNoise] = {}
 
     def add(self, dataset: str, index: int, *, seed: int | None, error: float) -> None:
-        """Take in a run that is over; NaN where it gave no error."""
+        """Add a finished run; NaN where it gave no error."""
         if seed is None or (dataset, seed) not in self._seeds:
             self._begin(dataset, index, seed)
         if not math.isnan(error):
@@ -133,11 +134,11 @@ class Race:
         return self._noise[dataset]
 
     def is_settled(self, dataset: str) -> bool:
-        """Tell whether a dataset needs no further seed, or can get none."""
+        """Return whether a dataset needs no further seed, or can get none."""
         return not self._waiting(dataset)
 
     def next_cell(self) -> Cell | None:
-        """Name the next cell and count it as under way; None when all datasets are settled.
+        """Return the next cell, which then counts as running; None when all datasets are settled.
 
         Contenders with the fewest runs come first, dataset by dataset, so that stopping at any time leaves all alike.
         """

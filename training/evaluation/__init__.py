@@ -1,1 +1,1 @@
-"""Honest comparison: every dataset asks the others in turn, and every rival answers."""
+"""Leave-one-out evaluation: every dataset asks the others in turn, and every method answers."""

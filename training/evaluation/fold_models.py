@@ -1,8 +1,8 @@
-"""Models that never saw what they are asked about: one a part of the datasets left out, each kept on disk.
+"""Fold models: one model for each part of the datasets left out, kept on disk.
 
-A finished model lies in the folder with its embeddings, an unfinished one with its checkpoint, so that a run that was
-killed goes on. File names carry a digest of everything that decides the weights: another history, recipe, seed or
-dealing never meets them.
+A finished model is in the folder with its embeddings, an unfinished one with its checkpoint, so an interrupted run
+resumes. File names carry a digest of everything that decides the weights, so another history, recipe, seed or partition
+never finds them.
 """
 
 import hashlib
@@ -204,7 +204,7 @@ def _rows(vectors: Mapping[str, NDArray[np.float32]], names: Sequence[str]) -> M
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder that models are kept in.
+    """Create the folder of the models.
 
     Raises:
         StorageError: it cannot be made.

@@ -1,7 +1,7 @@
-"""Distances between datasets as each fold knows them, and how well they follow the true ones.
+"""Distances between datasets by fold, and their agreement with the true distances.
 
-A metric is a function of the fold, since what it is made of may not have seen the datasets held out: the model is another
-one, and features are scaled by the datasets that answer.
+A metric is a function of the fold: it may not use the datasets held out. Each fold has its own model, and features are
+scaled by the datasets that answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +19,7 @@ RECALL_OF = 5
 
 
 def given_metric(matrix: Matrix) -> Metric:
-    """Make a metric of `m x m` distances that hold whoever is left out."""
+    """Return a metric of given `m x m` distances, the same for every fold."""
 
     def metric(fold: Fold) -> Matrix:  # noqa: ARG001  the same for all
         return matrix
@@ -28,7 +28,7 @@ def given_metric(matrix: Matrix) -> Metric:
 
 
 def feature_metric(features: ArrayLike) -> Metric:
-    """Make the Euclidean distance of features that are z-scored by the datasets that answer; unknown ones count as average.
+    """Return the Euclidean metric of features, z-scored by the datasets that answer; unknown features count as average.
 
     Args:
         features: `m x p`, NaN = unknown.
@@ -45,7 +45,7 @@ def feature_metric(features: ArrayLike) -> Metric:
 
 
 def embedding_metric(embed: Callable[[frozenset[int]], ArrayLike], parts: NDArray[np.int64], *, nested: bool) -> Metric:
-    """Make the Euclidean distance of embeddings by models that never saw who asks.
+    """Return the Euclidean metric of embeddings by models that never saw the query.
 
     Args:
         embed: gives `m x p` embeddings of all datasets by the model trained without some parts.
@@ -84,7 +84,7 @@ def euclidean(vectors: ArrayLike) -> Matrix:
 
 
 def query_distances(metric: Metric, every: Sequence[Fold], *, name: str = "distances") -> Matrix:
-    """Compute what each dataset sees when it asks.
+    """Compute the distances from each dataset as a query.
 
     Args:
         metric: of the distances.
@@ -108,7 +108,7 @@ def query_distances(metric: Metric, every: Sequence[Fold], *, name: str = "dista
 
 
 def rank_correlations(distances: Matrix, true: Matrix) -> Matrix:
-    """Correlate each dataset's distances with its true ones by rank (Spearman).
+    """Compute the rank correlation (Spearman) of each dataset's distances with its true ones.
 
     Args:
         distances: `m x m` of `query_distances`; NaN is left out.

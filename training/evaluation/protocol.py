@@ -1,8 +1,8 @@
-"""The two protocols: who may answer a held-out dataset's question, and which models may be asked.
+"""Protocols: which datasets may answer a held-out dataset, and which models may embed it.
 
-`leave-source-out` is the honest one: no member of the query's group of siblings is anywhere, neither among the datasets
-that answer nor among those that the model was trained on. `in-source` is that of [Kim2017warmstart]: the query alone is
-left out, so that parts of the same source answer, which a person's own dataset does not have.
+`leave-source-out` leaves out the query's whole group of siblings, from the datasets that answer and from those that the
+model was trained on. `in-source` is the protocol of [Kim2017warmstart]: it leaves out the query alone, so other parts
+of the same source answer. A person's own dataset has no such parts.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class Fold:
 
 
 def folds(protocol: Protocol, names: Sequence[str], groups: Sequence[str]) -> tuple[Fold, ...]:
-    """Hold out each group of siblings, or each dataset, in turn, in order of first appearance.
+    """Return the folds: each group of siblings, or each dataset, held out in turn, in order of first appearance.
 
     Args:
         protocol: which.

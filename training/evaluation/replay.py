@@ -1,7 +1,7 @@
-"""Replaying a table: every rival is asked for every held-out dataset, and its choices are looked up.
+"""Replay of a table: every method chooses for every held-out dataset, and its choices are looked up.
 
-A dataset's answers depend on the table, the seed and the rival's name alone: neither on the other rivals, nor on which
-datasets are asked, nor on the number of workers.
+An answer depends on the table, the seed and the method's name alone: not on the other methods, nor on which datasets
+are evaluated, nor on the number of workers.
 """
 
 import zlib
@@ -98,7 +98,7 @@ class Replay:
     surrogate: str
 
     def __call__(self, task: Task) -> Played:
-        """Play every rival on one BLAS thread."""
+        """Run every method on one task, on one BLAS thread."""
         from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
         curves: dict[str, Matrix] = {}
@@ -162,7 +162,7 @@ def evaluate(
     surrogate: str = "gp",
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Outcome:
-    """Hold every dataset out by the protocol and play every rival on it.
+    """Hold every dataset out by the protocol, and run every method on it.
 
     Args:
         table: of errors.

@@ -1,4 +1,4 @@
-"""What an evaluation says, in JSON types: means over datasets, intervals over groups, paired differences."""
+"""Report of an evaluation, in JSON types: means over datasets, intervals over groups, paired differences."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -101,7 +101,7 @@ def _promises(outcome: Outcome, curves: Mapping[str, Matrix], groups: Sequence[s
 
 
 def check_ours(ours: str, rivals: Collection[str]) -> None:
-    """Refuse a rival that is not among those played.
+    """Check that a method is among those that were run.
 
     Raises:
         UsageError: it is not.

@@ -1,7 +1,8 @@
-"""The rivals of an evaluation: everything that may choose the configurations of a dataset it has never seen.
+"""Methods of an evaluation (called rivals on the command line): everything that may choose configurations.
 
-A rival's designs are chosen from a `Case`, which holds nothing that the held-out dataset or its siblings measured; the
-oracles' distances alone are made of its errors. Only a search, which pays for each error, then looks at them.
+A method sees a `Case`, which holds nothing that was measured on the held-out dataset or its siblings. Only the
+distances of oracles are computed from the query's errors. A search sees the errors of the configurations that it has
+evaluated.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -50,7 +51,7 @@ class Case:
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     def calibrated(self, metrics: Collection[str]) -> "Case":
-        """Ask the history how far these metrics are to be trusted; with fewer than three groups it cannot tell.
+        """Return the case with calibrations of these metrics; with fewer than three groups there are none.
 
         What is told already, or cannot be asked because distances between those that answer are not given, stays.
         """
@@ -61,7 +62,7 @@ class Case:
         return replace(self, calibrations={**self.calibrations, **found})
 
     def promise(self, metric: str, rows: Sequence[int]) -> NDArray[np.float64]:
-        """Say what regret a calibrated strategy expects after each of its rows."""
+        """Return the expected regret of a calibrated strategy after each of its rows."""
         calibration = self.calibrations[metric]
         sources = number_groups(self.groups) if self.groups else None
         query = Query(self.errors, self.distances[metric], len(rows), reach=calibration.reach, groups=sources)
@@ -98,7 +99,7 @@ class Rival:
 
 
 def make_rivals(metrics: Sequence[str], ours_by: str | None, *, has_unit: bool) -> dict[str, Rival]:
-    """Name every rival that can run.
+    """Return every method that can run, by name.
 
     Args:
         metrics: names of the distances at hand.
@@ -144,7 +145,7 @@ def make_rivals(metrics: Sequence[str], ours_by: str | None, *, has_unit: bool) 
 
 
 def choose_rivals(rivals: Mapping[str, Rival], names: Sequence[str]) -> dict[str, Rival]:
-    """Keep the named rivals, all where none is named; order as given.
+    """Return the named methods, in the order given; all where none is named.
 
     Raises:
         UsageError: a name that is not among them.
@@ -157,14 +158,14 @@ def choose_rivals(rivals: Mapping[str, Rival], names: Sequence[str]) -> dict[str
 
 
 def our_rival(ours_by: str | None) -> str:
-    """Name the rival that is asked where nobody names a strategy: what differences are taken of."""
+    """Return the name of the method that differences are taken of by default: the strategy that `suggest` uses."""
     if ours_by is None:
         return "portfolio"
     return nearest_by(ours_by) if WITH_DISTANCES == "nearest" else WITH_DISTANCES
 
 
 def make_paper_rivals(metrics: Mapping[str, str]) -> dict[tuple[str, str], Rival]:
-    """Name the runs of the figures of [Kim2017warmstart]: three configurations from each start, then a search.
+    """Return the runs of the figures of [Kim2017warmstart]: three configurations from each start, then a search.
 
     Args:
         metrics: label in the figure to name of the distance.
@@ -183,23 +184,23 @@ def make_paper_rivals(metrics: Mapping[str, str]) -> dict[tuple[str, str], Rival
 
 
 def nearest_by(metric: str) -> str:
-    """Name the rival that asks the nearest datasets by a metric."""
+    """Return the name of the method that takes the bests of the nearest datasets by a metric."""
     return f"nearest-{metric.replace(' ', '-')}"
 
 
 def then_search(start: Rival, k: int, *, acquisition: str = "ei") -> Rival:
-    """Let Bayesian optimisation go on after k designs."""
+    """Return a method that continues with Bayesian optimisation after k designs."""
     about = f"{start.about}; after {k} of them a Gaussian process with {acquisition.upper()}"
     return replace(start, about=about, kind="search", search_after=k, acquisition=acquisition)
 
 
 def no_designs(case: Case, t: int, rng: np.random.Generator) -> list[int]:  # noqa: ARG001  the signature of all
-    """Leave the first rows to the search."""
+    """Return no rows: the search chooses all."""
     return []
 
 
 def ask_strategy(case: Case, t: int, rng: np.random.Generator, *, strategy: str, metric: str | None) -> list[int]:  # noqa: ARG001
-    """Ask a strategy for its first t rows."""
+    """Return the first t rows of a strategy."""
     sources = case.groups or None
     if metric is None:
         return initial_designs(case.errors, None, t, strategy=strategy, groups=sources)
@@ -208,20 +209,20 @@ def ask_strategy(case: Case, t: int, rng: np.random.Generator, *, strategy: str,
 
 
 def arbitrary_neighbours(case: Case, t: int, rng: np.random.Generator) -> list[int]:
-    """Ask `nearest` with the datasets in random order."""
+    """Return the rows of `nearest` with the datasets in random order."""
     return initial_designs(
         case.errors, rng.permutation(len(case.errors)), t, strategy="nearest", groups=case.groups or None
     )
 
 
 def snapped_points(case: Case, t: int, rng: np.random.Generator, *, baseline: str) -> list[int]:
-    """Draw t points of a baseline design and take for each the nearest row that is not taken yet."""
+    """Draw t points of a baseline design, and return for each the nearest row that is not taken yet."""
     assert case.unit is not None  # noqa: S101  `make_rivals` leaves these rivals out without
     return snap(BASELINES[baseline](t, case.unit.shape[1], rng), case.unit)
 
 
 def snap(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
-    """Take for each point, in order, the nearest row that is not taken yet; ties go to the lower row.
+    """Return for each point, in order, the nearest row that is not taken yet; ties go to the lower row.
 
     Distances are root mean squares over the hyperparameters that are active in the row.
 

@@ -146,7 +146,7 @@ def read_table(path: Path) -> ErrorTable:
 
 
 def history_table(history: "History", name: str) -> ErrorTable:
-    """Make a table of a history: its errors, groups and configurations.
+    """Return the table of a history: its errors, groups and configurations.
 
     Args:
         history: with evaluations; datasets without any error are left out of the table.

@@ -1,1 +1,1 @@
-"""Processes that never outlive their parent, and leave nothing behind."""
+"""Child processes that end with their parent and leave nothing running."""

@@ -1,4 +1,4 @@
-"""Where cells are measured: a pool of processes that outlives the death of its workers."""
+"""Executor: a pool of worker processes that survives the death of its workers."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _below(root: int) -> dict[int, tuple[int, bool, int]]:
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process runs, and is not dead without anybody having taken note of it."""
+    """Return whether a process runs, and is not dead without anybody having taken note of it."""
     if not PROC.is_dir():
         return _signal(pid, 0)
     state = _state(pid)
@@ -156,7 +156,7 @@ class Guardian:
         return True
 
     def _left(self) -> bool:
-        """Tell whether anything still runs.
+        """Return whether anything still runs.
 
         On Linux all below is below one of our children: without one, nothing is left. A look at /proc would miss
         processes that start another and end between two reads.

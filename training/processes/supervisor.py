@@ -1,4 +1,4 @@
-"""Processes that never outlive this one, nor leave anything behind: each is watched by a guardian."""
+"""Supervisor: child processes that end with this one and leave nothing running; a guardian watches each."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from metafeat.files import replace_file
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """How the distances to held-out datasets stand at one step.
+    """Agreement of the distances to held-out datasets with the true ones, at one step.
 
     Attributes:
         step: updates done.
         loss: mean squared residual over pairs (held-out, training) of datasets.
         spearman: rank correlation of embedding and target distance over those pairs.
-        per_query: the same within each held-out dataset's row, averaged: what choosing neighbours depends on.
+        per_query: the same within each held-out dataset's row, averaged: the choice of neighbours depends on this.
     """
 
     step: int
@@ -45,7 +45,7 @@ class Curves:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
-        """Build from what `to_dict` gave."""
+        """Read a record of `to_dict`."""
         return cls(list(fields["loss"]), [Validation(**v) for v in fields["validations"]], fields["stopped"])
 
     def save(self, path: str | Path) -> None:

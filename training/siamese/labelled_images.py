@@ -1,4 +1,4 @@
-"""The images that a dataset lends to the training of a meta-feature model."""
+"""Labelled images of a dataset, for the training of a meta-feature model."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ HANDCRAFTED_SAMPLES = 4
 
 @dataclass(frozen=True, slots=True)
 class LabelledImages:
-    """The images that a dataset lends to training.
+    """Labelled images of one dataset.
 
     Attributes:
         images: `n x s x s x c` uint8, may be a memory map.

@@ -1,4 +1,4 @@
-"""How a Siamese meta-feature network is trained: every choice, and the two presets `paper` and `modern`."""
+"""Settings of the Siamese training, and its two presets `paper` and `modern`."""
 
 import dataclasses
 import math
@@ -99,13 +99,13 @@ def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSe
     """Return a named preset.
 
     `paper`: [Kim2017warmstart] as published: Algorithm 2 with one pair a step, τ = 200, absolute loss on the summed L1
-    distance, class index as one extra dimension, 2,000 steps at 1e-4 · exp(−1e-3 t). `modern`: ours, every pair of up to 64
-    datasets a step on their handcrafted features; see `docs/meta-features.md` for what it was chosen by.
+    distance, class index as one extra dimension, 2,000 steps at 1e-4 · exp(−1e-3 t). `modern`: ours, every pair of up
+    to 64 datasets a step on their handcrafted features; see `docs/meta-features.md` for what it was chosen by.
 
     Args:
         name: of the preset.
-        extractor: another set encoder than the preset's (`bilstm` for paper, `handcrafted` for modern); one that looks at
-            images has steps and rates of its own in modern, paper has no `handcrafted`.
+        extractor: another set encoder than the preset's (`bilstm` for paper, `handcrafted` for modern); one that looks
+            at images has steps and rates of its own in modern, paper has no `handcrafted`.
 
     Raises:
         UsageError: an unknown name, or `handcrafted` of paper.

@@ -320,7 +320,7 @@ def compare(
 
 
 def uses_bfloat16(settings: SiameseSettings, device: torch.device) -> bool:
-    """Tell whether the convolutions run in bfloat16: asked for, or `auto` and the hardware has instructions for it."""
+    """Return whether the convolutions run in bfloat16: asked for, or `auto` and the hardware has instructions for it."""
     if settings.precision != "auto":
         return settings.precision == "bfloat16"
     if device.type == "cuda":

@@ -8,16 +8,16 @@ from warmstart.cli import collect, evaluate, evaluations, inspect, maintain, plo
 
 app = typer.Typer(
     name="warmstart",
-    help="Find the datasets that yours resembles, and start from what won there.",
+    help="Tune faster: start from configurations that won on similar datasets.",
     no_args_is_help=True,
     add_completion=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-history = typer.Typer(help="Make, fill, look at and repair a history.", no_args_is_help=True, rich_markup_mode=None)
+history = typer.Typer(help="Create, fill, show and repair a history.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(history, name="history")
-pictures = typer.Typer(help="Draw what a history and an evaluation say.", no_args_is_help=True, rich_markup_mode=None)
+pictures = typer.Typer(help="Draw histories, evaluations and runs.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(pictures, name="plot")
 
 
@@ -44,7 +44,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """Find the datasets that yours resembles, and start from what won there."""
+    """Tune faster: start from configurations that won on similar datasets."""
 
 
 app.command(

@@ -1,4 +1,4 @@
-"""How far a command is: a bar on a terminal, a line a minute elsewhere."""
+"""Progress of a command: a bar on a terminal, a line a minute elsewhere."""
 
 from __future__ import annotations
 

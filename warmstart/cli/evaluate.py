@@ -1,4 +1,4 @@
-"""`evaluate`: are the suggestions for datasets never seen better than what a person would try anyway?"""
+"""`evaluate`: measure how good suggestions are for datasets never seen."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -37,23 +37,26 @@ def evaluate(
     *,
     protocol: Annotated[
         ProtocolName,
-        typer.Option("--protocol", help="leave-source-out: no sibling answers or trains; in-source: the paper's."),
+        typer.Option(
+            "--protocol",
+            help="leave-source-out: leave out all siblings too; in-source: the query alone, as the paper does.",
+        ),
     ] = ProtocolName.LEAVE_SOURCE_OUT,
     history: HistoryOption = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", help="Train every fold's model as this one was; the preset where left out."),
+        typer.Option("--model", help="Train every fold's model with the recipe of this one; the preset when left out."),
     ] = None,
     table: Annotated[
         list[str] | None,
-        typer.Option("--table", help="Replay this table of errors (.npz); may be repeated. Then no history is needed."),
+        typer.Option("--table", help="Use this table of errors (.npz) instead of a history; may be repeated."),
     ] = None,
     query: Annotated[
         list[str] | None,
         typer.Option(
             "--query",
             metavar="NAME",
-            help="Instead: how would the history have served this dataset that was measured? FILE.h5::NAME; may be repeated.",
+            help="Instead, evaluate the suggestions for this measured dataset, FILE.h5::NAME; may be repeated.",
         ),
     ] = None,
     preset: Annotated[Preset, typer.Option("--preset", help="Recipe of the models: modern or paper.")] = Preset.MODERN,
@@ -61,28 +64,33 @@ def evaluate(
         ExtractorName | None, typer.Option("--extractor", help="Set encoder; the preset's own when left out.")
     ] = None,
     target: Annotated[
-        TargetName | None, typer.Option("--target", help="Distance to imitate; the preset's own when left out.")
+        TargetName | None,
+        typer.Option("--target", help="Distance between datasets to learn; the preset's own when left out."),
     ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", min=1, help="Updates; the recipe's when left out.")] = None,
+    steps: Annotated[
+        int | None, typer.Option("--steps", min=1, help="Training steps; the recipe's when left out.")
+    ] = None,
     folds: Annotated[
-        int, typer.Option("--folds", min=2, help="Parts of the datasets; a model is trained without each.")
+        int, typer.Option("--folds", min=2, help="Number of parts of the datasets; one model is trained without each.")
     ] = EvaluationSettings.folds,
     models: Annotated[
         str | None,
-        typer.Option("--models", help="Folder that keeps the models, so that a killed run goes on; else in the cache."),
+        typer.Option(
+            "--models", help="Folder for the models, so that an interrupted run resumes; in the cache when left out."
+        ),
     ] = None,
     rivals: Annotated[
-        str | None, typer.Option("--rivals", help="Only these, separated by commas; all when left out.")
+        str | None, typer.Option("--rivals", help="Only these methods, separated by commas; all when left out.")
     ] = None,
     ours: Annotated[
-        str | None, typer.Option("--ours", help="The rival that differences are taken of; suggest's when left out.")
+        str | None, typer.Option("--ours", help="The method to compare with the others; suggest's when left out.")
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option("--only", help="Ask for this dataset alone, for a quick look; may be repeated."),
+        typer.Option("--only", help="Evaluate this dataset alone, for a quick look; may be repeated."),
     ] = None,
     horizon: Annotated[
-        int, typer.Option("--horizon", min=1, help="Evaluations a dataset.")
+        int, typer.Option("--horizon", min=1, help="Number of evaluations for each dataset.")
     ] = EvaluationSettings.horizon,
     repeats: Annotated[
         int, typer.Option("--repeats", min=1, help="Repeats of every search.")
@@ -91,20 +99,20 @@ def evaluate(
         str, typer.Option("--surrogate", help="Model of the searches: gp or gp-map.")
     ] = EvaluationSettings.surrogate,
     paper_figure: Annotated[
-        bool, typer.Option("--paper-figure", help="Play the runs of the paper's figures 3 and 4 too.")
+        bool, typer.Option("--paper-figure", help="Also repeat the experiments of the paper's figures 3 and 4.")
     ] = False,
     calibrate: Annotated[
         bool,
         typer.Option(
             "--calibrate",
-            help="Store in the history how far --model's distances are to be trusted, so that suggest promises a regret.",
+            help="Calibrate the history for --model: suggest then states an expected regret.",
         ),
     ] = False,
     workers: Annotated[
-        int, typer.Option("--workers", min=1, help="Processes; the answer is the same.")
+        int, typer.Option("--workers", min=1, help="Number of processes; the result is the same.")
     ] = EvaluationSettings.workers,
     out: Annotated[str | None, typer.Option("--out", "-o", help="Write the report to this file too (.json).")] = None,
-    plots: Annotated[str | None, typer.Option("--plots", help="Draw the report into this folder.")] = None,
+    plots: Annotated[str | None, typer.Option("--plots", help="Write figures of the report to this folder.")] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
@@ -112,7 +120,9 @@ def evaluate(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Hold every source out in turn, ask all rivals, and say what their choices were worth.
+    """Measure how good suggestions are for datasets never seen.
+
+    Each source is held out in turn. All methods (rivals) choose configurations for it, and their regret is compared.
 
     Regret is that of the best configuration so far, 0 = the dataset's best, 1 = its worst; the mean over datasets.
     """

@@ -1,4 +1,4 @@
-"""`history add | record | remove | import | export`: what goes into a history and comes out of it."""
+"""`history add | record | remove | import | export`: the content of a history."""
 
 import sys
 from enum import StrEnum
@@ -37,7 +37,7 @@ def add(
     dataset: DatasetOption,
     name: Annotated[str, typer.Option("--name", help="Name of the dataset in the history.")],
     group: Annotated[
-        str, typer.Option("--group", help="Its siblings: datasets that share images, drawers or a source.")
+        str, typer.Option("--group", help="Sibling group: datasets that share images, drawers or a source.")
     ],
     what: Annotated[str, typer.Option("--what", help="One line on what the images show.")] = "",
     licence: Annotated[str, typer.Option("--licence", help="As the source states it.")] = "not stated",
@@ -45,7 +45,7 @@ def add(
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
     runs: Annotated[
-        str | None, typer.Option("--runs", help="Runs on it, as `history import` reads them, in the same call.")
+        str | None, typer.Option("--runs", help="Also import runs on it, as `history import` does.")
     ] = None,
     metric: Annotated[str | None, typer.Option("--metric", help="With --runs: which value is the error.")] = None,
     error_range: Annotated[
@@ -57,7 +57,7 @@ def add(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Add a dataset: its record, its parts, its images, and runs on it where there are any."""
+    """Add a dataset with its images, and runs on it."""
     from dataclasses import replace
 
     from history_store.external_import import carry_out
@@ -208,7 +208,7 @@ def remove(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Take a dataset out, with its images and evaluations. Asks first, unless --yes."""
+    """Remove a dataset with its images and evaluations. Asks first, unless --yes."""
     from history_store.errors import UsageError
     from history_store.history import History
     from warmstart.locations import history_path
@@ -232,7 +232,9 @@ def remove(
 
 
 def import_(
-    history: Annotated[str, typer.Argument(metavar="HISTORY", help="The history file; made where it is not there.")],
+    history: Annotated[
+        str, typer.Argument(metavar="HISTORY", help="The history file; shards and exports create it if needed.")
+    ],
     source: Annotated[
         str,
         typer.Argument(
@@ -242,10 +244,10 @@ def import_(
     ],
     *,
     dataset: Annotated[
-        str | None, typer.Option("--dataset", "-d", help="Dataset of the runs, where the source does not say.")
+        str | None, typer.Option("--dataset", "-d", help="Dataset of the runs, if the source does not say.")
     ] = None,
     study: Annotated[
-        str | None, typer.Option("--study", help="Which study or search space, where the source has several.")
+        str | None, typer.Option("--study", help="Study or search space, if the source has several.")
     ] = None,
     metric: Annotated[str | None, typer.Option("--metric", help="Which value is the error.")] = None,
     error_range: Annotated[
@@ -253,26 +255,36 @@ def import_(
         typer.Option("--error-range", metavar="BEST,WORST", help="Values that count as error 0 and 1; 1,0 = accuracy."),
     ] = None,
     rename: Annotated[
-        list[str] | None, typer.Option("--rename", metavar="THEIRS=OURS", help="Which name is which; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--rename", metavar="THEIRS=OURS", help="Their name and ours of one hyperparameter; may be repeated."
+        ),
     ] = None,
     fill: Annotated[
         list[str] | None,
-        typer.Option("--fill", metavar="OURS=VALUE", help="Value of what the source lacks; may be repeated."),
+        typer.Option(
+            "--fill", metavar="OURS=VALUE", help="Value of a hyperparameter that the source lacks; may be repeated."
+        ),
     ] = None,
     rescale: Annotated[
         list[str] | None,
-        typer.Option("--rescale", metavar="THEIRS=HOW", help="log10(x), 10^x, 1/x, x/100, ...; may be repeated."),
+        typer.Option(
+            "--rescale", metavar="THEIRS=HOW", help="Change of scale: log10(x), 10^x, 1/x, x/100, ...; may be repeated."
+        ),
     ] = None,
     outside: Annotated[
         Outside, typer.Option("--outside", help="Numbers outside the bounds: clip them, or drop the runs.")
     ] = Outside.CLIP,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Report, and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the report and write nothing.")] = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Read runs from CSV, Parquet, shards or another tool, all or none; says what became of each hyperparameter."""
+    """Import runs from CSV, Parquet, shards or another tool.
+
+    All runs are imported, or none. The report says what happened to each hyperparameter.
+    """
     from warmstart.histories.import_runs import Asked, import_source
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -319,7 +331,7 @@ def export(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Write all evaluations as CSV or Parquet, or as text shards. Images are never among them."""
+    """Export all evaluations as CSV, Parquet or text shards. Images are not exported."""
     from history_store.exchange import export_history
     from history_store.history import History
     from history_store.shards import write_shards

@@ -1,4 +1,4 @@
-"""`history list | show`: what a history holds."""
+"""`history list | show`: show the content of a history."""
 
 from typing import Annotated, Any
 
@@ -53,7 +53,10 @@ def show(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Show a history, or one dataset of it: record, runs, what did best, where errors gather (CCoV), what it resembles."""
+    """Show a history, or one dataset of it.
+
+    Of a dataset: record, runs, best configurations, where errors are high (CCoV), nearest datasets.
+    """
     from history_store.history import History
     from warmstart.histories.listing import describe, summary
     from warmstart.locations import history_path, stored_hash

@@ -1,4 +1,4 @@
-"""`history create | embed | verify | compact | upgrade`: the file itself."""
+"""`history create | embed | verify | compact | upgrade`: the file of a history."""
 
 from pathlib import Path
 from typing import Annotated
@@ -29,20 +29,21 @@ def create(
         typer.Option("--space", help="compact, paper or a file of a space (YAML, JSON); compact when left out."),
     ] = None,
     configs: Annotated[
-        int | None, typer.Option("--configs", min=0, help="Shared Sobol configurations to write down at once.")
+        int | None, typer.Option("--configs", min=0, help="Number of shared Sobol configurations to add now.")
     ] = None,
     stored_size: Annotated[
         int | None, typer.Option("--stored-size", min=8, help="Side of the stored images in pixels; 32 when left out.")
     ] = None,
     from_default: Annotated[
-        bool, typer.Option("--from-default", help="Begin with all that the shipped history knows, over its space.")
+        bool,
+        typer.Option("--from-default", help="Start with everything that is in the shipped history, over its space."),
     ] = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Make a history over a search space: an empty one, or a copy of the shipped one to grow."""
+    """Create a history: empty, or a copy of the shipped one."""
     from history_store.errors import UsageError
     from history_store.history import History
     from history_store.space import load_space, sobol_configs
@@ -83,7 +84,7 @@ def embed(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Store the embeddings that a history lacks, so that no question computes them again."""
+    """Store missing embeddings, so that later questions are faster."""
     from warmstart.suggestions.advisor import Advisor
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -96,13 +97,13 @@ def verify(
     path: HistoryArgument = None,
     *,
     history: HistoryOption = None,
-    restore: Annotated[bool, typer.Option("--restore", help="Bring a damaged history back from its backup.")] = False,
+    restore: Annotated[bool, typer.Option("--restore", help="Restore a damaged history from its backup.")] = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Check every byte of a history; exit 4 where something is damaged."""
+    """Check every byte of a history; exit code 4 if it is damaged."""
     from history_store.errors import HistoryDamagedError
     from history_store.verify import restore as bring_back
     from history_store.verify import verify as check
@@ -126,13 +127,13 @@ def compact(
     history: HistoryFile,
     *,
     drop_images: Annotated[bool, typer.Option("--drop-images", help="Leave the images out.")] = False,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="Write a copy there instead.")] = None,
+    out: Annotated[str | None, typer.Option("--out", "-o", help="Write a copy to this file instead.")] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Write the journal into the file, or a compact copy of the whole to another place."""
+    """Write the journal into the file, or write a copy."""
     from history_store.history import History
     from warmstart.locations import history_path
 
@@ -154,7 +155,10 @@ def upgrade(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Bring a history of an older version to the newest; the old file is kept as its backup."""
+    """Upgrade a history to the newest version.
+
+    The old file becomes the backup.
+    """
     from history_store.verify import upgrade as rewrite
     from warmstart.locations import history_path
 

@@ -27,19 +27,19 @@ class SuggestFormat(StrEnum):
     CONFIGSPACE = "configspace"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", "-f", help="How the result is written to stdout.")]
+FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the result on stdout.")]
 SuggestFormatOption = Annotated[
-    SuggestFormat, typer.Option("--format", "-f", help="How the result is written to stdout; docs/cli.md shows each.")
+    SuggestFormat, typer.Option("--format", "-f", help="Format of the result on stdout; docs/cli.md shows each.")
 ]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, max=2**63 - 1, help="Seed of everything random.")]
-QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing on stderr but errors.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Write only errors to stderr.")]
 VerboseOption = Annotated[
     int,
-    typer.Option("--verbose", "-v", count=True, show_default=False, help="Say more on stderr; -vv shows tracebacks."),
+    typer.Option("--verbose", "-v", count=True, show_default=False, help="Write more to stderr; -vv shows tracebacks."),
 ]
 DeviceOption = Annotated[str, typer.Option("--device", help="Where networks run: cpu, cuda, cuda:1, ... or auto.")]
 ThreadsOption = Annotated[int, typer.Option("--threads", min=1, help="CPU threads of the networks.")]
-NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the cache of meta-features.")]
+NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Do not use the cache of meta-features.")]
 _DATASET = typer.Option(
     "--dataset",
     "-d",
@@ -47,12 +47,10 @@ _DATASET = typer.Option(
 )
 DatasetOption = Annotated[str, _DATASET]
 MaybeDatasetOption = Annotated[str | None, _DATASET]
-DatasetArgument = Annotated[
-    str | None, typer.Argument(metavar="DATASET", help="The same as --dataset, without its name.")
-]
+DatasetArgument = Annotated[str | None, typer.Argument(metavar="DATASET", help="The same as --dataset.")]
 RayOption = Annotated[
     bool,
-    typer.Option("--ray", help="Run trials on Ray: $RAY_ADDRESS, else a cluster of this machine; see docs/ray.md."),
+    typer.Option("--ray", help="Run trials on Ray: $RAY_ADDRESS, else a cluster on this machine; see docs/ray.md."),
 ]
 RayAddressOption = Annotated[
     str | None,
@@ -74,14 +72,12 @@ ModelOption = Annotated[
 ]
 ExcludeGroupOption = Annotated[
     list[str] | None,
-    typer.Option("--exclude-group", help="Leave a sibling group of the history out; may be repeated."),
+    typer.Option("--exclude-group", help="Leave out a sibling group of the history; may be repeated."),
 ]
 SkipBrokenOption = Annotated[
-    bool, typer.Option("--skip-broken", help="Go on without pictures that cannot be decoded, and name them.")
+    bool, typer.Option("--skip-broken", help="Leave out pictures that cannot be decoded, and name them.")
 ]
-DownloadOption = Annotated[
-    bool, typer.Option("--download", help="Let torchvision fetch what is missing of torchvision:NAME.")
-]
+DownloadOption = Annotated[bool, typer.Option("--download", help="Allow torchvision to download torchvision:NAME.")]
 HistoryArgument = Annotated[
     str | None,
     typer.Argument(metavar="HISTORY", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),

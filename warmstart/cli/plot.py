@@ -42,7 +42,10 @@ def map_(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Draw the datasets of a history in two dimensions: near = the same configurations do well."""
+    """Draw a map of the datasets of a history.
+
+    Near means that the same configurations do well.
+    """
     from pathlib import Path
 
     from warmstart.plots.style import check_target
@@ -92,7 +95,10 @@ def ccov(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Draw where, along each hyperparameter, the errors gather (CCoV): bars for a few datasets, dots for many."""
+    """Draw where errors are high along each hyperparameter (CCoV).
+
+    Bars for a few datasets, dots for many.
+    """
     from pathlib import Path
 
     from history_store.history import History
@@ -112,22 +118,22 @@ def ccov(
 
 
 def regret(
-    report: Annotated[
-        str, typer.Argument(metavar="FILE.json", help="What `warmstart evaluate --out FILE.json` wrote.")
-    ],
+    report: Annotated[str, typer.Argument(metavar="FILE.json", help="Report of `warmstart evaluate --out FILE.json`.")],
     *,
     out: Annotated[
         str,
-        typer.Option("--out", "-o", help="The file of the curves, .png or .svg; further pictures lie beside it."),
+        typer.Option("--out", "-o", help="File for the curves, .png or .svg; other pictures are written beside it."),
     ] = "regret.png",
     rival: Annotated[
         list[str] | None,
-        typer.Option("--rival", help="Draw this curve; may be repeated. Up to eight telling ones when left out."),
+        typer.Option("--rival", help="Draw this curve; may be repeated. Up to eight when left out."),
     ] = None,
     time: Annotated[
         list[int] | None,
         typer.Option(
-            "--time", min=1, help="Differences after so many evaluations; may be repeated. All when left out."
+            "--time",
+            min=1,
+            help="Draw differences after this number of evaluations; may be repeated. All when left out.",
         ),
     ] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
@@ -135,7 +141,10 @@ def regret(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Draw an evaluation: regret along the evaluations, paired differences, the paper's figures where they are in it."""
+    """Draw an evaluation: regret curves and paired differences.
+
+    The paper's figures too, if they are in the report.
+    """
     from pathlib import Path
 
     from warmstart.plots.read_report import read_reports
@@ -156,19 +165,25 @@ def regret(
 
 def run(
     record: Annotated[
-        str, typer.Argument(metavar="RUN.json", help="A run of the optimiser: what `Optimizer.to_dict` gave, as JSON.")
+        str,
+        typer.Argument(metavar="RUN.json", help="A run of the optimiser: the output of `Optimizer.to_dict` as JSON."),
     ],
     *,
     out: Annotated[
         str,
-        typer.Option("--out", "-o", help="The file of the errors in time, .png or .svg; the others lie beside it."),
+        typer.Option(
+            "--out", "-o", help="File for the errors over time, .png or .svg; other pictures are written beside it."
+        ),
     ] = "run.png",
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Draw a run of the optimiser: errors in time, fit, slices of prediction and acquisition, what matters, architectures."""
+    """Draw a run of the optimiser: errors over time and diagnostics.
+
+    Diagnostics: held-out fit, slices of prediction and acquisition, sensitivity, architectures.
+    """
     from pathlib import Path
 
     from warmstart.plots.style import check_target

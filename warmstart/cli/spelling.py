@@ -1,4 +1,4 @@
-"""What a person may have meant by a name that is not known."""
+"""Suggestions for a misspelt name."""
 
 import difflib
 import re

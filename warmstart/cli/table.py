@@ -1,4 +1,4 @@
-"""Tables of a given width in which no number is ever folded or cut."""
+"""Text tables of a given width; no number is folded or cut."""
 
 from __future__ import annotations
 

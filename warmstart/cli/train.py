@@ -1,4 +1,4 @@
-"""`train`: make a meta-feature model for a history."""
+"""`train`: fit a meta-feature model to a history."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -62,25 +62,27 @@ def train(
     preset: Annotated[Preset, typer.Option("--preset", help="modern (ours) or paper (as published).")] = Preset.MODERN,
     target: Annotated[
         TargetName | None,
-        typer.Option("--target", help="Distance of datasets to imitate; the preset's own when left out."),
+        typer.Option("--target", help="Distance between datasets to learn; the preset's own when left out."),
     ] = None,
     backbone: Annotated[
         BackboneName | None, typer.Option("--backbone", help="Convolutions; the preset's own when left out.")
     ] = None,
     handcrafted: Annotated[
-        bool, typer.Option("--handcrafted", help="Tell the network handcrafted features too; 1 s a dataset more.")
+        bool, typer.Option("--handcrafted", help="Also use handcrafted features; takes 1 s more a dataset.")
     ] = False,
     steps: Annotated[
-        int | None, typer.Option("--steps", min=1, help="Updates; the preset's own when left out.")
+        int | None, typer.Option("--steps", min=1, help="Training steps; the preset's own when left out.")
     ] = None,
     hold_out_group: Annotated[
         list[str] | None,
-        typer.Option("--hold-out-group", help="Validate on this sibling group; may be repeated. Drawn when left out."),
+        typer.Option(
+            "--hold-out-group", help="Validate on this sibling group; may be repeated. Random groups when left out."
+        ),
     ] = None,
     budget: Annotated[
-        str | None, typer.Option("--budget", help="Stop after so long, e.g. 30m; --resume goes on.")
+        str | None, typer.Option("--budget", help="Stop after this time, e.g. 30m; --resume continues.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from OUT.checkpoint where it exists.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue from OUT.checkpoint where it exists.")] = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
@@ -88,7 +90,9 @@ def train(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Train a model whose distances imitate how alike configurations fare.
+    """Train a meta-feature model on a history.
+
+    Its distances imitate how differently the same configurations perform on two datasets.
 
     Writes OUT, the learning curves OUT.curves.json and, where matplotlib is installed, OUT.curves.png, and the embeddings
     of all datasets into the history.

@@ -1,4 +1,4 @@
-"""`tune`: from a dataset or an objective to the best configuration found."""
+"""`tune`: tune an objective, starting from the history's suggestions."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,11 +75,15 @@ def tune(
         typer.Option(
             "--dataset",
             "-d",
-            help="Your images, in any layout of `suggest`; the objective is given the path. Several are tuned at once.",
+            help="Your images, as in `suggest`; the objective gets the path. Repeat it to tune several datasets at once.",
         ),
     ] = None,
     split: Annotated[
-        SplitName, typer.Option("--split", help="How several datasets share the trials: equally, or by expected gain.")
+        SplitName,
+        typer.Option(
+            "--split",
+            help="With several datasets: equal shares of the trials, or more where the expected gain is larger.",
+        ),
     ] = SplitName.EQUAL,
     objective: Annotated[
         str | None,
@@ -95,49 +99,56 @@ def tune(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option("--trials", min=1, help="Trials of the study in the end; 50, or what --timeout allows."),
+        typer.Option("--trials", min=1, help="Total number of trials of the study; 50, or what --timeout allows."),
     ] = Execution.trials,
-    timeout: Annotated[
-        str | None, typer.Option("--timeout", help="Begin no trial of this call after so long, e.g. 30m.")
-    ] = None,
+    timeout: Annotated[str | None, typer.Option("--timeout", help="Start no trial after this time, e.g. 30m.")] = None,
     storage: Annotated[
         str | None,
         typer.Option("--storage", help="Path (SQLite, or .journal) or URL; warmstart-studies.db when left out."),
     ] = None,
     study: Annotated[
-        str | None, typer.Option("--study", help="Its name; made of the dataset's and the objective's when left out.")
+        str | None, typer.Option("--study", help="Name of the study; from the dataset and the objective when left out.")
     ] = Execution.study,
     warm: Annotated[
         WarmName,
-        typer.Option("--warm", help="Warm configurations are the whole design, the first of it, or extra to it."),
+        typer.Option(
+            "--warm",
+            help="Warm configurations replace the Sobol design (design), begin it (initial), or precede it (extra).",
+        ),
     ] = _WARM,
-    no_warm: Annotated[bool, typer.Option("--no-warm", help="Begin without what the history suggests.")] = False,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many warm configurations.")] = WarmStart.k,
+    no_warm: Annotated[bool, typer.Option("--no-warm", help="Do not use the history's suggestions.")] = False,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of warm configurations.")] = WarmStart.k,
     startup: Annotated[
         int, typer.Option("--startup", min=1, help="Points of the Sobol design, for initial, extra and --no-warm.")
     ] = WarmStart.startup,
     strategy: Annotated[
-        str | None, typer.Option("--strategy", help="Of the warm configurations; see `warmstart suggest`.")
+        str | None, typer.Option("--strategy", help="Strategy for the warm configurations; see `warmstart suggest`.")
     ] = WarmStart.strategy,
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
     rename: Annotated[
         list[str] | None,
-        typer.Option("--rename", metavar="HISTORY=OURS", help="Which name is which in --space; may be repeated."),
+        typer.Option(
+            "--rename",
+            metavar="HISTORY=OURS",
+            help="The name in --space of a hyperparameter of the history; may be repeated.",
+        ),
     ] = None,
     initial: Annotated[
         str | None,
-        typer.Option("--initial", help="Begin with these: a file of `suggest --format json`, yaml or csv."),
+        typer.Option(
+            "--initial", help="Start from these configurations: a file of `suggest --format json`, yaml or csv."
+        ),
     ] = None,
     related: Annotated[
         list[str] | None,
         typer.Option(
-            "--related", help="Dataset of the history to learn from too, or auto: the nearest. May be given repeatedly."
+            "--related", help="Also learn from this dataset of the history, or auto: the nearest. May be repeated."
         ),
     ] = None,
     neighbours: Annotated[
-        int, typer.Option("--neighbours", min=1, help="How many --related auto stands for.")
+        int, typer.Option("--neighbours", min=1, help="Number of datasets for --related auto.")
     ] = WarmStart.neighbours,
     surrogate: Annotated[
         str, typer.Option("--surrogate", help="gp, gp-map, dngo or bohamiann; see docs/optimiser.md.")
@@ -145,56 +156,64 @@ def tune(
     acquisition: Annotated[
         str, typer.Option("--acquisition", help="ei, pi, lcb or ei-per-second.")
     ] = Search.acquisition,
-    pruner: Annotated[PrunerName, typer.Option("--pruner", help="Stop hopeless trials by what they report.")] = _PRUNER,
+    pruner: Annotated[PrunerName, typer.Option("--pruner", help="Stop trials early by their reports.")] = _PRUNER,
     budget: Annotated[
-        float | None, typer.Option("--budget", help="Of each trial, in the objective's own unit.")
+        float | None, typer.Option("--budget", help="Budget of each trial, in the objective's own unit.")
     ] = Search.budget,
     workload: Annotated[
-        str, typer.Option("--workload", help="What is trained when no objective is given: cnn, or one of a package.")
+        str, typer.Option("--workload", help="What to train without an objective: cnn, or one of an installed package.")
     ] = Problem.workload,
     metric: Annotated[
         str | None,
-        typer.Option("--metric", help="What is tuned, if no error: a JSON key, last, regex:PATTERN or file:PATH:KEY."),
+        typer.Option(
+            "--metric", help="What to tune instead of an error: a JSON key, last, regex:PATTERN or file:PATH:KEY."
+        ),
     ] = Search.metric,
-    maximize: Annotated[bool, typer.Option("--maximize", help="Larger is better.")] = Search.maximize,
+    maximize: Annotated[bool, typer.Option("--maximize", help="A larger metric is better.")] = Search.maximize,
     scale: Annotated[
         ScaleName | None,
-        typer.Option("--scale", help="Of the metric: fraction (0 to 1), percent (0 to 100) or any number."),
+        typer.Option("--scale", help="Range of the metric: fraction (0 to 1), percent (0 to 100) or any number."),
     ] = None,
     target_budget: Annotated[
-        str | None, typer.Option("--target-budget", help="Of the workload, by name; of cnn: compact-400 or paper.")
+        str | None,
+        typer.Option(
+            "--target-budget", help="Length of a training run of the workload; for cnn: compact-400 or paper."
+        ),
     ] = Problem.target_budget,
     trial_timeout: Annotated[
-        str | None, typer.Option("--trial-timeout", help="Stop a trial after so long, e.g. 30m; it counts as failed.")
+        str | None, typer.Option("--trial-timeout", help="Stop a trial after this time, e.g. 30m; it counts as failed.")
     ] = None,
     trial_memory: Annotated[
-        str | None, typer.Option("--trial-memory", help="Stop a trial that holds more, e.g. 4G; it counts as failed.")
+        str | None,
+        typer.Option("--trial-memory", help="Stop a trial that uses more memory, e.g. 4G; it counts as failed."),
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(
-            "--workers", min=1, help="Processes that run trials: 1 when left out; with Ray, all that there is room for."
-        ),
+        typer.Option("--workers", min=1, help="Processes that run trials: 1 when left out; with Ray, as many as fit."),
     ] = Execution.workers,
     ray: RayOption = False,
     ray_address: RayAddressOption = None,
     cpus_per_trial: CpusOption = None,
     gpus_per_trial: GpusOption = None,
-    log: Annotated[str | None, typer.Option("--log", help="File to which all that the trials print is added.")] = None,
+    log: Annotated[str | None, typer.Option("--log", help="Append the output of the trials to this file.")] = None,
     record: Annotated[
         str | None,
-        typer.Option("--record", help="Add the dataset and its trials to the history in the end, under this name."),
+        typer.Option("--record", help="At the end, add the dataset and its trials to the history under this name."),
     ] = Outputs.record,
     report: Annotated[
         str | None,
-        typer.Option("--report", help="Markdown file of the report, JSON beside it; beside the storage when left out."),
+        typer.Option(
+            "--report", help="Markdown file of the report, with JSON beside it; beside the storage when left out."
+        ),
     ] = None,
     save_model: Annotated[
         str | None,
-        typer.Option("--save-model", help="File for the best built-in network, trained again in the end."),
+        typer.Option(
+            "--save-model", help="At the end, train the best built-in network again and save it to this file."
+        ),
     ] = None,
     ensemble: Annotated[
-        int, typer.Option("--ensemble", min=1, help="How many of the best networks --save-model keeps.")
+        int, typer.Option("--ensemble", min=1, help="Number of the best networks that --save-model keeps.")
     ] = Outputs.ensemble,
     download: DownloadOption = False,
     server: Annotated[
@@ -210,7 +229,10 @@ def tune(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Tune, from the configurations on that won on datasets like yours. Goes on where it was stopped, even by a kill."""
+    """Tune, starting from what won on similar datasets.
+
+    Run the same command again to resume after any interruption.
+    """
     given = locals()
     import contextlib
     import sys

@@ -1,1 +1,1 @@
-"""What commands do with a history: add to it, import into it, list it, measure it."""
+"""Operations on a history: add, import, list, collect."""

@@ -1,4 +1,4 @@
-"""Where errors gather along each hyperparameter: what `plot ccov` draws and `history show` says."""
+"""Centres of errors (CCoV) by hyperparameter, for `plot ccov` and `history show`."""
 
 import json
 import warnings

@@ -1,4 +1,4 @@
-"""Runs of any known origin brought into a history: what a source is, how it is read, what is said about it."""
+"""Import of runs into a history: find the importer, read the source, report what happened to each hyperparameter."""
 
 import json
 from collections.abc import Sequence

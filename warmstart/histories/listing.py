@@ -1,4 +1,4 @@
-"""What a history holds, as rows for people and documents for programs."""
+"""Listings of a history: rows for people, documents for programs."""
 
 import math
 from collections import Counter

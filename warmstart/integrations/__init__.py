@@ -1,1 +1,1 @@
-"""Adapters to other libraries, one file a library; each needs that library, and nothing else loads them."""
+"""Adapters to other libraries. Each is imported only where it is used, and then needs its library."""

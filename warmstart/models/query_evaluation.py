@@ -1,4 +1,4 @@
-"""How a history and a model would have served datasets that somebody has measured: each asked as new, by what came on it."""
+"""Evaluation of suggestions for measured datasets: the history treats each as new."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""From a history to a model file, its curves and the history's embeddings."""
+"""Training of a model on a history: the model file, its curves, and the history's embeddings."""
 
 import dataclasses
 from collections.abc import Callable, Collection, Sequence

@@ -1,1 +1,1 @@
-"""Pictures, one file a picture, in one style. Only what draws imports matplotlib (the extra ``plots``)."""
+"""Pictures, one file a picture, in one style. matplotlib (the extra ``plots``) is imported where a figure is made."""

@@ -1,4 +1,4 @@
-"""What `plot map` shows: the datasets of a history in a plane, a query among them."""
+"""Data of `plot map`: the datasets of a history in a plane, with a query among them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Where labels stand so that they hide neither each other nor what they name."""
+"""Placement of labels so that they overlap neither each other nor what they name."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray

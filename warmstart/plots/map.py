@@ -1,4 +1,4 @@
-"""The map of a history: its datasets in the plane that shows most of their distances, the query among them."""
+"""Map of a history: its datasets in the plane that preserves most of their distances."""
 
 import math
 from collections import Counter

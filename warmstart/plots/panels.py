@@ -1,4 +1,4 @@
-"""A panel a dataset: how the best error so far falls from different starts, as in the figures of [Kim2017warmstart]."""
+"""Panels, one a dataset: best error so far from different starts, as in the figures of [Kim2017warmstart]."""
 
 import math
 from collections.abc import Mapping, Sequence

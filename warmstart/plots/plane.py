@@ -1,4 +1,4 @@
-"""The plane that shows most of the distances between points of many dimensions."""
+"""Plane that preserves most of the distances between points of many dimensions."""
 
 from dataclasses import dataclass
 

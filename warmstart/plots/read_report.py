@@ -1,4 +1,4 @@
-"""The report that `warmstart evaluate` wrote, read back."""
+"""Reading of a report of `warmstart evaluate`."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What an evaluation says: regret along the evaluations, and paired differences with their intervals."""
+"""Figures of an evaluation: regret curves, and paired differences with their intervals."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How a run of the optimiser went and what it believes: five pictures of what `Optimizer.to_dict` gave."""
+"""Figures of a run of the optimiser: errors over time and diagnostics, from `Optimizer.to_dict`."""
 
 from collections.abc import Sequence
 from itertools import pairwise

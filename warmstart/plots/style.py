@@ -1,7 +1,7 @@
-"""How every picture looks, and how it is written: PNG or SVG, the same bytes from the same data.
+"""Style and format of every picture: PNG or SVG, the same bytes from the same data.
 
-The colours are those of Okabe and Ito, told apart by the colour-blind; each comes with a dash and a marker of its own,
-so that a print in grey says the same.
+The colours are those of Okabe and Ito, which colour-blind people can distinguish. Each comes with a dash and a marker of
+its own, so that a grey print shows the same.
 """
 
 import warnings

@@ -1,1 +1,1 @@
-"""Tuning runs: what is evaluated and how, how a run is kept, the loop between them."""
+"""Studies: objectives, state, execution, and what a study exchanges with a history."""

@@ -1,4 +1,4 @@
-"""A network with priors on its weights: the energy of its posterior, and draws from that [Springenberg2016bayesian]."""
+"""Bayesian network: priors on weights, the energy of the posterior, and samples from it [Springenberg2016bayesian]."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -32,12 +32,12 @@ ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """What is known, in the type of the weights.
+    """Training data, in the dtype of the weights.
 
     Attributes:
         X: `n x in` inputs.
         z: `n` standardised targets.
-        task: `n` tasks, or None where there is one alone.
+        task: `n` tasks, or None where there is only one.
     """
 
     X: Array
@@ -47,10 +47,12 @@ class Data:
 
 @dataclass(frozen=True, slots=True)
 class BayesianNetwork:
-    """Weights N(0, 1/λ), biases N(0, 1); for every task a log variance s of the noise N(-4, 2²), and ψ ~ N(0, 0.3²), L numbers that are inputs too.
+    """Network with normal priors on weights, biases, noise and task codes.
 
-    Its parameters lie in one row of `n_parameters`: weights of the network, ψ `T x L`, s `T`. The first output is the mean; a second one,
-    in a heteroscedastic network, is added to s. The variance of the noise is exp(s) + 1e-6.
+    Weights have the prior N(0, 1/λ), biases N(0, 1). Every task has a log variance s of the noise with prior N(-4, 2²),
+    and a code ψ of L numbers with prior N(0, 0.3²), which are inputs too. The parameters are one row of `n_parameters`:
+    weights of the network, ψ `T x L`, s `T`. The first output is the mean. A heteroscedastic network has a second
+    output, which is added to s. The variance of the noise is exp(s) + 1e-6.
 
     Attributes:
         network: with `in` + L inputs and one or two outputs.
@@ -70,7 +72,7 @@ class BayesianNetwork:
 
     @property
     def heteroscedastic(self) -> bool:
-        """Tell whether the noise depends on the point."""
+        """Return whether the noise depends on the point."""
         return self.network.sizes[-1] == 2
 
     def initial(self, k: int, *, rng: np.random.Generator) -> Array:
@@ -86,7 +88,8 @@ class BayesianNetwork:
     def precisions(self, theta: Array, *, rng: np.random.Generator | None = None) -> Array:
         """Return λ of every parameter, `K x n_parameters`: 1, between hidden layers √fan-in, or given a generator a draw a layer.
 
-        With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~ Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
+        With 1 throughout, functions are too rough for few points; with the whole fan-in, too smooth for many. λ | w ~
+        Gamma(1 + n_w/2, rate 1 + ½ Σw²), weights alone; 0 for s, which has its own prior.
         """
         result = np.ones_like(theta)
         result[:, self.network.n_weights :] = LATENT_SD**-2
@@ -185,7 +188,7 @@ class BayesianNetwork:
         return values[-1][:, :, 0], self.network.input_gradient(weights, values, slope)[:, :, : X.shape[-1]]
 
     def _member(self, task: Any) -> Array:
-        """Tell which points are of which task: `... x T x n`."""
+        """Return which points are of which task: `... x T x n`."""
         member: Array = np.equal(np.arange(self.n_tasks)[:, None], np.asarray(task)[..., None, :]).astype(np.float32)
         return member
 
@@ -220,11 +223,11 @@ class BayesianNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long to run how many chains of which sampler.
+    """Sampler, number of chains and length of sampling.
 
     Attributes:
         sampler: a name in `bo.surrogates.bohamiann.sghmc.SAMPLERS`.
-        chains: K, which run side by side.
+        chains: K, run side by side.
         samples: S, of all chains together.
         burn_in: steps of every chain that are thrown away.
         thin: steps between two samples of a chain.
@@ -257,7 +260,7 @@ class Draws:
 
     @classmethod
     def of(cls, model: BayesianNetwork, data: Data, schedule: Schedule, *, rng: np.random.Generator) -> Self:
-        """Run the chains.
+        """Run the chains, and return their samples.
 
         A chain that overflowed goes back to where it last stood, at rest: only samplers whose steps do not adapt do so.
         """

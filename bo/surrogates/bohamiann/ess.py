@@ -1,4 +1,4 @@
-"""How many independent draws a set of correlated chains is worth."""
+"""Effective sample size of correlated chains."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,8 +9,8 @@ Floats = NDArray[np.float64]
 def effective_samples(draws: Floats) -> Floats:
     """Estimate the effective number of samples of several quantities [Gelman2013bayesian] Eq. (11.8).
 
-    Autocorrelations are taken over all chains, against a variance that includes the one between them, and summed up to the
-    first pair of lags whose sum is negative [Geyer1992practical]; chains that disagree count for little.
+    Autocorrelations are taken over all chains, against a variance that includes the one between them, and summed up to
+    the first pair of lags whose sum is negative [Geyer1992practical]; chains that disagree count for little.
 
     Args:
         draws: `K x n x q`, q quantities along K chains of n ≥ 2 draws.

@@ -1,4 +1,4 @@
-"""Functions drawn from a posterior, by what they are at some points: their moments, and what pending points say about them.
+"""Functions sampled from a posterior: their moments at points, and conditioning on pending points.
 
 Values are `S x M` for S functions and M points, gradients `S x M x d`.
 """
@@ -34,7 +34,7 @@ def moment_slopes(values: Floats, slopes: Floats) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class Reweighting:
-    """What F fantasies make of S functions.
+    """Weights of S functions under each of F fantasies.
 
     Attributes:
         weights: `F x S`, of the functions in the mean of each fantasy; rows sum to 1.
@@ -48,8 +48,8 @@ class Reweighting:
     def by_weights(cls, values: Floats, noise: Floats, targets: Floats) -> Self:
         """Weigh every function by how well it explains the fantasies: w_s ∝ Π_j N(y_j; f_s(x_j), σ_s²)^t.
 
-        t is 1, or where that would leave the functions an effective size of less than a fifth, as large as leaves it: few
-        functions cannot follow many exact fantasies. Knows no order of the pending points.
+        t is 1, or where that would leave the functions an effective size of less than a fifth, as large as leaves it:
+        few functions cannot follow many exact fantasies. Knows no order of the pending points.
 
         Args:
             values: `S x J` at the pending points.
@@ -72,8 +72,8 @@ class Reweighting:
     def by_moments(cls, values: Floats, noise: Floats, targets: Floats) -> Self:
         """Condition the Gaussian process that has the functions' mean and covariance, as in the ensemble Kalman filter.
 
-        Exact for the moments: over fantasies drawn from it, the mean stays on average, and variances are the same for all.
-        Arguments as in `by_weights`.
+        Exact for the moments: over fantasies drawn from it, the mean stays on average, and variances are the same for
+        all. Arguments as in `by_weights`.
         """
         from scipy.linalg import cho_factor, cho_solve
 
@@ -110,15 +110,15 @@ class Reweighting:
 
 @dataclass(frozen=True, slots=True)
 class Reweighted:
-    """A surrogate of drawn functions that was told fantasies; `bo.surrogates.base.Conditioned`.
+    """Surrogate of sampled functions, conditioned on fantasies; implements `bo.surrogates.base.Conditioned`.
 
     Attributes:
         values: of the functions at `m x d` points, in units of standardised targets.
         gradients: values, and their gradients.
         reweighting: of the functions.
         mean: of the targets.
-        sd: of them.
-        checked: reads points.
+        sd: of the targets.
+        checked: checks points.
     """
 
     values: Callable[[Floats], Floats]

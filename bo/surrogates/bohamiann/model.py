@@ -1,8 +1,7 @@
-"""Networks drawn from their posterior as a surrogate: BOHAMIANN [Springenberg2016bayesian], for one task or several.
+"""BOHAMIANN: Bayesian networks sampled from their posterior [Springenberg2016bayesian], for one task or several.
 
-Linear in the number of evaluations, and without a kernel to choose; of the surrogates the one that draws on related tasks most
-freely. With related tasks, every task has five numbers of its own that are inputs too and are sampled with the weights (or the
-one-hot code of the task), beside its meta-feature.
+The cost grows linearly with the number of evaluations, and no kernel is chosen. With related tasks, each task has five
+numbers of its own (or a one-hot code) as further inputs, beside its meta-feature. They are sampled with the weights.
 """
 
 from collections.abc import Sequence
@@ -33,10 +32,19 @@ DOUBLE_UP_TO = 500
 
 
 class Bohamiann:
-    """Bayesian network: mean and variance over networks whose weights are sampled by scale-adapted SGHMC.
+    """Bayesian network whose weights are sampled by scale-adapted SGHMC; predicts mean and variance over the samples.
 
-    Predictions are moments over all networks, hence of one sample (S = 1), as in the paper's Eq. (5): a network alone has no
-    variance that an acquisition function could use. A fit starts from its generator and keeps nothing of the last one.
+    Use it for some hundred evaluations or more, or with related tasks that differ from the target in more than scale.
+    Not for quick suggestions with few points: sampling has a fixed cost, and `GaussianProcess` is cheaper there.
+
+    >>> x = np.linspace(0, 1, 20)[:, None]
+    >>> model = Bohamiann(burn_in=200, thin=10, samples=20).fit(x, (x[:, 0] - 0.3) ** 2, rng=np.random.default_rng(0))
+    >>> model.predict(x).mean.shape  # one sample: moments over all networks
+    (1, 20)
+
+    Predictions are moments over all networks, so there is one sample (S = 1), as in the paper's Eq. (5): one network
+    alone has no variance that an acquisition function could use. A fit depends on its generator alone, not on the last
+    fit.
     """
 
     def __init__(
@@ -58,7 +66,7 @@ class Bohamiann:
         step: float = 1e-2,
         fantasies: Fantasies = "gaussian",
     ) -> None:
-        """Set up a surrogate.
+        """Build an unfitted surrogate.
 
         Args:
             conditional: columns of the points that may be NaN, inactive.
@@ -67,7 +75,8 @@ class Bohamiann:
             task_code: how networks tell tasks apart.
             hidden: widths of the tanh layers.
             heteroscedastic: let the noise depend on the point.
-            hyperprior: draw the precision of every layer's weights from its posterior under Gamma(1, 1); otherwise it is fixed.
+            hyperprior: draw the precision of every layer's weights from its posterior under Gamma(1, 1); otherwise it
+                is fixed.
             sampler: a name in `bo.surrogates.bohamiann.sghmc.SAMPLERS`.
             samples: networks that are kept, of all chains together.
             chains: that run side by side.
@@ -75,8 +84,8 @@ class Bohamiann:
             thin: steps of a chain between two samples.
             batch: points a step; left out, 32, or 96 with related tasks.
             step: ε of the sampler.
-            fantasies: how pending points are conditioned on: `gaussian`, on the moments of the networks; `weights`, by weighing
-                the networks.
+            fantasies: how pending points are conditioned on: `gaussian`, on the moments of the networks; `weights`, by
+                weighing the networks.
 
         Raises:
             UsageError: when a name or a number does not fit.

@@ -1,16 +1,18 @@
-"""Stochastic gradient Hamiltonian Monte Carlo that finds every coordinate's step size [Springenberg2016bayesian].
+"""Stochastic gradient Hamiltonian Monte Carlo with a step size for every coordinate [Springenberg2016bayesian].
 
     v ← v - h g - a v + ξ √(2ha - h² Var g),  θ ← θ + v,  h = ε² / √V
 
-g is a noisy gradient of the energy U = -log p(θ | data), V an average of g² that is learned during burn-in. With V = 1 this is
-plain SGHMC [Chen2014stochastic], with friction a = 1 Langevin dynamics (SGLD [Welling2011bayesian]; with V, preconditioned). Chains move side by
-side, in place: θ and g are `K x P`.
+g is a noisy gradient of the energy U = -log p(θ | data). V is an average of g², learned during burn-in. With V = 1 this
+is plain SGHMC [Chen2014stochastic]. With friction a = 1 it is Langevin dynamics (SGLD [Welling2011bayesian];
+preconditioned with V). Chains move side by side, in place: θ and g are `K x P`.
 
-Four things differ from the published code. Where ε²√V > a, the noise to inject is negative; clamping it at 0 freezes the
-coordinate for good, so friction is raised there once burn-in ends, and the step cut where friction would exceed 1. V is no
-variance of the noise: the share ḡ²/V of it is signal, and with all data in the batch there is no noise to take off.
-There, V also needs a window of its own.
-Injected noise is uniform, not normal: its first two moments are what counts, and it takes an eighth of the time to draw.
+Four differences from the published code:
+
+- Where ε²√V > a, the noise to inject is negative. Clamping it at 0 freezes the coordinate for good. Instead, friction
+  is raised there once burn-in ends, and the step is cut where friction would exceed 1.
+- V is not a variance of the noise: the share ḡ²/V of it is signal.
+- With all data in the batch there is no noise to subtract, and V needs a window of its own.
+- Injected noise is uniform, not normal: only its first two moments count, and drawing it takes an eighth of the time.
 """
 
 from collections.abc import Mapping
@@ -33,7 +35,10 @@ UNIT = 1.0 / np.iinfo(np.uint16).max * 12.0**0.5
 
 
 class Sghmc:
-    """Chains' momenta and step sizes; adapt to the gradients until `settle` is called, and leave the target invariant after it."""
+    """Momenta and step sizes of chains.
+
+    They adapt to the gradients until `settle` is called; after it the target is invariant.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """Bayesian linear regression on features: the exact last layer of DNGO [Snoek2015scalable] §3.
 
-w ~ N(0, I/α), y = Φw + noise of precision β: K = βΦᵀΦ + αI, posterior N(m, K⁻¹) with m = βK⁻¹Φᵀỹ. One triangular factor and
-one singular value decomposition of D columns serve every α, β and every target that is a combination of given columns, so
-that a step of a sampler costs O(D), whatever N is. Nothing is inverted and no determinant overflows.
+w ~ N(0, I/α), y = Φw + noise of precision β. K = βΦᵀΦ + αI; the posterior is N(m, K⁻¹) with m = βK⁻¹Φᵀỹ. One triangular
+factor and one singular value decomposition of D columns serve every α, every β and every target that is a combination
+of given columns. So a step of a sampler costs O(D), whatever N is. Nothing is inverted and no determinant overflows.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Training of networks whose last hidden layer is to be a basis."""
+"""Training of networks whose last hidden layer gives the features of a Bayesian linear regression."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,7 +27,7 @@ RELATED = 0.3
 
 
 class Adam:
-    """Steps of [Kingma2015adam] on one array, with a rate that falls to 0 along a cosine."""
+    """Adam [Kingma2015adam] on one array, with a learning rate that falls to 0 along a cosine."""
 
     def __init__(self, like: Array, *, rate: float, steps: int) -> None:
         self._rate, self._steps, self._t = rate, steps, 0
@@ -55,15 +55,15 @@ class Adam:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How networks are trained.
+    """Settings of the training.
 
     Attributes:
         stack: K networks, from different starts and on different points.
         steps: of Adam on batches of 256 points (all, where there are fewer), at least.
         epochs: passes through the points, at least.
-        decay: variance of the noise in units of the targets', for weights N(0, 1/fan-in): what a large weight costs.
-        held_out: share of the points that a network does not see. Its last layer sees them, and learns from them how far
-            features are to be trusted that fit what they were trained on.
+        decay: variance of the noise in units of the targets', for weights N(0, 1/fan-in): the penalty of large weights.
+        held_out: share of the points that a network does not see. Its last layer sees them, and learns from them how
+            far the features can be trusted.
     """
 
     stack: int
@@ -86,9 +86,9 @@ def train(
 ) -> Array:
     """Fit a stack of networks with weight decay.
 
-    With several tasks, half-way each is given the weight 0.3 max(0, 1 - v), v the mean square of the residuals at held-out points in units
-    of its targets' variance: a network that is fitted to what nobody can predict has features of no use to the others. The
-    task at hand, the last, keeps its weight.
+    With several tasks, half-way each is given the weight 0.3 max(0, 1 - v), v the mean square of the residuals at
+    held-out points in units of its targets' variance: a network that is fitted to what nobody can predict has features
+    of no use to the others. The task at hand, the last, keeps its weight.
 
     Args:
         network: with one output a task.
@@ -155,10 +155,10 @@ def seen_points(plan: Plan, n: int, rng: np.random.Generator) -> Array:
 def maximise_evidence(
     network: Network, theta: Floats, *, X: Floats, z: Floats, steps: int, seen: NDArray[np.bool_]
 ) -> Floats:
-    """Move networks whose outputs are the features up the evidence of a linear model on them [Snoek2015scalable] §3.1.
+    """Train networks by the marginal likelihood of a linear model on their features [Snoek2015scalable] §3.1.
 
-    Dear: every step costs the whole data, and D² a point. Points that its last layer alone sees keep a network honest: moved on all,
-    it is surer of itself by far than it should be.
+    It is expensive: every step uses all data, and costs D² a point. Each network is moved on some of the points only,
+    and its last layer sees all: moved on all points, it would be much too certain.
 
     Args:
         network: whose outputs are the features.
@@ -211,10 +211,11 @@ def scale_inputs(
     column: NDArray[np.intp],
     counts: Sequence[int] | None = None,
 ) -> Floats:
-    """Scale the columns that networks see as one regression on all their features finds them most probable.
+    """Scale the inputs of the networks by the marginal likelihood of one regression on all their features.
 
-    What the lengthscales of a Gaussian process are: few numbers, that any number of points may set. α and β move along. Tasks
-    have regressions of their own, and all but the last, the one at hand, the weight 0.3.
+    The scales are what lengthscales are to a Gaussian process: few numbers, which any number of points can determine. α
+    and β are fitted together with them. Each task has its own regression; all but the last, the target, have the weight
+    0.3.
 
     Args:
         network: whose outputs are the features.

@@ -1,4 +1,4 @@
-"""What the last layers of several tasks have in common, as a prior for that of another one."""
+"""Prior of a new task's last layer, estimated from the last layers of related tasks."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -23,12 +23,12 @@ SMALLEST_SHARE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class LayerPrior:
-    """Weights w ~ N(mean, root·rootᵀ) of a task that was not seen.
+    """Prior w ~ N(mean, root·rootᵀ) of the weights of a task without data.
 
     Attributes:
         mean: `D`.
         root: `D x D`.
-        log_beta: what the precision of the noise is expected to be.
+        log_beta: expected logarithm of the precision of the noise.
     """
 
     mean: Floats
@@ -48,8 +48,9 @@ class LayerPrior:
             z: `N`, each task's standardised.
             task: `N`, in 0..T-1.
             n_tasks: T.
-            units: variances of the mean, in units of the standard deviation, and of the log of the standard deviation by which
-                the targets of the new task are standardised: how far off its function may be lifted and stretched.
+            units: variances of the mean, in units of the standard deviation, and of the log of the standard deviation
+                by which the targets of the new task are standardised: how far off its function may be lifted and
+                stretched.
         """
         d = features.shape[1]
         member = [task == t for t in range(n_tasks)]

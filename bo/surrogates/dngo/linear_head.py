@@ -1,4 +1,4 @@
-"""The last layer of DNGO with all it does not know: weights in closed form, precisions and prior mean by slice sampling."""
+"""Last layer of DNGO: weights in closed form, precisions and prior mean by slice sampling."""
 
 import math
 from typing import Literal

@@ -1,12 +1,13 @@
-"""DNGO: a network's last hidden layer as the basis of a Bayesian linear regression [Snoek2015scalable].
+"""DNGO: Bayesian linear regression on a network's last hidden layer [Snoek2015scalable].
 
-The surrogate for many evaluations: its cost grows linearly with their number, a Gaussian process's with the third power.
+The cost grows linearly with the number of evaluations; that of a Gaussian process grows with their cube.
 
-Up to twice as many points as there are features, trained networks learn their points by heart: features that are not needed for
-those vanish, a sharp minimum that is not learned passes for noise, and nothing is expected elsewhere. There, weights stay as
-they were drawn, but for the scale of every input, which goes up the evidence as the lengthscales of a process do, and all
-networks share one last layer. Beyond, networks are trained, and then go up the evidence of a last layer: features by least squares alone
-leave errors that pass for noise, and the search does not go down a valley that it has found.
+Up to two points a feature, trained networks over-fit: features vanish that the points do not need, a narrow minimum is
+taken for noise, and nothing is expected elsewhere. So the weights stay as drawn there. Only the scale of every input is
+fitted, by marginal likelihood, as the lengthscales of a process are, and all networks share one last layer.
+
+With more points, networks are trained by least squares, and then by the marginal likelihood of a last layer. Least
+squares alone leave errors that are taken for noise, and the search then stops improving in a valley that it has found.
 """
 
 import math
@@ -48,16 +49,16 @@ EVIDENCE_SHARE = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Trained networks as K maps from points to features.
+    """Features of K networks, as maps from points.
 
     Attributes:
-        inputs: from points to what the networks see of them.
-        context: `K x 1 x c` or, one a point, `K x M x c`: what they see besides, of the task.
+        inputs: from points to inputs of the networks.
+        context: `K x 1 x c` or, one a point, `K x M x c`: further inputs that describe the task.
         network: whose outputs are the features.
         theta: `K x P`, float64.
         bias: whether a constant feature is appended.
         joined: whether the features of all networks stand side by side, as one map: K = 1 below.
-        root: `K x D x D` that features are multiplied by at last; None = the unit matrix.
+        root: `K x D x D`, multiplied with the features at last; None = the unit matrix.
     """
 
     inputs: Inputs
@@ -109,10 +110,18 @@ class Features:
 class DNGO:
     """Networks with a Bayesian last layer, whose precisions and prior mean are slice-sampled.
 
-    Every fit starts from its generator alone. The S samples are those of all networks together. A trained network that fits
-    its points perfectly has features that do, and a last layer that believes them; so each has a last layer of its own and
-    is trained on other points than that, which sees all: without that, predictions away from the data are thousands of
-    times too sure.
+    Use it for hundreds to thousands of evaluations: the cost is linear. Not for a few dozen: `GaussianProcess` is exact
+    and affordable there.
+
+    >>> x = np.linspace(0, 1, 20)[:, None]
+    >>> model = DNGO(networks=2, burn_in=10).fit(x, (x[:, 0] - 0.3) ** 2, rng=np.random.default_rng(0))
+    >>> float(np.abs(model.predict(x).mean.mean(axis=0) - (x[:, 0] - 0.3) ** 2).max()) < 0.1
+    True
+
+    Every fit depends on its generator alone. The S samples are those of all networks together. A network that fits its
+    points perfectly has features that do so too, and its last layer then trusts them too much. Therefore each network
+    has a last layer of its own and is trained without some of the points; the last layer sees all of them. Without
+    this, predicted variances away from the data are thousands of times too small.
     """
 
     _name = "DNGO"
@@ -134,20 +143,21 @@ class DNGO:
         decay: float = 0.01,
         held_out: float = 0.2,
     ) -> None:
-        """Set up the networks.
+        """Build the unfitted networks.
 
         Args:
             conditional: columns of the points that may be NaN, inactive.
             hidden: widths of the hidden layers; the last is the number of features.
             activation: a name in `ACTIVATIONS`.
-            inputs: `arc`, every column is a quarter of a circle, so that corners are as far from the origin as all else and no
-                surer to be extreme; `line`, unconditional ones are in [-1, 1], as published, and where networks are trained on related tasks.
-            prior_mean: `quadratic`, a bowl whose place and curvature are inferred; `fixed`, (x - 0.5)² in every dimension;
-                `none`, a constant.
-            training: `map`, least squares; `evidence`, then up the evidence of the last layer, too: twice as dear; `auto`, the
-                scales of the inputs alone, up the evidence, and with more than two points a feature, those of related tasks among
-                them, `evidence`; `map` there with related tasks, and on lines (where networks without biases, as they are drawn,
-                are odd functions).
+            inputs: `arc`: every column is a quarter of a circle. Then corners are as far from the origin as other
+                points, and predictions there are not more certain. `line`: unconditional columns are in [-1, 1], as
+                published; networks that are trained on related tasks use it.
+            prior_mean: `quadratic`: a bowl whose place and curvature are inferred. `fixed`: (x - 0.5)² in every
+                dimension. `none`: a constant.
+            training: `map`: least squares. `evidence`: then the marginal likelihood of the last layer; twice the cost.
+                `auto`: up to two points a feature (those of related tasks included), only the scales of the inputs, by
+                marginal likelihood; with more, `evidence`, or `map` with related tasks. On lines it is `map` (networks
+                without biases, as drawn, are odd functions there).
             networks: how many.
             samples: of hyperparameters, a network.
             burn_in: sweeps of their chain that are thrown away.
@@ -341,7 +351,7 @@ def _of_others(features: Floats, pool: Pool) -> LayerPrior:
 
 @dataclass(frozen=True, slots=True)
 class ConditionedDNGO:
-    """DNGO that was also told fantasies; every field is one a network, but for the last three."""
+    """DNGO conditioned on fantasies. Every field has one value a network, except the last three."""
 
     heads: Sequence[LinearHead]
     posteriors: Sequence[Posterior]

@@ -1,4 +1,4 @@
-"""DNGO over several tasks: they share the networks' features, and their last layers are draws from one distribution."""
+"""Multi-task DNGO: tasks share the networks' features; their last layers have a common prior."""
 
 from collections.abc import Sequence
 from typing import Any, Self
@@ -19,12 +19,21 @@ FITTED = ("_features", "_heads", "_targets", "_unseen")
 
 
 class MultiTaskDNGO(DNGO):
-    """Networks of the input [x; meta-feature] whose features all tasks share, each with a Bayesian last layer of its own.
+    """Networks of the input [x; meta-feature]: tasks share features, and each has a Bayesian last layer of its own.
 
-    As in [Perrone2018scalable], but for few points: up to two a feature, of all tasks together, networks stay as drawn, as those of
-    `DNGO` do; beyond, they are trained, one output a task. What the last layers of the related tasks have in common, and how far
-    they lie apart, is the prior of the target's, be there many points of it, few or none. Features that unrelated tasks have a say in
-    are of less use to the target than its own: what predicts its points better, each from all others, is believed.
+    Use it with related tasks of many evaluations each: the cost is linear in all of them together. Without related
+    tasks it is `DNGO`. Not for up to some hundred points in all: `MultiTaskGaussianProcess` is exact there.
+
+    >>> x = np.linspace(0, 1, 20)[:, None]
+    >>> model = MultiTaskDNGO(related=[Task(x, (x[:, 0] - 0.3) ** 2)], networks=2, burn_in=10)
+    >>> model.fit(x[:0], [], rng=np.random.default_rng(0)).predict(x).mean.shape[1]  # no evaluation of the target yet
+    20
+
+    As in [Perrone2018scalable], with a difference for few points: up to two points a feature, of all tasks together,
+    the networks stay as drawn, as those of `DNGO` do. With more they are trained, with one output a task. The last
+    layers of the related tasks, their mean and their spread, are the prior of the target's last layer, with or without
+    points of it. Features of unrelated tasks help the target less than its own. So each point is predicted from all
+    others by either model, and the better model is used.
     """
 
     _name = "MultiTaskDNGO"
@@ -56,9 +65,9 @@ class MultiTaskDNGO(DNGO):
             self._metas, self._least = reduced_meta(self._related, meta), 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
-        """Learn from all tasks; or be `DNGO` of `n x d` points and `n` targets alone, where that predicts each of them better.
+        """Fit all tasks, or `DNGO` of `n x d` points and `n` targets alone where that predicts them better.
 
-        Refusals as in `checked_data`.
+        Errors as in `checked_data`.
         """
         points, targets = checked_data(X, y, conditional=self._conditional, least=self._least)
         alone = None

@@ -1,7 +1,8 @@
-"""What the error is expected to look like before any is seen: a bowl [Snoek2015scalable] §3.1.
+"""Quadratic prior mean of the error, a bowl [Snoek2015scalable] §3.1.
 
-η(x) = λ + Σ_k Λ_k (x_k - c_k)² with Λ_k ≥ 0, over active columns: searches tend to be set up with the optimum inside. It is
-linear in its coefficients on the columns 1, a, ax, ax² (a = 1 where active), which is how a regression sees it.
+η(x) = λ + Σ_k Λ_k (x_k - c_k)² with Λ_k ≥ 0, over active columns: people tend to set up a search with the optimum
+inside. η is linear in its coefficients on the columns 1, a, ax, ax² (a = 1 where active); a regression sees it in that
+form.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""What is known of the hyperparameters, from one fit to the next."""
+"""State of the hyperparameters of a Gaussian process between fits."""
 
 from collections import deque
 from typing import Any, Literal, get_args
@@ -30,8 +30,8 @@ FIRST_MOST = 3.0
 class Chain:
     """Hyperparameters of a Gaussian process: the last samples of a slice sampler, or the most probable ones.
 
-    What a fit learned starts the next one: the chain goes on where it stood, so that burn-in is paid once, and the window of
-    the last samples moves on; the most probable hyperparameters are sought from the last ones.
+    The next fit starts from the last one. The chain continues, so burn-in is paid once, and the window of the last
+    samples moves on. The most probable hyperparameters are searched from the last ones.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Correlation of points of several tasks: what tasks share, as far as they correlate, and what is the target's own."""
+"""Covariance between points of several tasks: a part that tasks share, and a part of the target's own."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,16 +23,18 @@ NOISE, NOISE_SD = -4.0, 3.0
 class Coregionalised:
     """Intrinsic coregionalisation [Swersky2013multi] with a part of its own for the target, the last task.
 
-    The last column of a point is its task. Task t lies at v_t = u_t / √(1 + |u_t|²) in the unit ball; points of tasks t ≠ t'
-    correlate by v_t · v_t' times the correlation of the points, and by exp(-½ |meta_t - meta_t'|²/λ²) times that where tasks have
-    meta-features. Of the target's variance, 1 - |v|² has lengthscales of its own: under shared ones alone, a rough
-    related task makes a smooth target look rough, and hurts, however little they correlate.
+    The last column of a point is its task. Task t lies at v_t = u_t / √(1 + |u_t|²) in the unit ball. The correlation
+    of points of tasks t ≠ t' is v_t · v_t' times the correlation of the points. Where tasks have meta-features it is
+    also multiplied by exp(-½ |meta_t - meta_t'|²/λ²). The share 1 - |v|² of the target's variance has lengthscales of
+    its own. With shared lengthscales alone, a rough related task would make a smooth target look rough, however little
+    they correlate.
 
-    Of the standardised targets of a related task t, the share ν_t is noise, and its covariances with task t' shrink by
-    √(1 - ν_t) √(1 - ν_t'), ν = 0 for the target, whose noise is the process's: a task of noise alone is none of its business.
+    The share ν_t of the standardised targets of a related task t is noise. Its covariance with task t' shrinks by √(1 -
+    ν_t) √(1 - ν_t'). ν = 0 for the target, whose noise is that of the process: a task that is pure noise tells nothing
+    about it.
 
-    The shape is that of the shared correlation, that of the target's own, u row by row, log λ, and logit ν_t of the T - 1 related
-    tasks; with one task, the first alone.
+    The shape parameters are those of the shared correlation, those of the target's own, u row by row, log λ, and logit
+    ν_t of the T - 1 related tasks; with one task, the first alone.
     """
 
     def __init__(self, points: Stationary, meta: Floats) -> None:
@@ -236,11 +238,11 @@ class _Last:
 
 @dataclass(frozen=True, slots=True)
 class TaskSlopes:
-    """Slopes of a sum of correlations, each with some of the n points.
+    """Slopes of a sum of correlations, each of some of the n points.
 
     Attributes:
         parts: one a correlation.
-        columns: the points that each is about.
+        columns: the points of each.
     """
 
     parts: tuple[StationarySlopes, ...]

@@ -1,4 +1,4 @@
-"""Correlation of points, and how it changes with shape parameters and with the points themselves."""
+"""Correlation functions of points, with gradients by shape parameters and by points."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ Floats = NDArray[np.float64]
 
 
 class Covariance(Protocol):
-    """A correlation function with `size` shape parameters; the amplitude is the caller's."""
+    """Interface of a correlation function with `size` shape parameters. The amplitude is not part of it."""
 
     @property
     def size(self) -> int:
-        """Count the shape parameters."""
+        """Return the number of shape parameters."""
         ...
 
     def matrix(self, X: Floats, shape: Floats) -> Floats:
-        """Correlate `n` points with one another: `n x n`, of which the upper triangle counts."""
+        """Compute the correlations of `n` points: `n x n`; only the upper triangle counts."""
         ...
 
     def matrix_and_pull(self, X: Floats, shape: Floats) -> tuple[Floats, Callable[[Floats], Floats]]:
-        """Correlate, both triangles, and carry a symmetric gradient `n x n` of the matrix back to the shape: `size`."""
+        """Compute both triangles, and a function that maps a symmetric gradient `n x n` to that of the shape, `size`."""
         ...
 
     def noise(self, X: Floats, shape: Floats, level: float) -> float | Floats:
@@ -34,32 +34,32 @@ class Covariance(Protocol):
         ...
 
     def pull_noise(self, X: Floats, shape: Floats, gradient: Floats) -> tuple[Floats, float]:
-        """Carry a gradient `n` of the noise back to the shape, `size`, and to the level."""
+        """Compute the gradients of the shape, `size`, and of the level from a gradient `n` of the noise."""
         ...
 
     def cross(self, X: Floats, Z: Floats, shape: Floats) -> Floats:
-        """Correlate `m` with `n` points: `m x n`."""
+        """Compute the correlations of `m` with `n` points: `m x n`."""
         ...
 
     def cross_and_slopes(self, X: Floats, Z: Floats, shape: Floats) -> tuple[Floats, "Slopes"]:
-        """Correlate, and give how the matrix changes with the m points."""
+        """Compute the correlations, and their derivatives by the m points."""
         ...
 
 
 class Slopes(Protocol):
-    """How correlations `m x n` change with the m points."""
+    """Interface of the derivatives of correlations `m x n` by the m points."""
 
     def weighted(self, weights: Floats) -> Floats:
         """Return the gradients of F sums over the n points, weighted by `n x F`: `F x m x d`."""
         ...
 
     def pull(self, gradient: Floats) -> Floats:
-        """Carry a gradient `m x n` of the matrix back to the m points: `m x d`."""
+        """Compute the gradient of the m points, `m x d`, from a gradient `m x n` of the matrix."""
         ...
 
 
 class Stationary:
-    """A kernel of the distance of embedded points."""
+    """Kernel of the distance between embedded points."""
 
     def __init__(self, kernel: Kernel, metric: Metric) -> None:
         self.kernel, self.metric = kernel, metric

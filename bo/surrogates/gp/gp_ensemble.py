@@ -17,14 +17,14 @@ SMALLEST_VAR = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Processes:
-    """One posterior a sample.
+    """One posterior for each sample of hyperparameters.
 
     Attributes:
         posteriors: S of them, of standardised targets.
         mean: of the targets.
         sd: of the targets.
         conditional: columns that may be NaN.
-        task: of the points to predict, where the posteriors know several.
+        task: of the points to predict, where the posteriors have several.
     """
 
     posteriors: Sequence[Posterior]
@@ -35,7 +35,7 @@ class Processes:
 
     @property
     def d(self) -> int:
-        """Count the columns of points."""
+        """Return the number of columns of points."""
         return int(self.posteriors[0].points.shape[1]) - (self.task is not None)
 
     def of_task(self, points: Floats) -> Floats:
@@ -43,7 +43,7 @@ class Processes:
         return points if self.task is None else np.column_stack([points, np.full(len(points), float(self.task))])
 
     def thin(self, samples: slice) -> "Processes":
-        """Keep some of the samples."""
+        """Return processes with some of the samples."""
         return replace(self, posteriors=self.posteriors[samples])
 
     def predict(self, points: Floats) -> Prediction:
@@ -92,12 +92,12 @@ class Processes:
 
 @dataclass(frozen=True, slots=True)
 class ConditionedProcesses:
-    """Processes that were told F fantasies of every sample; their variances do not depend on them."""
+    """Processes conditioned on F fantasies of every sample; their variances do not depend on the fantasies."""
 
     processes: Processes
 
     def thin(self, samples: slice) -> "ConditionedProcesses":
-        """Keep some of the samples."""
+        """Return processes with some of the samples."""
         return ConditionedProcesses(self.processes.thin(samples))
 
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:

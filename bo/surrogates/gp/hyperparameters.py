@@ -1,4 +1,4 @@
-"""Hyperparameters of a Gaussian process: their prior, and two ways to infer them."""
+"""Hyperparameters of a Gaussian process: their prior, and inference by slice sampling or by maximisation."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -27,12 +27,12 @@ WIDTH = 3.0
 
 
 def lengthscale_prior(d: int, priors: Priors) -> Density:
-    """Make the prior of log ℓ in d dimensions.
+    """Return the prior of log ℓ in d dimensions.
 
-    Modern: ℓ ~ LogNormal(½ log(d/6), ¾): points of the unit cube, whose squared distance is d/6 on average, are about one
-    lengthscale apart in any dimension, as in [Hvarfner2024vanilla], whose own prior, LogNormal(√2 + ½ log d, √3), is meant
-    for its mode: sampled, half its lengthscales exceed 4√d and many columns count as irrelevant while data are few.
-    Paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
+    Modern: ℓ ~ LogNormal(½ log(d/6), ¾): points of the unit cube, whose squared distance is d/6 on average, are about
+    one lengthscale apart in any dimension, as in [Hvarfner2024vanilla], whose own prior, LogNormal(√2 + ½ log d, √3),
+    is meant for its mode: sampled, half its lengthscales exceed 4√d and many columns count as irrelevant while data are
+    few. Paper: ℓ ~ U(0, 10) [Snoek2012practical]. At least 0.025.
     """
     least = math.log(SMALLEST_LENGTHSCALE)
     if priors == "paper":
@@ -41,11 +41,11 @@ def lengthscale_prior(d: int, priors: Priors) -> Density:
 
 
 def level_priors(priors: Priors, *, noiseless: bool) -> list[Density]:
-    """Make the priors of log θ0, log ν and m.
+    """Return the priors of log θ0, log ν and m.
 
-    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-7, 2), wide enough for errors without noise, whose minimum is
-    only found where a process may trust them, and for noisy ones; paper: ν has a horseshoe of scale 0.1. ν is at least 1e-6,
-    or fixed there (noiseless).
+    √θ0 ~ LogNormal(0, 1); m ~ N(0, 1). Modern: ν ~ LogNormal(-7, 2), wide enough for errors without noise, whose
+    minimum is only found where a process may trust them, and for noisy ones; paper: ν has a horseshoe of scale 0.1. ν
+    is at least 1e-6, or fixed there (noiseless).
     """
     least = math.log(SMALLEST_NOISE)
     if noiseless:
@@ -65,11 +65,11 @@ class HyperPrior:
 
     @property
     def size(self) -> int:
-        """Count the hyperparameters."""
+        """Return the number of hyperparameters."""
         return len(self.densities)
 
     def start(self) -> Floats:
-        """Make the θ that a search or a chain starts from."""
+        """Return the θ that a search or a chain starts from."""
         return np.array([density.start for density in self.densities])
 
     def draw(self, rng: np.random.Generator) -> Floats:
@@ -82,7 +82,7 @@ class HyperPrior:
         return sum(density.value(u) for density, u in pairs), np.array([density.slope(u) for density, u in pairs])
 
     def contains(self, theta: Floats) -> bool:
-        """Tell whether θ has the right length and lies within the bounds."""
+        """Return whether θ has the right length and is within the bounds."""
         pairs = zip(self.densities, theta.tolist(), strict=False)
         return len(theta) == self.size and all(density.lower <= u <= density.upper for density, u in pairs)
 
@@ -97,10 +97,10 @@ def sweep(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.rando
 
 
 def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.random.Generator) -> Iterator[Floats]:
-    """Make the steps of a sweep, each of which leaves the posterior invariant.
+    """Return the steps of a sweep, each of which leaves the posterior invariant.
 
-    Hyperparameters of the shape go one by one in random order; amplitude, noise and mean jointly along one random direction, for which
-    no distance is computed again [Snoek2012practical].
+    Hyperparameters of the shape go one by one in random order; amplitude, noise and mean jointly along one random
+    direction, for which no distance is computed again [Snoek2012practical].
 
     Returns: θ after each step.
     """

@@ -1,7 +1,7 @@
 """Stationary kernels as functions of the squared distance r² of embedded points, such as x_d / ℓ_d.
 
-Matérn 5/2 unless something is known: the squared exponential is too smooth for errors of trained models
-[Snoek2012practical] §3.1. Everything is written in r², so that no derivative divides by a distance of 0.
+Matérn 5/2 is the default: the squared exponential is too smooth for errors of trained models [Snoek2012practical] §3.1.
+Everything is written in r², so that no derivative divides by a distance of 0.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,8 @@ BLOCK = 64
 def square_distances(E: Floats, F: Floats) -> Floats:
     """Compute |E_i - F_j|² by one product of matrices: `m x e`, `n x e` to `m x n`, ≥ 0.
 
-    Rounding leaves an error of 1e-16 of the squared norms, so a kernel should not have a slope in r at 0; none here has.
+    Rounding leaves an error of 1e-16 of the squared norms, so a kernel should not have a slope in r at 0; none here
+    has.
     """
     left, right = _expanded(E), _expanded(F)
     left[:, [-2, -1]] = left[:, [-1, -2]]
@@ -44,7 +45,7 @@ def square_distances(E: Floats, F: Floats) -> Floats:
 
 
 def correlations(E: Floats, kernel: Kernel) -> Floats:
-    """Correlate all pairs of `n x e` embedded points: `n x n`, of which only the upper triangle is filled."""
+    """Compute the correlations of all pairs of `n x e` embedded points: `n x n`, only the upper triangle is filled."""
     n = len(E)
     right, result = _expanded(E), np.zeros((n, n))
     left = right.copy()
@@ -57,7 +58,7 @@ def correlations(E: Floats, kernel: Kernel) -> Floats:
 
 
 def cross_correlations(E: Floats, F: Floats, kernel: Kernel) -> Floats:
-    """Correlate `m x e` with `n x e` embedded points: `m x n`."""
+    """Compute the correlations of `m x e` with `n x e` embedded points: `m x n`."""
     result = np.empty((len(E), len(F)))
     for i in range(0, len(E), BLOCK):
         result[i : i + BLOCK] = kernel.value(square_distances(E[i : i + BLOCK], F))

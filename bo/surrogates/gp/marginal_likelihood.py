@@ -1,4 +1,4 @@
-"""Marginal likelihood of an exact Gaussian process: how well hyperparameters explain the targets."""
+"""Marginal likelihood of an exact Gaussian process, by its hyperparameters."""
 
 import math
 from typing import Any, Self
@@ -18,9 +18,9 @@ LOG_2PI = math.log(2.0 * math.pi)
 class Evidence:
     """log N(z; m, θ0 R + diag ν) as a function of hyperparameters, for fixed points and targets.
 
-    The value alone is the hot path of slice sampling: LAPACK is called directly, and only one triangle is computed.
-    Hyperparameters θ are `size + 3`: the shape of the covariance, log θ0 (amplitude, a variance), log ν (noise, a variance),
-    m (mean). Where points differ in noise, the covariance says by how much.
+    Slice sampling calls the value often, so LAPACK is called directly and only one triangle is computed.
+    Hyperparameters θ are `size + 3`: the shape of the covariance, log θ0 (amplitude, a variance), log ν (noise, a
+    variance), m (mean). Where the noise differs between points, the covariance gives the factors.
 
     Attributes:
         points: `n x d`.
@@ -87,7 +87,8 @@ class Evidence:
 def factor(correlation: Floats, amplitude: float, noise: float | Floats) -> Floats | None:
     """Factor θ0 R + diag ν, R by its upper triangle.
 
-    Returns: `n x n` lower triangle in the order of Fortran (what lies above it is not cleared), or None where it has no factor.
+    Returns: `n x n` lower triangle in the order of Fortran (what lies above it is not cleared), or None where it has no
+    factor.
     """
     from scipy.linalg import lapack
 

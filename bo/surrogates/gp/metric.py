@@ -1,9 +1,10 @@
-"""How far apart two points are: an embedding in which hyperparameters that matter more are wider.
+"""Embedding of points in which a hyperparameter that matters more is wider.
 
-A plain column x enters as x/ℓ; with input warping, as w(x)/ℓ, w the distribution function of Kumaraswamy, a stand-in for the Beta
-of [Snoek2014input] with simple derivatives. A conditional column enters as an arc, ω (sin πρx, cos πρx), and as (0, 0) where
-it is inactive [Swersky2013raiders]: an inactive value cannot matter, and activity itself is a distance of ω. The distance of two
-active values, 2ω |sin(πρΔx/2)|, grows up to that by ρ = 1/3.
+- A plain column x enters as x/ℓ. With input warping it enters as w(x)/ℓ, where w is the distribution function of
+  Kumaraswamy: it is close to the Beta of [Snoek2014input] and has simple derivatives.
+- A conditional column enters as an arc, ω (sin πρx, cos πρx), and as (0, 0) where it is inactive [Swersky2013raiders].
+  So an inactive value has no effect, and active and inactive differ by the distance ω. The distance of two active
+  values, 2ω |sin(πρΔx/2)|, grows up to that by ρ = 1/3.
 """
 
 from collections.abc import Collection
@@ -26,8 +27,8 @@ WARP_SCALE, WARP_REACH = 1.5, 10.0
 class Metric:
     """Embedding of points as a function of its shape parameters.
 
-    The shape is `size`: log ℓ (one a plain column, or one for all), log ω and logit ρ (one a conditional column each), and with
-    warping log a and log b (one a plain column each).
+    The shape is `size`: log ℓ (one a plain column, or one for all), log ω and logit ρ (one a conditional column each),
+    and with warping log a and log b (one a plain column each).
 
     Attributes:
         d: number of columns.

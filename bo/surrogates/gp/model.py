@@ -1,7 +1,7 @@
-"""Exact Gaussian process: the surrogate of choice up to some hundred evaluations [Snoek2012practical].
+"""Exact Gaussian process: the default surrogate, up to some hundred evaluations [Snoek2012practical].
 
-`gp` averages over slice-sampled hyperparameters, `gp-map` takes the most probable ones: faster, and over-confident where
-there are few points. Inside, targets are standardised; inputs lie in [0, 1].
+`gp` averages over slice-sampled hyperparameters. `gp-map` takes the most probable ones: it is faster, and
+over-confident with few points. Targets are standardised inside; inputs lie in [0, 1].
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,18 @@ Floats = NDArray[np.float64]
 
 
 class GaussianProcess:
-    """Gaussian process with one lengthscale a dimension, sampled or most probable hyperparameters.
+    """Gaussian process with one lengthscale a dimension, and sampled or most probable hyperparameters.
 
-    What a fit learned starts the next one: the chain goes on where it stood, so that burn-in is paid once, and the window of
-    the last samples moves on; the most probable hyperparameters are sought from the last ones. Other dimensions start anew.
+    Use it up to some hundred evaluations. Not for thousands: the cost grows with their cube, so use `DNGO` there.
+
+    >>> x = np.linspace(0, 1, 8)[:, None]
+    >>> model = GaussianProcess(samples=3).fit(x, (x[:, 0] - 0.3) ** 2, rng=np.random.default_rng(0))
+    >>> float(np.abs(model.predict(x).mean.mean(axis=0) - (x[:, 0] - 0.3) ** 2).max()) < 0.1
+    True
+
+    The next fit starts from the last one. The chain continues, so burn-in is paid once, and the window of the last
+    samples moves on. The most probable hyperparameters are searched from the last ones. A fit with another number of
+    dimensions starts anew.
     """
 
     def __init__(
@@ -49,7 +57,7 @@ class GaussianProcess:
         conditional: Sequence[int] = (),
         climbs: bool = True,
     ) -> None:
-        """Set up a process.
+        """Build an unfitted process.
 
         Args:
             kernel: a name in `bo.surrogates.gp.kernels.KERNELS`.
@@ -62,8 +70,8 @@ class GaussianProcess:
             priors: of the hyperparameters: `modern`, which suit many dimensions, or the `paper`'s.
             noiseless: fix the noise at 1e-6 of the targets' variance.
             isotropic: one lengthscale for all columns.
-            warping: infer a monotone warping of every column. It takes three times as long, and predicts better where a function
-                has its detail at one end of a scale; worse, with few points, where it has not.
+            warping: infer a monotone warping of every column. It takes three times as long, and predicts better where a
+                function has its detail at one end of a scale; worse, with few points, where it has not.
             conditional: columns that may be NaN, which says inactive.
             climbs: a new chain starts from the most probable hyperparameters, not from their prior.
 
@@ -82,7 +90,7 @@ class GaussianProcess:
 
     @property
     def thetas(self) -> Floats:
-        """Hyperparameters of standardised targets: `S x p`, the shape of `Metric`, log θ0, log ν, m; oldest first."""
+        """Return hyperparameters of standardised targets: `S x p`, the shape of `Metric`, log θ0, log ν, m; oldest first."""
         return self._chain.thetas
 
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
@@ -124,12 +132,12 @@ class GaussianProcess:
         return processes.sample_joint(points, n, rng=rng)
 
     def condition(self, X: ArrayLike, Y: ArrayLike) -> ConditionedProcesses:
-        """Predict as if targets `S x F x J` had been observed at J points; refusals as in `predict`."""
+        """Return the process conditioned on targets `S x F x J` at J points; errors as in `predict`."""
         processes, points = self._fitted(X)
         return processes.condition(points, Y)
 
     def thin(self, samples: slice) -> Self:
-        """Predict by some of the samples, to rank many points: a copy that shares the rest.
+        """Return a copy with some of the samples, to rank many points quickly; the rest is shared.
 
         Raises:
             UsageError: when the process was not fitted.
@@ -146,7 +154,7 @@ class GaussianProcess:
         return self._chain.state()
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Take a chain: the next fit goes on from it.
+        """Set the chain from which the next fit continues.
 
         Raises:
             DataError: when it is none.

@@ -1,4 +1,4 @@
-"""Gaussian process over several tasks: what related tasks saw is evidence about the target, as far as they correlate."""
+"""Multi-task Gaussian process: evaluations of related tasks inform the target as far as the tasks correlate."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -18,10 +18,15 @@ Floats = NDArray[np.float64]
 
 
 class MultiTaskGaussianProcess(GaussianProcess):
-    """Gaussian process whose tasks correlate, and are noisy, as they are found to be [Swersky2013multi].
+    """Gaussian process over several tasks, with inferred correlations and noise of the tasks [Swersky2013multi].
 
-    Cost grows with the cube of all points of all tasks together: for up to some hundred. Without related tasks it is
-    `GaussianProcess`.
+    Use it with up to some hundred points of all tasks together. Not for more: the cost grows with their cube, so use
+    `MultiTaskDNGO` or `Bohamiann` there. Without related tasks it is `GaussianProcess`.
+
+    >>> x = np.linspace(0, 1, 6)[:, None]
+    >>> model = MultiTaskGaussianProcess(related=[Task(x, (x[:, 0] - 0.3) ** 2)], samples=3, burn_in=10)
+    >>> model.fit(x[:0], [], rng=np.random.default_rng(0)).predict(x).mean.shape  # no evaluation of the target yet
+    (3, 6)
     """
 
     def __init__(
@@ -37,7 +42,7 @@ class MultiTaskGaussianProcess(GaussianProcess):
         priors: Priors = "modern",
         conditional: Sequence[int] = (),
     ) -> None:
-        """Set up a process.
+        """Build an unfitted process.
 
         Args:
             related: tasks seen before.
@@ -92,10 +97,10 @@ class MultiTaskGaussianProcess(GaussianProcess):
 
     @property
     def task_correlations(self) -> Floats:
-        """Correlation of the target with every related task under every sample: `S x (T - 1)`."""
+        """Return the correlation of the target with every related task under every sample: `S x (T - 1)`."""
         return np.array([self._covariance.tasks(theta[:-3])[-1, :-1] for theta in self.thetas])
 
     @property
     def task_noise(self) -> Floats:
-        """Share of noise in the standardised targets of every related task under every sample: `S x (T - 1)`."""
+        """Return the share of noise in the standardised targets of every related task under every sample: `S x (T - 1)`."""
         return np.array([self._covariance.shares_of_noise(theta[:-3]) for theta in self.thetas])

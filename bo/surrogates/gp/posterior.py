@@ -1,4 +1,4 @@
-"""A Gaussian process given data, under one vector of hyperparameters and for several versions of the targets at once."""
+"""Posterior of a Gaussian process under one vector of hyperparameters, for several versions of the targets at once."""
 
 import math
 from dataclasses import dataclass
@@ -56,12 +56,12 @@ class Posterior:
 
     @property
     def amplitude(self) -> float:
-        """Variance before any data."""
+        """Return the variance before any data."""
         return math.exp(self.theta[-3])
 
     @property
     def mean(self) -> float:
-        """Mean before any data."""
+        """Return the mean before any data."""
         return float(self.theta[-1])
 
     def predict(self, X: Floats) -> tuple[Floats, Floats]:
@@ -113,7 +113,7 @@ class Posterior:
         return draws
 
     def given(self, X: Floats, Z: Floats) -> Self:
-        """Add J points with targets `F x J`: one factorisation of J x J for all versions.
+        """Return the posterior with J more points and targets `F x J`, by one factorisation of J x J for all versions.
 
         The posterior must have one version, which every fantasy goes on from.
         """

@@ -1,6 +1,6 @@
-"""Prior densities of one hyperparameter each, on the scale on which it is sampled (logarithms of what is positive).
+"""Prior densities of single hyperparameters, on the scale on which they are sampled (logarithms of positive values).
 
-A density stated of a positive value v is, of u = log v, that density times the Jacobian v.
+The density of u = log v is the density of the positive value v times the Jacobian v.
 """
 
 import math
@@ -35,7 +35,7 @@ class Density:
 
     @property
     def fixed(self) -> bool:
-        """Tell whether there is only one value."""
+        """Return whether there is only one value."""
         return self.lower == self.upper
 
     def sample(self, rng: np.random.Generator) -> float:
@@ -51,7 +51,7 @@ class Density:
 def normal(
     location: float, scale: float, *, lower: float = -math.inf, upper: float = math.inf, start: float | None = None
 ) -> Density:
-    """Make a normal density; of a logarithm, it is log-normal."""
+    """Return a normal density; of a logarithm, it is log-normal."""
     return Density(
         lambda u: -0.5 * ((u - location) / scale) ** 2,
         lambda u: (location - u) / scale**2,
@@ -63,7 +63,7 @@ def normal(
 
 
 def log_uniform_below(limit: float, *, lower: float, start: float) -> Density:
-    """Make the density of log v, v uniform in (0, limit): exp(u) up to log limit."""
+    """Return the density of log v, v uniform in (0, limit): exp(u) up to log limit."""
     return Density(
         lambda u: u,
         lambda u: 1.0,  # noqa: ARG005  of every point
@@ -75,7 +75,7 @@ def log_uniform_below(limit: float, *, lower: float, start: float) -> Density:
 
 
 def log_horseshoe(scale: float, *, lower: float, upper: float, start: float) -> Density:
-    """Make the density of log v, v > 0 with density ∝ log(1 + (scale/v)²): much at 0 and a heavy tail.
+    """Return the density of log v, v > 0 with density ∝ log(1 + (scale/v)²): much at 0 and a heavy tail.
 
     That is the density of scale · U · |C|, U uniform and C of Cauchy: a mixture of uniform densities.
     """
@@ -94,7 +94,7 @@ def log_horseshoe(scale: float, *, lower: float, upper: float, start: float) -> 
 
 
 def logistic() -> Density:
-    """Make the density of logit v, v uniform in (0, 1)."""
+    """Return the density of logit v, v uniform in (0, 1)."""
 
     def draw(rng: np.random.Generator) -> float:
         return float(rng.logistic())
@@ -110,5 +110,5 @@ def logistic() -> Density:
 
 
 def fixed(value: float) -> Density:
-    """Make a point mass."""
+    """Return a point mass."""
     return Density(lambda u: 0.0, lambda u: 0.0, lambda rng: value, value, value, value)  # noqa: ARG005

@@ -1,8 +1,14 @@
 """Strategies: which stored configurations to try first on a new dataset.
 
-`joint` is ours and the default; `nearest` is the published one; `portfolio` ignores distances and is the one to beat;
-`average-rank` is the plain baseline. A new strategy is a function from `Query` to choices, named here or by an
-entry point of the group ``warmstart.strategies``, and passes `warmstart.testing.StrategyContract`.
+| name | use it when | not when |
+|---|---|---|
+| `joint` | always: the default | distances are exact: `nearest` may be better |
+| `nearest` | distances are good, or to repeat the paper | distances may mean nothing |
+| `portfolio` | there are no distances, or the query is far from everything | near datasets are known to be right |
+| `average-rank` | a plain baseline is wanted | quality matters: `portfolio` covers more cases |
+
+A new strategy is a function from `Query` to choices. It is named here, or by an entry point of the group
+``warmstart.strategies``, and passes `warmstart.testing.StrategyContract`.
 """
 
 from bo.transfer.strategies.average_rank import average_rank

@@ -1,4 +1,4 @@
-"""Configurations in the order of their average rank over all datasets."""
+"""Strategy `average-rank`: the configurations with the lowest average rank over all datasets."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,7 +9,15 @@ from bo.transfer.strategies.sources import equal_weights
 
 
 def average_rank(query: Query) -> list[Choice]:
-    """Choose the configurations with the lowest average rank over the sources; distances are not looked at."""
+    """Choose the configurations with the lowest average rank over the sources. Distances are not used.
+
+    Use it as a plain baseline. Not for quality: its configurations resemble each other, where `portfolio` covers
+    different datasets.
+
+    >>> errors = np.array([[0.1, 0.2, 0.9], [0.9, 0.2, 0.1], [0.5, 0.3, 0.4]])
+    >>> [choice.row for choice in average_rank(Query(errors, None, k=1))]  # second best everywhere
+    [1]
+    """
     weights = equal_weights(len(query.errors), query.groups)
     return [Choice(row) for row in average_rank_rows(query.errors, weights=weights)[: query.k]]
 

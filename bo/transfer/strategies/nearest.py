@@ -1,4 +1,4 @@
-"""What won on the datasets most like the new one."""
+"""Strategy `nearest`: the best configurations of the datasets most like the new one [Kim2017warmstart]."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,21 @@ from history_store.errors import UsageError
 def nearest(query: Query) -> list[Choice]:
     """Choose the best configuration of each of the k nearest datasets [Kim2017warmstart] Algorithm 3.
 
-    Ties of distance go by dataset row, ties of error by configuration row. Datasets of one source take turns with those of
-    others: its second-nearest is asked when every source was. What a neighbour has not measured counts as the error to be expected
-    there; such a choice names the nearest dataset that has measured it. Where a neighbour's best is taken already, `next_best` takes its next-best one, `next_neighbour` goes on
-    to the next dataset, and `keep` repeats it, as the paper does.
+    Use it where distances are known to be good, or to repeat the paper. Not where they may be wrong: each choice rests
+    on one dataset, and near datasets repeat each other's bests. `joint` has neither weakness.
 
-    Returns: at most k choices; fewer when there are fewer datasets with something left to give.
+    >>> errors = np.array([[0.10, 0.30, 0.90], [0.20, 0.25, 0.80], [0.90, 0.40, 0.10]])
+    >>> query = Query(errors, np.array([5.0, 0.2, 0.1]), k=2)
+    >>> [choice.row for choice in nearest(query)]  # the best of dataset 2, then of dataset 1
+    [2, 0]
+
+    Ties of distance are decided by dataset row, ties of error by configuration row. Datasets of one source take turns
+    with others: its second-nearest dataset is used when every source was used once. An error that a neighbour has not
+    measured is replaced by the expected one; such a choice names the nearest dataset that has measured it. Where a
+    neighbour's best is taken already, `next_best` takes its next-best one, `next_neighbour` continues with the next
+    dataset, and `keep` repeats it, as the paper does.
+
+    Returns: at most k choices; fewer where there are fewer datasets with something left to give.
 
     Raises:
         UsageError: when there are no distances.

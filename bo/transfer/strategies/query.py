@@ -1,4 +1,4 @@
-"""What a strategy is asked and what it answers."""
+"""Query and choices: the input and the output of a strategy."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ UNCALIBRATED: Reach = ((3.0, 1.0),)
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A checked request for designs (see `bo.transfer.designs.designs` for the checks).
+    """Checked request for designs (see `bo.transfer.designs.designs` for the checks).
 
     Attributes:
         errors: `m x c` float64, NaN = missing, at least one known in each row.
         distances: `m` float64 ≥ 0 from the new dataset, or None.
         k: designs wanted, in 1..c.
-        dedupe: what a neighbour gives whose best configuration is taken already.
-        reach: how far `joint` looks.
+        dedupe: what `nearest` does where a neighbour's best configuration is taken already.
+        reach: how quickly `joint` lets weights fall with the rank.
         groups: `m` numbers of the datasets' sources, or None: each is a source of its own.
     """
 

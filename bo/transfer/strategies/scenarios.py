@@ -1,7 +1,7 @@
-"""What the errors that are missing may be: each dataset's row of errors completed in several ways, so that choices can look past gaps.
+"""Scenarios of missing errors: each incomplete row is completed in several ways.
 
-A gap filled with one expected value can never be the best configuration, so what happened to be measured would win. Here a
-gap takes, in turn, what the most similar datasets that have the cell say of it.
+A gap that is filled with one expected value can never be the best configuration, so whatever happened to be measured
+would win. Here a gap takes, in turn, the values of the most similar datasets that have the cell.
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ class Scenarios:
 
     Attributes:
         errors: `n x c`; NaN only where a configuration was measured on no dataset.
-        regrets: `n x c`, each scenario's errors scaled to [0, 1] between its best and its worst; what was never measured counts
-            as the worst.
+        regrets: `n x c`, each scenario's errors scaled to [0, 1] between its best and its worst; what was never
+            measured counts as the worst.
         dataset: `n` rows of the table.
         share: `n` > 0, sum 1 over the scenarios of a dataset.
     """
@@ -39,7 +39,7 @@ class Scenarios:
     share: Matrix
 
     def expected_errors(self, m: int) -> Matrix:
-        """Average over the scenarios of each dataset: `m x c`, NaN for what was never measured and for rows without scenario."""
+        """Return the average over the scenarios of each dataset: `m x c`, NaN where nothing is known."""
         total = np.full((m, self.errors.shape[1]), np.nan)
         total[self.dataset] = 0.0
         np.add.at(total, self.dataset, self.share[:, None] * self.errors)
@@ -49,11 +49,11 @@ class Scenarios:
 def make_scenarios(errors: Matrix) -> Scenarios:
     """Complete the rows of a table of errors.
 
-    Each row is a level plus a spread times a profile that all rows share, plus what is its own. A gap in row i takes row j's value on the
-    profile's scale, put on the level and spread of row i: in the first scenario j is the row most like i of those that
-    have the cell, in the second the next, and so on; scenarios count by the inverse square of the unlikeness. What few rows have
-    measured is drawn towards the profile's mean, by as much as rows disagree on configurations and configurations do not differ.
-    No chance is involved.
+    Each row is modelled as a level plus a spread times a profile that all rows share, plus a rest of its own. A gap in
+    row i takes row j's value on the profile's scale, and then the level and spread of row i. In the first scenario j is
+    the row most similar to i of those that have the cell, in the second the next, and so on. Scenarios are weighted by
+    the inverse square of the dissimilarity. A value that few rows have measured is shrunk towards the profile's mean,
+    the more so the more rows disagree on configurations and the less configurations differ. Nothing is random.
 
     Args:
         errors: `m x c`, NaN = missing; rows without any known cell have no scenario.
@@ -134,8 +134,8 @@ def _levels(errors: Matrix) -> tuple[Matrix, Matrix]:
 def _on_profile(errors: Matrix, level: Matrix, spread: Matrix) -> Matrix:
     """Put known cells on the scale of the profile, `m x c`; NaN = missing, or in a row without any spread.
 
-    The mean of a column is drawn towards that of all by n / (n + variance within columns ÷ variance between their means): what
-    few rows have measured is not believed to be as good, or bad, as it looks.
+    The mean of a column is drawn towards that of all by n / (n + variance within columns ÷ variance between their
+    means): what few rows have measured is not believed to be as good, or bad, as it looks.
     """
     known = ~np.isnan(errors) & (spread > 0)[:, None]
     values = np.where(known, (np.nan_to_num(errors) - level[:, None]) / np.where(spread > 0, spread, 1.0)[:, None], 0.0)

@@ -1,4 +1,4 @@
-"""Datasets of one source, siblings and parts, weigh together as one."""
+"""Weights and turns by source: siblings and parts of one source count as one."""
 
 from collections.abc import Hashable, Sequence
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 def equal_weights(m: int, groups: NDArray[np.int64] | None) -> NDArray[np.float64]:
-    """Weigh all sources alike, and the datasets of a source alike.
+    """Return weights that are equal for all sources, and equal within a source.
 
     Args:
         m: number of datasets.
@@ -22,7 +22,7 @@ def equal_weights(m: int, groups: NDArray[np.int64] | None) -> NDArray[np.float6
 
 
 def turns(order: NDArray[np.int64], groups: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """Reorder datasets so that every source has had its turn before any has its second; else the order stays.
+    """Reorder datasets so that every source is used once before any is used twice; otherwise the order stays.
 
     Args:
         order: rows of the datasets.

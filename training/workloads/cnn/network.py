@@ -34,7 +34,7 @@ def build_network(config: TargetConfig, channels: int, size: int, n_classes: int
 
 
 def bf16_pays(device: torch.device) -> bool:
-    """Tell whether bfloat16 arithmetic is native on this device."""
+    """Return whether bfloat16 arithmetic is native on this device."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     if device.type == "cpu":

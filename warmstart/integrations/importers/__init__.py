@@ -1,1 +1,1 @@
-"""Runs of other tools, one importer a file."""
+"""Importers of runs of other tools, one tool a file."""

@@ -1,4 +1,4 @@
-"""Which importer reads which source of runs; one of your own is one `Importer`, in `IMPORTERS` or an entry point."""
+"""Registry of importers. To add one, write an `Importer` and name it in `IMPORTERS` or by an entry point."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Who runs trials: workers, the processes of trials."""
+"""Execution of trials: workers, and the processes of trials."""

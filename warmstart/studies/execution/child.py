@@ -1,4 +1,4 @@
-"""The inside of a trial's process: it evaluates, and tells its parent what came out."""
+"""Child process of a trial: it evaluates, and reports the outcome to its parent."""
 
 from __future__ import annotations
 

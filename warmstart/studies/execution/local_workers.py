@@ -1,4 +1,4 @@
-"""Several workers of one study as processes of this machine."""
+"""Several workers of one study as processes on this machine."""
 
 from __future__ import annotations
 

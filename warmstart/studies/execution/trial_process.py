@@ -1,4 +1,4 @@
-"""Trials in a process of their own: whatever they do there is an outcome here."""
+"""Trials in a child process: whatever a trial does becomes an outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One worker of a study, or of several: take a trial, run it, tell what came of it, until there is nothing left to do."""
+"""Worker of one study, or of several: take a trial, run it, store the outcome, until none is left."""
 
 from __future__ import annotations
 

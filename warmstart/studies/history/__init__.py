@@ -1,1 +1,1 @@
-"""What a study takes from a history, and gives back to it."""
+"""Exchange of a study with a history: warm start, related datasets, recorded trials."""

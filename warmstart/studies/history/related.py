@@ -1,4 +1,4 @@
-"""What the history knows of the related datasets of a study, asked once."""
+"""Related datasets of a study: their evaluations are read once and kept in the study."""
 
 from __future__ import annotations
 

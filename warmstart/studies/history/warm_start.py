@@ -1,4 +1,4 @@
-"""The warm start of a study: what the history suggests, asked once and kept in the plan."""
+"""Warm start of a study: the history's suggestions are asked for once and kept in the study."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Objectives: what one trial evaluates, and what came out."""
+"""Objectives: how one trial is evaluated, and its outcome."""

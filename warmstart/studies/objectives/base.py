@@ -1,4 +1,4 @@
-"""What is tuned: an objective, and what one evaluation of it came to."""
+"""Interface of an objective, and the outcome of one evaluation."""
 
 from __future__ import annotations
 

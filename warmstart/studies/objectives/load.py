@@ -1,4 +1,4 @@
-"""The kinds of objectives that a person can name."""
+"""Loading of an objective by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An objective whose number is a metric of one's own: the study is given the error that it stands for."""
+"""Objective with a metric of one's own: the study gets the error that it stands for."""
 
 from __future__ import annotations
 

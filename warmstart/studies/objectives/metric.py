@@ -1,4 +1,4 @@
-"""What a trial is judged by where that is no error: where the number lies, which way is better, and the error that it stands for."""
+"""Metrics other than an error: where the number is found, which direction is better, and the error it stands for."""
 
 from __future__ import annotations
 

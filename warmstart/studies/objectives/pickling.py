@@ -1,4 +1,4 @@
-"""Functions on their way to the child process: by value where it could not import them, so that it never runs a script again."""
+"""Pickling of functions for the child process: by value where it could not import them, so that no script runs again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what an objective returned to an outcome. A value that is no error is a failed trial, never an exception."""
+"""Conversion of an objective's return value to an outcome. An unusable value is a failed trial, never an exception."""
 
 from __future__ import annotations
 
