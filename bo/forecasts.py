@@ -17,9 +17,11 @@ from bo.surrogates import Prediction
 
 Floats = NDArray[np.float64]
 
-NEEDED = (-1.0, 0.0, 1.0)
-"""Log odds that related tasks need after no forecast, one, and more: at first they are trusted, and where they tell nothing in the end the task at hand
-alone suggests better."""
+NEEDED = (-1.0, -1.0, 0.0, 0.0, 1.0)
+"""Log odds that related tasks need after so many forecasts, the last one after all more: at first they are trusted, and where they tell nothing in
+the end the task at hand alone suggests better..."""
+FEW = 3
+"""...and 0 with fewer evaluations: a point of the design is as good then."""
 GIVEN_UP = -4.0
 """Log odds at which related tasks are not asked any more, whatever comes."""
 WORST, BEST = -5.0, 2.0
@@ -51,7 +53,7 @@ class Forecast:
         """
         if self.sd_alone is None:
             above = 0.5 * math.erfc((self.mean_alone - self.mean) / self.sd / math.sqrt(2.0))
-            share = above if error > self.mean_alone else 1.0 - above
+            share = 0.5 if error == self.mean_alone else above if error > self.mean_alone else 1.0 - above
             found = math.log(max(share, 1e-300) / 0.5)
         else:
             freedom = max(known - 1, 1)
@@ -73,7 +75,8 @@ class Forecasts:
     def believed(self, X: Floats, errors: Sequence[float]) -> bool:
         """Tell whether related tasks are to be believed, after `n` errors at `n x d` points."""
         odds = self._log_odds(X, errors)
-        return sum(odds) >= NEEDED[min(len(odds), len(NEEDED) - 1)]
+        needed = 0.0 if len(errors) < FEW else NEEDED[min(len(odds), len(NEEDED) - 1)]
+        return sum(odds) >= needed
 
     def given_up(self, X: Floats, errors: Sequence[float]) -> bool:
         """Tell whether related tasks have been so wrong that they need not forecast any more."""

@@ -27,6 +27,7 @@ def test_where_one_evaluation_is_known_it_counts_whether_the_next_is_better():
         assert forecast.log_odds(error, known=1) == pytest.approx(np.log(norm.cdf(1.0) / 0.5))
     assert forecast.log_odds(1.9, known=1) == pytest.approx(np.log(norm.cdf(-1.0) / 0.5))
     assert Forecast(300.0, 1.0, 2.0, None).log_odds(1.9, known=1) == WORST
+    assert forecast.log_odds(2.0, known=1) == 0.0
 
 
 def test_errors_beyond_all_measure_count_nothing():
@@ -52,6 +53,22 @@ def test_related_tasks_are_trusted_first_then_judged():
         found.add(x, good)
     assert found.given_up(X, [0.0] * 12)  # what comes later does not count
     assert not found.believed(X, [0.0] * 12)
+
+
+@pytest.mark.parametrize(("told", "forecast", "believed"), [(2, 1, False), (3, 1, True), (3, 2, False), (9, 1, True)])
+def test_a_forecast_that_was_a_little_worse_counts_as_evaluations_do(told, forecast, believed):
+    """After two evaluations the design goes on; a warm start of three is trusted with one forecast more."""
+    X, found = np.arange(9.0)[:, None], Forecasts()
+    for x in X[told - forecast : told]:
+        found.add(x, Forecast(0.0, 1.2, 0.0, 1.0))
+    assert found.believed(X[:told], [0.0] * told) is believed
+
+
+def test_where_they_tell_nothing_related_tasks_are_left_in_the_end():
+    X, found = np.arange(9.0)[:, None], Forecasts()
+    for x in X[1:]:
+        found.add(x, Forecast(0.0, 1.0, 0.0, 1.0))
+    assert [found.believed(X[:n], [0.0] * n) for n in range(1, 8)] == [True, True, True, True, False, False, False]
 
 
 def test_one_forecast_that_is_wrong_ends_trust():

@@ -63,7 +63,7 @@ def test_the_second_evaluation_is_a_design_s():
 
 
 def test_configurations_that_are_given_stand_for_the_design():
-    initial = [{"x": 0.1, "y": 0.1}, {"x": 0.9, "y": 0.9}]
+    initial = [{"x": 0.1, "y": 0.1}, {"x": 0.6, "y": 0.6}]
     run = search(tasks(bowl), 2, initial=initial)
     found = run.ask()[0]
     assert np.hypot(found["x"] - 0.3, found["y"] - 0.7) < 0.2
