@@ -12,6 +12,8 @@ from warmstart.cli.options import (
     Format,
     FormatOption,
     HistoryOption,
+    LabelsColumnOption,
+    LabelsOption,
     MaybeDatasetOption,
     ModelOption,
     NoCacheOption,
@@ -60,6 +62,8 @@ def suggest(
     ] = False,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
+    labels: LabelsOption = None,
+    labels_column: LabelsColumnOption = None,
     format: SuggestFormatOption = SuggestFormat.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
@@ -69,11 +73,12 @@ def suggest(
     verbose: VerboseOption = 0,
 ) -> None:
     """Suggest configurations for a dataset, from those that won on the datasets it resembles."""
+    from history_store.readers.csv_labels import labelled
     from warmstart.api import answer
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     found = answer(
-        _one_dataset(path, dataset),
+        labelled(_one_dataset(path, dataset), labels, labels_column),
         k=k,
         strategy=strategy,
         space=space,
@@ -155,6 +160,8 @@ def neighbours(
     exclude_group: ExcludeGroupOption = None,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
+    labels: LabelsOption = None,
+    labels_column: LabelsColumnOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
@@ -164,11 +171,12 @@ def neighbours(
     verbose: VerboseOption = 0,
 ) -> None:
     """List the datasets of the history that a dataset resembles, nearest first."""
+    from history_store.readers.csv_labels import labelled
     from warmstart.api import nearest
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     found = nearest(
-        _one_dataset(path, dataset),
+        labelled(_one_dataset(path, dataset), labels, labels_column),
         k=k,
         history=history,
         model=model,

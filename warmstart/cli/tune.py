@@ -1,6 +1,7 @@
 """`tune`: from a dataset or an objective to the best configuration found."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,8 @@ from warmstart.cli.options import (
     FormatOption,
     GpusOption,
     HistoryOption,
+    LabelsColumnOption,
+    LabelsOption,
     ModelOption,
     NoCacheOption,
     QuietOption,
@@ -179,14 +182,22 @@ def tune(
     ray_address: RayAddressOption = None,
     cpus_per_trial: CpusOption = None,
     gpus_per_trial: GpusOption = None,
-    log: Annotated[str | None, typer.Option("--log", help="File to which all that the trials print is added.")] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            "--log", help="File to which all that the trials print is added; beside the report when left out."
+        ),
+    ] = None,
     record: Annotated[
         str | None,
         typer.Option("--record", help="Add the dataset and its trials to the history in the end, under this name."),
     ] = Outputs.record,
     report: Annotated[
         str | None,
-        typer.Option("--report", help="Markdown file of the report, JSON beside it; beside the storage when left out."),
+        typer.Option(
+            "--report",
+            help="Markdown file of the report, JSON and HTML beside it; in the folder STORAGE-reports when left out.",
+        ),
     ] = None,
     save_model: Annotated[
         str | None,
@@ -196,6 +207,8 @@ def tune(
         int, typer.Option("--ensemble", min=1, help="How many of the best networks --save-model keeps.")
     ] = Outputs.ensemble,
     download: DownloadOption = False,
+    labels: LabelsOption = None,
+    labels_column: LabelsColumnOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = Search.seed,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = Execution.device,
@@ -208,6 +221,7 @@ def tune(
     import contextlib
     import sys
 
+    from history_store.readers.csv_labels import labelled
     from warmstart.histories.import_runs import parse_pairs
     from warmstart.integrations.ray.cluster import chosen_cluster
     from warmstart.studies.objectives.metric import Metric
@@ -217,7 +231,7 @@ def tune(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     judged = Metric(metric, maximize, None if scale is None else scale.value)
-    paths, latest = dataset or [], list["Progress"]()
+    paths, latest = [labelled(path, labels, labels_column) for path in dataset or []], list["Progress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
@@ -257,10 +271,25 @@ def tune(
             ended = latest[0].done if latest else 0
             shell.note(f"Stopped after {ended} trials; all are kept. The same command goes on.")
             raise
+    _write_page(shell, found)
     if isinstance(found, TuneResult):
         _print(shell, found)
     else:
         _print_joint(shell, found)
+
+
+def _write_page(shell: Shell, found: "TuneResult | JointResult") -> None:
+    """Write the report with pictures beside the Markdown; where that fails, say so."""
+    from history_store.errors import WarmstartError
+    from warmstart.plots.study_page import write_page_beside
+
+    if found.report is None:
+        return
+    try:
+        for note in write_page_beside(Path(found.report)):
+            shell.detail(note)
+    except (WarmstartError, OSError) as error:
+        shell.note(f"{found.report}: no page with pictures could be written: {error}")
 
 
 def _print_joint(shell: Shell, found: "JointResult") -> None:
@@ -277,7 +306,9 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
         for line in lines:
             shell.say(line)
         if found.report is not None:
-            shell.say(f"Report: {shown_path(found.report)}")
+            shell.say(
+                f"Report: {shown_path(found.report)}, and with pictures {shown_path(str(Path(found.report).with_suffix('.html')))}"
+            )
 
 
 def _print(shell: Shell, found: "TuneResult") -> None:
@@ -293,7 +324,9 @@ def _print(shell: Shell, found: "TuneResult") -> None:
         if found.comparison is not None:
             shell.say(found.comparison_line)
         if found.report is not None:
-            shell.say(f"Report: {shown_path(found.report)}")
+            shell.say(
+                f"Report: {shown_path(found.report)}, and with pictures {shown_path(str(Path(found.report).with_suffix('.html')))}"
+            )
 
 
 def _show(show: "Show", now: "Progress", where: str, metric: "Metric") -> None:
