@@ -107,11 +107,29 @@ def plan_asked(history: "History", read: "Read", asked: Asked) -> "ImportPlan":
     return plan_import(
         history,
         read.runs,
-        dataset=asked.dataset,
+        dataset=None if asked.dataset is None else _named(history, asked.dataset),
         error_range=read.error_range,
         wishes=read.wishes,
         described=read.described,
     )
+
+
+def _named(history: "History", dataset: str) -> str:
+    """Return the name of a dataset in a history: the one given, or that of the images at a path.
+
+    Raises:
+        UsageError: a path with images that the history does not know.
+    """
+    if dataset in history.names or not ("/" in dataset or "::" in dataset or Path(dataset).exists()):
+        return dataset
+    from history_store.readers import open_images
+
+    content = open_images(dataset).fingerprint("content")
+    known = next((info.name for info in history.datasets if info.fingerprint == content), None)
+    if known is None:
+        msg = f"expected a dataset that {history.path} knows by its images, got {dataset!r}, which it does not. Add it with its runs: `warmstart history add {history.path} --dataset {dataset} --name NAME --group NAME --runs SOURCE`."
+        raise UsageError(msg, param="dataset")
+    return known
 
 
 def parse_range(text: str | None) -> tuple[float, float] | None:
