@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +87,8 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
         raise MissingPathError(msg)
     read = read_asked(source, asked)
     with History.open(path, write=not asked.dry_run) as history:
+        if asked.dataset is not None:
+            asked = replace(asked, dataset=_named(history, asked.dataset))
         plan = plan_asked(history, read, asked)
         if not asked.dry_run:
             carry_out(history, plan)
@@ -107,7 +109,7 @@ def plan_asked(history: "History", read: "Read", asked: Asked) -> "ImportPlan":
     return plan_import(
         history,
         read.runs,
-        dataset=None if asked.dataset is None else _named(history, asked.dataset),
+        dataset=asked.dataset,
         error_range=read.error_range,
         wishes=read.wishes,
         described=read.described,
@@ -120,7 +122,8 @@ def _named(history: "History", dataset: str) -> str:
     Raises:
         UsageError: a path with images that the history does not know.
     """
-    if dataset in history.names or not ("/" in dataset or "::" in dataset or Path(dataset).exists()):
+    is_path = "/" in dataset or dataset.startswith(("sklearn:", "torchvision:")) or "::" in dataset
+    if dataset in history.names or not is_path:
         return dataset
     from history_store.readers import open_images
 
