@@ -9,6 +9,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -31,6 +32,8 @@ META = "meta.yaml"
 LIKELY = ("val_accuracy", "val_acc", "test_accuracy", "accuracy", "val_error", "error")
 _STATUS = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
 _OPEN = ("RUNNING", "SCHEDULED")
+_LOOKED_AT = 100
+"""Folders that are looked at to tell a store of MLflow: it has a folder an experiment."""
 _TABLES = {"experiments", "runs", "params", "metrics"}
 
 
@@ -216,7 +219,7 @@ def _matches(source: str) -> bool:
         root = _root(path)
         if (root / META).is_file():
             return (root / "params").is_dir() or any(_run_folders(root))
-        return any((place / META).is_file() for place in _folders(root))
+        return any((place / META).is_file() for place in islice(_folders(root), _LOOKED_AT))
     return path.is_file() and _tables(path) >= _TABLES
 
 
