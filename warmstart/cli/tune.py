@@ -286,8 +286,7 @@ def _write_page(shell: Shell, found: "TuneResult | JointResult") -> None:
     if found.report is None:
         return
     try:
-        for note in write_page_beside(Path(found.report)):
-            shell.detail(note)
+        write_page_beside(Path(found.report))
     except (WarmstartError, OSError) as error:
         shell.note(f"{found.report}: no page with pictures could be written: {error}")
 
