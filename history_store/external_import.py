@@ -132,6 +132,8 @@ def carry_out(history: History, plan: ImportPlan) -> None:
 def _datasets(runs: ForeignRuns, dataset: str | None) -> list[str]:
     """Name the dataset of each run."""
     named = sorted({name for name in runs.datasets if name is not None})
+    if dataset is not None and runs.are_hints:
+        return [dataset] * len(runs)
     if dataset is not None and named:
         msg = f"expected no name, as {runs.kind} names its datasets ({', '.join(named[:5])}), got {dataset!r}. Leave it out."
         raise UsageError(msg, param="dataset")

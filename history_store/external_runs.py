@@ -55,6 +55,7 @@ class ForeignRuns:
         maximised: whether large values are good; None where the tool does not say.
         space: what is known of the hyperparameters, by name.
         left_out: number of runs that are no result, by reason.
+        are_hints: whether a dataset that a person names counts instead of those that the tool names.
     """
 
     kind: str
@@ -69,6 +70,7 @@ class ForeignRuns:
     maximised: bool | None = False
     space: Mapping[str, ForeignParameter] = field(default_factory=lambda: MappingProxyType({}))
     left_out: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    are_hints: bool = False
 
     def __len__(self) -> int:
         return len(self.values)

@@ -37,19 +37,39 @@ def file_fingerprint(kind: FingerprintKind, root: str, names: Sequence[str], *, 
         names: paths below the folder, with ``/``.
         largest: bytes of a file that is read; larger ones count as unreadable.
     """
-    keys = [_key(name) for name in names]
+    return named_fingerprint(
+        kind,
+        names,
+        size_of=lambda name: _stat(root, name)[0],
+        digest_of=lambda name: _file_digest(_join(root, name), largest),
+    )
+
+
+def named_fingerprint(
+    kind: FingerprintKind,
+    names: Sequence[str],
+    *,
+    size_of: Callable[[str], int],
+    digest_of: Callable[[str], bytes | None],
+) -> str:
+    """Fingerprint what goes by names, as `file_fingerprint` does files: an archive is what its folder is.
+
+    Args:
+        kind: ``listing`` or ``content``.
+        names: paths with ``/``.
+        size_of: bytes of one.
+        digest_of: SHA-256 of its bytes; None = it cannot be read.
+    """
     whole = hashlib.sha256(f"warmstart files {kind} 1".encode())
-    if kind == "content":
-        chosen = keyed = sorted(zip(keys, names, strict=True))
-    else:
-        keyed = sorted(zip(keys, names, strict=True))
+    chosen = keyed = sorted(zip([_key(name) for name in names], names, strict=True))
+    if kind == "listing":
         for key, name in keyed:
-            whole.update(b"%s\0%d\0" % (key, _stat(root, name)[0]))
-        chosen = keyed
+            whole.update(b"%s\0%d\0" % (key, size_of(name)))
         if len(keyed) > SAMPLED_FILES:
             chosen = sorted(heapq.nsmallest(SAMPLED_FILES, keyed, key=lambda pair: (zlib.crc32(pair[0]), pair[0])))
     for key, name in chosen:
-        whole.update(key + b"\0" + _file_digest(_join(root, name), largest))
+        digest = digest_of(name)
+        whole.update(key + b"\0" + (_UNREADABLE if digest is None else digest))
     return f"{kind}:{whole.hexdigest()[:40]}"
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import struct
+import tarfile
+import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,3 +72,64 @@ def huge_png() -> bytes:
     data[16:24] = struct.pack(">II", 50_000, 50_000)
     data[29:33] = struct.pack(">I", zlib.crc32(bytes(data[12:29])))
     return bytes(data)
+
+
+def png(image: Pixels) -> bytes:
+    """Return one picture as PNG."""
+    buffer = io.BytesIO()
+    Image.fromarray(image[..., 0] if image.shape[-1] == 1 else image).save(buffer, "png")
+    return buffer.getvalue()
+
+
+def save_zip(path: Path, folder: Path, *, prefix: str = "") -> Path:
+    """Zip a folder, its files below the prefix."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(folder.rglob("*")):
+            archive.write(file, prefix + str(file.relative_to(folder)))
+    return path
+
+
+def save_table(
+    path: Path,
+    images: Pixels,
+    labels: Sequence[Any] | NDArray[np.int64],
+    *,
+    names: Sequence[str] | None = None,
+    group: int = 10,
+    column: str = "label",
+) -> Path:
+    """Write a table as Hugging Face `datasets` does: structs of bytes and path, labels, what the columns are in its metadata."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    cells = [{"bytes": png(image), "path": f"{number}.png"} for number, image in enumerate(images)]
+    label = {"names": list(names), "_type": "ClassLabel"} if names else {"dtype": "int64", "_type": "Value"}
+    about = {"info": {"features": {"image": {"_type": "Image"}, column: label}}}
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    values = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+    table = pa.table({"image": pa.array(cells, kind), column: values})
+    table = table.replace_schema_metadata({"huggingface": json.dumps(about)})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path, row_group_size=group)
+    else:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=group)
+    return path
+
+
+def save_shard(
+    path: Path, images: Pixels, labels: Sequence[Any] | NDArray[np.int64] | None, *, first: int = 0, ending: str = "cls"
+) -> Path:
+    """Write a tar of samples: `000001.png` and, with labels, `000001.cls`."""
+    with tarfile.open(path, "w") as archive:
+        for number, image in enumerate(images):
+            parts = {"png": png(image)}
+            if labels is not None:
+                label = labels[number]
+                label = label.item() if isinstance(label, np.generic) else label
+                parts[ending] = json.dumps({"label": label}).encode() if ending == "json" else str(label).encode()
+            for end, data in parts.items():
+                info = tarfile.TarInfo(f"{first + number:06d}.{end}")
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+    return path

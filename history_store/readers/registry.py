@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 from history_store.errors import DataError, LabelError, MissingPathError, UsageError
@@ -15,7 +16,7 @@ from history_store.readers.base import printable
 from history_store.registry import Registry
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+_-]+):(?!/)(.*)$")
-_ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".rar", ".7z")
+_ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".rar", ".7z")
 _HISTORIES = (".h5", ".hdf5")
 _TORCHVISION = (
     *(
@@ -177,6 +178,9 @@ def _open_folder(path: Path, names: Sequence[str]) -> ImageSource:
     """Open a folder that is of no other layout as one of class folders."""
     from history_store.readers import cifar, idx
     from history_store.readers.folder import FolderSource
+    from history_store.readers.other_tasks import refuse_other_tasks
+
+    refuse_other_tasks(path, names)
 
     if any(cifar.PICKLE_NAME.match(name) for name in names):
         msg = f"{path}: expected the binary version of CIFAR (*.bin), got the Python version, whose pickles are not read. Download the binary version, or use torchvision:CIFAR10."
@@ -277,16 +281,45 @@ def _path(place: Place) -> Path:
     return place.path
 
 
+def _lazy(module: str, *, is_at: Callable[[Place], bool]) -> Reader:
+    """Make a reader whose module is loaded for places that may be its own.
+
+    Args:
+        module: in `history_store.readers`, with a `READER`.
+        is_at: tells from the names alone whether a place may be.
+    """
+
+    def found() -> Reader:
+        reader: Reader = import_module(f"history_store.readers.{module}").READER
+        return reader
+
+    return Reader(lambda place: is_at(place) and found().matches(place), lambda place: found().open(place))
+
+
+def _ends(*endings: str) -> Callable[[Place], bool]:
+    """Tell places that may hold files of some endings: such a file, or a folder with one, with splits or with `data/`."""
+    inner = ("data", "train", "test", "val", "valid", "validation")
+    return lambda place: (
+        place.file.endswith(endings)
+        or any(entry.lower().endswith(endings) or entry.lower() in inner for entry in place.entries)
+    )
+
+
 READERS: Registry[Reader] = Registry(
     "warmstart.readers",
     "reader",
     {
+        "csv": _lazy("csv_labels", is_at=lambda place: "::labels=" in place.text),
+        "column": _lazy("hf_table", is_at=lambda place: "::column=" in place.text),
         "history": Reader(lambda place: place.path is None and "::" in place.text, _open_stored),
         "sklearn": scheme_reader("sklearn", _open_sklearn),
         "idx": Reader(_is_idx, _open_idx),
         "cifar": Reader(_is_cifar, _open_cifar),
         "npz": Reader(lambda place: place.file.endswith(".npz"), _open_npz),
         "npy": Reader(lambda place: _npy_stem(place) is not None or place.file.endswith(".npy"), _open_npy),
+        "zip": _lazy("zip_folder", is_at=_ends(".zip")),
+        "table": _lazy("hf_table", is_at=_ends(".parquet", ".arrow")),
+        "webdataset": _lazy("webdataset", is_at=_ends(".tar")),
     },
     check=lambda found: isinstance(found, Reader),
     wanted="a history_store.readers.Reader",

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,8 +73,16 @@ def list_folder(root: str) -> Listing:
         LabelError: when the pictures do not lie in class folders.
         DataError: when there are no pictures, a folder cannot be read, or links run in a circle.
     """
-    found = walk(root)
-    where = printable(root)
+    return list_found(walk(root), printable(root))
+
+
+def list_found(found: Found, where: str) -> Listing:
+    """List pictures that were found in a folder or an archive; as `list_folder`.
+
+    Args:
+        found: names of pictures by folder.
+        where: what an error names.
+    """
     if not any(found.pictures.values()):
         raise DataError(_no_pictures(found, where))
     splits = _split_folders(found, where)
@@ -126,6 +134,25 @@ def walk(root: str) -> Found:
         except OSError as error:
             msg = f"{printable(f'{root}/{folder}')}: expected a folder that can be read, got {error.strerror or error}. Check its permissions and links."
             raise DataError(msg) from error
+    return found
+
+
+def found_in(names: Iterable[str]) -> Found:
+    """Note the pictures among the paths of an archive, by the rules of `walk`; folders end in ``/``."""
+    found = Found({"": []})
+    for path in names:
+        *folders, name = path.split("/")
+        if any(part[:1] == "." or part.lower() in _IGNORED for part in (*folders, name)):
+            continue
+        for depth in range(1, len(folders) + 1):
+            found.pictures.setdefault("/".join(folders[:depth]), [])
+        if not name:
+            continue
+        if name[name.rfind(".") :].lower() in SUFFIXES:
+            found.pictures["/".join(folders)].append(name)
+        else:
+            found.n_others += 1
+            found.other = max(found.other, path)
     return found
 
 
@@ -203,7 +230,7 @@ def _warn(
         named = ", ".join(printable(folder) for folder in empty[:5])
         parts.append(f"{plural(len(empty), 'folder')} without pictures ({named})")
     if parts:
-        warnings.warn(f"{where}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=6)
+        warnings.warn(f"{where}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=7)
 
 
 def _no_pictures(found: Found, where: str) -> str:

@@ -187,7 +187,8 @@ def test_reports_have_the_fields_of_0_1(archive, cli):
     for storage in ("done.db", "joint.db"):
         assert cli(*STUDIES[storage], "--storage", storage).code == 0
     for path, was in old.items():
-        assert set(was) <= set(json.loads(path.read_text())), path
+        (new,) = archive.glob(f"*-reports/{path.name.removesuffix('-report.json')}/report.json")
+        assert set(was) <= set(json.loads(new.read_text())), path
 
 
 @pytest.mark.timeout(300)

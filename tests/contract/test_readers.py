@@ -1,7 +1,7 @@
 """Every reader against the contract of readers."""
 
 import numpy as np
-from layouts import save_cifar, save_folder, save_mnist
+from layouts import save_cifar, save_folder, save_mnist, save_shard, save_table, save_zip
 from reader_contract import ReaderContract
 
 from history_store.history import History
@@ -178,10 +178,56 @@ class TestTorchDataset(ReaderContract):
         return open_torch_dataset([(image, int(label)) for image, label in zip(images, labels, strict=True)])
 
 
+class TestZip(ReaderContract):
+    layout = "zip"
+
+    def build(self, folder, images, labels):
+        save_folder(folder / "pictures", images, labels)
+        return open_images(save_zip(folder / "set.zip", folder / "pictures"))
+
+
+class TestCsv(ReaderContract):
+    layout = "csv"
+
+    def build(self, folder, images, labels):
+        save_folder(folder, images, ["pictures"] * len(images))
+        lines = [f"{number:04d},{label}" for number, label in enumerate(labels)]
+        (folder / "train.csv").write_text("\n".join(["id,label", *lines]))
+        return open_images(f"{folder}::labels=train.csv")
+
+
+class TestParquet(ReaderContract):
+    layout = "table"
+    ending = ".parquet"
+
+    def build(self, folder, images, labels):
+        folder.mkdir()
+        return open_images(save_table(folder / f"train-00000-of-00001{self.ending}", images, labels))
+
+
+class TestArrow(TestParquet):
+    ending = ".arrow"
+
+
+class TestWebdataset(ReaderContract):
+    layout = "webdataset"
+
+    def build(self, folder, images, labels):
+        folder.mkdir()
+        save_shard(folder / "noise-000000.tar", images[:9], labels[:9])
+        save_shard(folder / "noise-000001.tar", images[9:], labels[9:], first=9)
+        return open_images(folder)
+
+
 def test_every_layout_is_tried():
     tried = {
         kind.layout
         for kind in globals().values()
         if isinstance(kind, type) and kind is not ReaderContract and issubclass(kind, ReaderContract)
     }
-    assert tried == {"folder", "idx", "cifar", "npz", "npy", "arrays", "sklearn", "history", "torch"}
+    assert tried == {"folder", "idx", "cifar", "npz", "npy", "arrays", "sklearn", "history", "torch"} | {
+        "zip",
+        "csv",
+        "table",
+        "webdataset",
+    }

@@ -85,7 +85,7 @@ TABLE: tuple[Bad, ...] = (
     _dataset("path", "missing", 2, "missing: expected"),
     _dataset("path", "empty", 3, "empty: expected"),
     _dataset("path", "unlabelled", 3, "unlabelled: expected .*class"),
-    _dataset("path", "photos.zip", 3, "photos.zip: expected .*[Uu]npack"),
+    _dataset("path", "photos.zip", 3, "photos.zip: expected at least two classes"),
     _dataset("path", "photos.tar.gz", 3, "photos.tar.gz: expected .*[Uu]npack"),
     _dataset("path", "loop", 2, "loop: expected"),
     _dataset("path", "notes.txt", 3, "notes.txt: expected"),

@@ -47,8 +47,8 @@ def test_the_result_alone_is_on_stdout(tune, folder):
     assert sum(found["trials"].values()) == 3
     assert found["best"]["config"]
     assert found["storage"] == str(folder / "warmstart-studies.db")
-    assert found["report"] == str(folder / "s-report.md")
-    assert json.loads((folder / "s-report.json").read_text())["best"] == found["best"]
+    assert found["report"] == str(folder / "warmstart-studies-reports" / "s" / "report.md")
+    assert json.loads(Path(found["report"]).with_suffix(".json").read_text())["best"] == found["best"]
     lines = run.err.splitlines()
     assert [line.split(":")[0] for line in lines] == ["trial 0", "trial 1", "trial 2"]
     again = tune("--format", "json", "-v")

@@ -93,7 +93,7 @@ def test_each_begins_with_its_own_warm_start_and_goes_to_the_history(cli, folder
     with History.open(own) as history:
         recorded = [len(history.evaluations(name.replace("s-", "mine-", 1))) for name in names]
     assert recorded == [sum(each["trials"].values()) for each in found["studies"]]
-    report = json.loads((folder / "s-report.json").read_text())
+    report = json.loads((folder / "warmstart-studies-reports" / "s" / "report.json").read_text())
     assert [len(each["all"]) for each in report["studies"]] == recorded
     with StudyGroup.open(open_store(None), names) as group:
         assert len({queue.plan.meta_feature for queue in group.queues} - {None}) == 2
@@ -102,7 +102,7 @@ def test_each_begins_with_its_own_warm_start_and_goes_to_the_history(cli, folder
     assert [float(row["error"]) for row in rows] == [each["best"]["error"] for each in found["studies"]]
     table = cli(*command, "--trials", "6").out
     assert table.startswith("2 datasets in ")
-    text = Path("s-report.md").read_text()
+    text = Path("warmstart-studies-reports/s/report.md").read_text()
     assert f"| {paths[0]} | {recorded[0]} |" in text
     assert f"## Study {names[0]}\n" in text
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli import collect, evaluate, evaluations, inspect, maintain, plot, serve, suggest, train, tune
+from warmstart.cli import collect, evaluate, evaluations, inspect, maintain, plot, serve, studies, suggest, train, tune
 
 app = typer.Typer(
     name="warmstart",
@@ -19,6 +19,11 @@ history = typer.Typer(help="Create, fill, show and repair a history.", no_args_i
 app.add_typer(history, name="history")
 pictures = typer.Typer(help="Draw histories, evaluations and runs.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(pictures, name="plot")
+
+kept = typer.Typer(
+    help="Look at studies: what they are of, what came of them.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(kept, name="studies")
 
 
 def example(*lines: str) -> str:
@@ -115,4 +120,21 @@ pictures.command("ccov", epilog=example("warmstart plot ccov", "warmstart plot c
     plot.ccov
 )
 pictures.command("regret", epilog=example("warmstart plot regret evaluation.json --out regret.svg"))(plot.regret)
-pictures.command("run", epilog=example("warmstart plot run run.json --out run.svg"))(plot.run)
+pictures.command(
+    "run",
+    epilog=example(
+        "warmstart plot run run.json --out run.svg",
+        "warmstart plot run warmstart-studies.db --study photos --out photos.svg",
+    ),
+)(plot.run)
+kept.command("list", epilog=example("warmstart studies list", "warmstart studies list runs.db --format json"))(
+    studies.list_
+)
+kept.command("show", epilog=example("warmstart studies show photos --storage runs.db"))(studies.show)
+kept.command("plot", epilog=example("warmstart studies plot photos --storage runs.db --out photos.svg"))(studies.plot)
+kept.command(
+    "export",
+    epilog=example(
+        "warmstart studies export trials.csv photos --storage runs.db", "warmstart studies export photos.html photos"
+    ),
+)(studies.export)

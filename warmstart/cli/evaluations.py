@@ -13,6 +13,8 @@ from warmstart.cli.options import (
     Format,
     FormatOption,
     HistoryFile,
+    LabelsColumnOption,
+    LabelsOption,
     QuietOption,
     SeedOption,
     SkipBrokenOption,
@@ -44,6 +46,8 @@ def add(
     no_images: Annotated[bool, typer.Option("--no-images", help="Store the record only.")] = False,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
+    labels: LabelsOption = None,
+    labels_column: LabelsColumnOption = None,
     runs: Annotated[
         str | None, typer.Option("--runs", help="Also import runs on it, as `history import` does.")
     ] = None,
@@ -62,6 +66,7 @@ def add(
 
     from history_store.external_import import carry_out
     from history_store.history import History
+    from history_store.readers.csv_labels import labelled
     from warmstart.histories.add import add_source
     from warmstart.histories.import_runs import Asked, plan_asked, read_asked
     from warmstart.locations import history_path
@@ -69,7 +74,7 @@ def add(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
-    source = open_path(dataset, download=download)
+    source = open_path(labelled(dataset, labels, labels_column), download=download)
     asked = Asked(dataset=name, metric=metric, error_range=error_range)
     read = None if runs is None else read_asked(runs, asked)
     with History.open(path, write=True) as opened:

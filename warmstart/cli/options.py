@@ -43,8 +43,18 @@ NoCacheOption = Annotated[bool, typer.Option("--no-cache", help="Do not use the 
 _DATASET = typer.Option(
     "--dataset",
     "-d",
-    help="Your images: a folder, idx, CIFAR binaries, .npz, FILE.h5::name, sklearn:digits, torchvision:NAME.",
+    help="Your images: a folder, .zip, .parquet, .tar, idx, CIFAR, .npz, FILE.h5::name, sklearn:digits, torchvision:NAME.",
 )
+LabelsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--labels", help="CSV file with a row a picture, where the folder has no class folders; docs/datasets.md."
+    ),
+]
+LabelsColumnOption = Annotated[
+    str | None,
+    typer.Option("--labels-column", help="Which column of the CSV file, or of a table, holds the labels."),
+]
 DatasetOption = Annotated[str, _DATASET]
 MaybeDatasetOption = Annotated[str | None, _DATASET]
 DatasetArgument = Annotated[str | None, typer.Argument(metavar="DATASET", help="The same as --dataset.")]

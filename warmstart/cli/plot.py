@@ -20,6 +20,8 @@ from warmstart.cli.options import (
 )
 from warmstart.cli.shell import Shell
 
+MostOption = Annotated[int, typer.Option("--most", min=0, help="Rows of the picture: the nearest; 0 = all.")]
+
 
 def map_(
     *,
@@ -85,13 +87,20 @@ def map_(
 
 def ccov(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="Datasets of the history; all when left out.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Datasets of the history; the 25 that say most when left out."),
     ] = None,
     *,
+    dataset: Annotated[
+        str | None,
+        typer.Option("--dataset", "-d", help="Draw those of the history that these images resemble most."),
+    ] = None,
+    most: MostOption = 25,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to write; .png or .svg.")] = "ccov.png",
     history: HistoryOption = None,
+    model: ModelOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    seed: SeedOption = 0,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
@@ -101,17 +110,30 @@ def ccov(
     """
     from pathlib import Path
 
+    from history_store.errors import UsageError
     from history_store.history import History
-    from warmstart.histories.ccov import centres_of
+    from warmstart.histories.ccov import centres_of, most_telling
     from warmstart.locations import history_path
     from warmstart.plots.ccov import draw_ccov
     from warmstart.plots.style import check_target
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     check_target(Path(out))
+    if dataset is not None and names:
+        msg = f"expected a dataset or names of the history, got both {dataset!r} and {names[0]!r}. Leave one out."
+        raise UsageError(msg, param="dataset")
+    wanted = names or []
+    if dataset is not None:
+        from warmstart.suggestions.advisor import Advisor
+
+        place = Advisor(history, model, seed=seed).locate(dataset)
+        wanted = [name for _, name in sorted(zip(place.distances.tolist(), place.names, strict=True))][: most or None]
     with History.open(history_path(history)) as opened:
-        found = centres_of(opened, names or opened.names)
+        found = centres_of(opened, wanted or opened.names)
         where = str(opened.path)
+    if not wanted and most and len(found.names) > most:
+        shell.note(f"Drawn: the {most} of {len(found.names)} datasets whose errors gather most clearly. Name others, give --dataset for the nearest, or --most 0 for all.")  # fmt: skip
+        found = most_telling(found, most)
     draw_ccov(found, Path(out))
     document = {"schema_version": 1, "history": where, "files": [out], "datasets": list(found.names)}
     shell.result(document, [{"file": out, "datasets": len(found.names)}])
@@ -136,6 +158,7 @@ def regret(
             help="Draw differences after this number of evaluations; may be repeated. All when left out.",
         ),
     ] = None,
+    most: MostOption = 25,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
@@ -158,7 +181,9 @@ def regret(
     names = []
     for one in reports:
         stem = target.stem if len(reports) == 1 else f"{target.stem}-{Path(one['table']).stem}"
-        files = draw_regret(one, target.parent, stem=stem, suffix=target.suffix, rivals=rival or (), times=time or ())
+        files = draw_regret(
+            one, target.parent, stem=stem, suffix=target.suffix, rivals=rival or (), times=time or (), most=most
+        )
         names += [str(file) for file in files]
     shell.result({"schema_version": 1, "report": report, "files": names}, [{"file": name} for name in names])
 
@@ -166,9 +191,15 @@ def regret(
 def run(
     record: Annotated[
         str,
-        typer.Argument(metavar="RUN.json", help="A run of the optimiser: the output of `Optimizer.to_dict` as JSON."),
+        typer.Argument(
+            metavar="WHAT",
+            help="A storage of studies, a report of `tune` (its JSON, or the Markdown beside it), or what `Optimizer.to_dict` gave.",
+        ),
     ],
     *,
+    study: Annotated[
+        str | None, typer.Option("--study", help="Which study, where the storage or the report has several.")
+    ] = None,
     out: Annotated[
         str,
         typer.Option(
@@ -176,14 +207,11 @@ def run(
         ),
     ] = "run.png",
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    seed: SeedOption = 0,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Draw a run of the optimiser: errors over time and diagnostics.
-
-    Diagnostics: held-out fit, slices of prediction and acquisition, sensitivity, architectures.
-    """
+    """Draw a study, or a run of the optimiser: errors over time, importance, parallel coordinates, slices, curves."""
     from pathlib import Path
 
     from warmstart.plots.style import check_target
@@ -191,12 +219,18 @@ def run(
     shell = Shell(format, quiet=quiet, verbose=verbose)
     target = Path(out)
     check_target(target)
+    from warmstart.cli.studies import draw
+    from warmstart.plots.read_study import read_any
+
+    found = read_any(record, study=study)
+    if not isinstance(found, dict):
+        draw(shell, found, target, seed=seed)
+        return
     from bo.diagnostics import diagnose, read_run
-    from warmstart.plots.read_report import read_json
     from warmstart.plots.run import draw_run
 
-    found = diagnose(read_run(read_json(Path(record), what="a run, what Optimizer.to_dict gave")))
-    for note in found.notes:
+    diagnosed = diagnose(read_run(found))
+    for note in diagnosed.notes:
         shell.note(note)
-    names = [str(file) for file in draw_run(found, target.parent, stem=target.stem, suffix=target.suffix)]
+    names = [str(file) for file in draw_run(diagnosed, target.parent, stem=target.stem, suffix=target.suffix)]
     shell.result({"schema_version": 1, "run": record, "files": names}, [{"file": name} for name in names])

@@ -12,6 +12,8 @@ from warmstart.cli.options import (
     Format,
     FormatOption,
     HistoryOption,
+    LabelsColumnOption,
+    LabelsOption,
     MaybeDatasetOption,
     ModelOption,
     NoCacheOption,
@@ -62,6 +64,8 @@ def suggest(
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
     server: ServerOption = None,
+    labels: LabelsOption = None,
+    labels_column: LabelsColumnOption = None,
     format: SuggestFormatOption = SuggestFormat.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
@@ -71,8 +75,10 @@ def suggest(
     verbose: VerboseOption = 0,
 ) -> None:
     """Suggest configurations for a dataset, from those that won on the datasets it resembles."""
+    from history_store.readers.csv_labels import labelled
+
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    asked, renamed = _one_dataset(path, dataset), _renamed(rename, space)
+    asked, renamed = labelled(_one_dataset(path, dataset), labels, labels_column), _renamed(rename, space)
     advice = _advice(
         server,
         history,
@@ -172,6 +178,8 @@ def neighbours(
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
     server: ServerOption = None,
+    labels: LabelsOption = None,
+    labels_column: LabelsColumnOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,
     device: DeviceOption = "cpu",
@@ -181,8 +189,10 @@ def neighbours(
     verbose: VerboseOption = 0,
 ) -> None:
     """List the datasets of the history that a dataset resembles, nearest first."""
+    from history_store.readers.csv_labels import labelled
+
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    asked = _one_dataset(path, dataset)
+    asked = labelled(_one_dataset(path, dataset), labels, labels_column)
     advice = _advice(
         server,
         history,

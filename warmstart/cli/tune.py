@@ -1,6 +1,7 @@
 """`tune`: tune an objective, starting from the history's suggestions."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,8 @@ from warmstart.cli.options import (
     FormatOption,
     GpusOption,
     HistoryOption,
+    LabelsColumnOption,
+    LabelsOption,
     ModelOption,
     NoCacheOption,
     QuietOption,
@@ -195,7 +198,10 @@ def tune(
     ray_address: RayAddressOption = None,
     cpus_per_trial: CpusOption = None,
     gpus_per_trial: GpusOption = None,
-    log: Annotated[str | None, typer.Option("--log", help="Append the output of the trials to this file.")] = None,
+    log: Annotated[
+        str | None,
+        typer.Option("--log", help="Append the output of the trials to this file; beside the report when left out."),
+    ] = None,
     record: Annotated[
         str | None,
         typer.Option("--record", help="At the end, add the dataset and its trials to the history under this name."),
@@ -203,7 +209,8 @@ def tune(
     report: Annotated[
         str | None,
         typer.Option(
-            "--report", help="Markdown file of the report, with JSON beside it; beside the storage when left out."
+            "--report",
+            help="Markdown file of the report, JSON and HTML beside it; in the folder STORAGE-reports when left out.",
         ),
     ] = None,
     save_model: Annotated[
@@ -222,6 +229,8 @@ def tune(
             "--server", metavar="URL", help="Keep the study on a server of `warmstart serve`; trials run here."
         ),
     ] = None,
+    labels: LabelsOption = None,
+    labels_column: LabelsColumnOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = Search.seed,
     device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = Execution.device,
@@ -237,6 +246,7 @@ def tune(
     import contextlib
     import sys
 
+    from history_store.readers.csv_labels import labelled
     from warmstart.histories.import_runs import parse_pairs
     from warmstart.integrations.ray.cluster import chosen_cluster
     from warmstart.studies.objectives.metric import Metric
@@ -246,7 +256,7 @@ def tune(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     judged = Metric(metric, maximize, None if scale is None else scale.value)
-    paths, latest = dataset or [], list["Progress"]()
+    paths, latest = [labelled(path, labels, labels_column) for path in dataset or []], list["Progress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
@@ -287,6 +297,7 @@ def tune(
             ended = latest[0].done if latest else 0
             shell.note(f"Stopped after {ended} trials; all are kept. The same command goes on.")
             raise
+    _write_page(shell, found)
     if isinstance(found, TuneResult):
         _print(shell, found)
     else:
@@ -307,6 +318,19 @@ def _tuned_on_server(server: str, paths: list[str], options: "TuneOptions") -> "
         return tune_on_server(paths[0] if paths else None, options, client)
 
 
+def _write_page(shell: Shell, found: "TuneResult | JointResult") -> None:
+    """Write the report with pictures beside the Markdown; where that fails, say so."""
+    from history_store.errors import WarmstartError
+    from warmstart.plots.study_page import write_page_beside
+
+    if found.report is None:
+        return
+    try:
+        write_page_beside(Path(found.report))
+    except (WarmstartError, OSError) as error:
+        shell.note(f"{found.report}: no page with pictures could be written: {error}")
+
+
 def _print_joint(shell: Shell, found: "JointResult") -> None:
     from warmstart.studies.results.report import joint_rows
 
@@ -321,7 +345,9 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
         for line in lines:
             shell.say(line)
         if found.report is not None:
-            shell.say(f"Report: {shown_path(found.report)}")
+            shell.say(
+                f"Report: {shown_path(found.report)}, and with pictures {shown_path(str(Path(found.report).with_suffix('.html')))}"
+            )
 
 
 def _print(shell: Shell, found: "TuneResult") -> None:
@@ -337,7 +363,9 @@ def _print(shell: Shell, found: "TuneResult") -> None:
         if found.comparison is not None:
             shell.say(found.comparison_line)
         if found.report is not None:
-            shell.say(f"Report: {shown_path(found.report)}")
+            shell.say(
+                f"Report: {shown_path(found.report)}, and with pictures {shown_path(str(Path(found.report).with_suffix('.html')))}"
+            )
 
 
 def _show(show: "Show", now: "Progress", where: str, metric: "Metric") -> None:

@@ -66,6 +66,16 @@ def centres_of(history: "History", names: Sequence[str]) -> Centres:
     return Centres(tuple(names), hyperparameters, values, *ccov_by_chance(unit, errors))
 
 
+def most_telling(found: Centres, most: int) -> Centres:
+    """Keep so many datasets whose errors gather most clearly, in their order: the most deviations from chance over all."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        apart = np.abs(found.values - found.chance) / found.noise_std
+    clearness = np.where(np.isfinite(apart), apart, 0.0).sum(axis=1)
+    rows = np.sort(np.argsort(-clearness, kind="stable")[:most])
+    names = tuple(found.names[row] for row in rows.tolist())
+    return Centres(names, found.hyperparameters, found.values[rows], found.chance[rows], found.noise_std[rows])
+
+
 def say_centre(value: float, chance: float, *, clear: bool) -> str:
     """Say in words where errors gather along one hyperparameter.
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +87,8 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
         raise MissingPathError(msg)
     read = read_asked(source, asked)
     with History.open(path, write=not asked.dry_run) as history:
+        if asked.dataset is not None:
+            asked = replace(asked, dataset=_named(history, asked.dataset))
         plan = plan_asked(history, read, asked)
         if not asked.dry_run:
             carry_out(history, plan)
@@ -112,6 +114,25 @@ def plan_asked(history: "History", read: "Read", asked: Asked) -> "ImportPlan":
         wishes=read.wishes,
         described=read.described,
     )
+
+
+def _named(history: "History", dataset: str) -> str:
+    """Return the name of a dataset in a history: the one given, or that of the images at a path.
+
+    Raises:
+        UsageError: a path with images that the history does not know.
+    """
+    is_path = "/" in dataset or dataset.startswith(("sklearn:", "torchvision:")) or "::" in dataset
+    if dataset in history.names or not is_path:
+        return dataset
+    from history_store.readers import open_images
+
+    content = open_images(dataset).fingerprint("content")
+    known = next((info.name for info in history.datasets if info.fingerprint == content), None)
+    if known is None:
+        msg = f"expected a dataset that {history.path} knows by its images, got {dataset!r}, which it does not. Add it with its runs: `warmstart history add {history.path} --dataset {dataset} --name NAME --group NAME --runs SOURCE`."
+        raise UsageError(msg, param="dataset")
+    return known
 
 
 def parse_range(text: str | None) -> tuple[float, float] | None:

@@ -20,6 +20,8 @@ _FLOOR = 1e-4
 _KINDS = ("strategy", "baseline", "search", "control", "oracle")
 _TELLING = ("portfolio", "nearest-handcrafted", "cold-gp", "arbitrary")
 """Rivals that a warm start has to beat to be worth anything."""
+MOST_PAIRS = 25
+"""So many rows of differences can be read."""
 _BANDS = 4
 """More bands hide each other: then ours alone has one, and the others have bars."""
 
@@ -34,6 +36,7 @@ def draw_regret(
     suffix: str = ".png",
     rivals: Sequence[str] = (),
     times: Sequence[int] = (),
+    most: int = MOST_PAIRS,
 ) -> list[Path]:
     """Draw all that a report of `warmstart evaluate` holds into a folder that exists.
 
@@ -47,6 +50,7 @@ def draw_regret(
         suffix: ``.png`` or ``.svg``.
         rivals: which curves; up to eight telling ones when left out.
         times: which numbers of evaluations the differences are shown for; all of the report when left out.
+        most: differences to so many rivals, the nearest; 0 = to all.
 
     Returns: the files written.
 
@@ -62,7 +66,7 @@ def draw_regret(
         _keep(files, figure, folder / f"{stem}{suffix}")
         differences = _chosen_differences(report, times)
         if differences:
-            _keep(files, _forest(differences, report), folder / f"{stem}-differences{suffix}")
+            _keep(files, _forest(_nearest(differences, most), report), folder / f"{stem}-differences{suffix}")
         for name, by_acquisition in report.get("figures", {}).items():
             for acquisition, curves in by_acquisition.items():
                 figure = draw_panels(curves, title=f"acquisition {acquisition.upper()}")
@@ -193,6 +197,17 @@ def _chosen_differences(report: Report, times: Sequence[int]) -> list[dict[str, 
     return kept
 
 
+def _nearest(differences: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """Keep the pairs that are nearest to each other on average over what was measured."""
+    pairs = _hardest_first(differences)
+    if not most or len(pairs) <= most:
+        return list(differences)
+    means = {pair: [one["mean"] for one in differences if (one["first"], one["second"]) == pair and one["measure"].startswith("regret")] for pair in pairs}  # fmt: skip
+    far = {pair: abs(float(np.mean(values))) if values else np.inf for pair, values in means.items()}
+    kept = set(sorted(pairs, key=far.__getitem__)[:most])
+    return [one for one in differences if (one["first"], one["second"]) in kept]
+
+
 def _forest(differences: Sequence[Mapping[str, Any]], report: Report) -> Any:
     """Draw a panel a measure and a row a pair, the hardest rival first: mean difference, 95 % interval, zero."""
     measures = list(dict.fromkeys(one["measure"] for one in differences))
@@ -217,7 +232,9 @@ def _forest(differences: Sequence[Mapping[str, Any]], report: Report) -> Any:
         axes.tick_params(axis="x", labelsize=7.5)
         axes.spines["left"].set_visible(False)
     subject = firsts[0] if len(firsts) == 1 else "the first"
-    figure.suptitle(f"{subject} less each rival, paired ({_about(report)})", fontsize=9.5, x=0.01, ha="left")
+    every = len({(one["first"], one["second"]) for one in report.get("differences", ()) if one["mean"] is not None})
+    some = f"the {len(pairs)} nearest of {every} pairs; " if every > len(pairs) else ""
+    figure.suptitle(f"{subject} less each rival, paired ({some}{_about(report)})", fontsize=9.5, x=0.01, ha="left")
     figure.supxlabel(
         f"◂ {subject} is better    |    the rival is better ▸\n"
         "Lines: 95 % intervals. Filled: beyond two standard errors. A number at the border: the mean of what lies beyond it.",

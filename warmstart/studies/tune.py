@@ -171,13 +171,13 @@ def tune_dataset(dataset: str | None, options: TuneOptions) -> TuneResult:
     began = time.monotonic()
     name = options.study or options.name(dataset)
     outputs = {name: _Outputs(options.record, None if options.save_model is None else Path(options.save_model))}
-    store, done = _tuned(options, {name: dataset}, outputs, (), "equal")
+    store, done = _tuned(options, {name: dataset}, outputs, (), "equal", name)
     found, plan = done[0]
     found = replace(found, seconds=time.monotonic() - began)
     if options.report is not None:
         place = _report_place(options.report, store, name)
         reported = replace(found, report=str(place))
-        found = reported if _written(place, lambda: write_report(place, reported, plan), options.tell) else found
+        found = reported if _written(place, lambda: write_report(place, reported, plan), options) else found
     _check_any(name, found.trials)
     _hand_out(options, outputs[name], found, plan)
     return found
@@ -231,9 +231,10 @@ def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -
         name: _Outputs(record and f"{record}-{label}", save and _stem(save, label))
         for name, label in zip(names, labels, strict=True)
     }
+    title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
     # Whatever the order of the call, ties are broken alike.
     studies: dict[str, str | None] = dict(sorted(zip(names, paths, strict=True)))
-    store, done = _tuned(options, studies, outputs, tuple(studies), split)
+    store, done = _tuned(options, studies, outputs, tuple(studies), split, title)
     done.sort(key=lambda each: names.index(each[0].study))
     joint = JointResult(
         store.shown,
@@ -242,12 +243,11 @@ def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -
         tuple(plan.design for _, plan in done),
         seconds=time.monotonic() - began,
     )
-    title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
     if options.report is not None:
         place = _report_place(options.report, store, title)
         reported = replace(joint, report=str(place))
         plans = [plan for _, plan in done]
-        is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options.tell)
+        is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options)
         joint = reported if is_written else joint
     _check_any(title, [trial for found in joint.studies for trial in found.trials])
     for (found, plan), output in zip(done, outputs.values(), strict=True):
@@ -269,6 +269,7 @@ def _tuned(
     outputs: Mapping[str, _Outputs],
     members: tuple[str, ...],
     split: Split,
+    title: str,
 ) -> tuple[Store, list[tuple[TuneResult, StudySpec]]]:
     """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
     check_not_importing()
@@ -283,6 +284,7 @@ def _tuned(
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(options.target(plan) for plan in plans.values())
+    options = _with_log(options, store, title)
     _check_log(options.log)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
@@ -381,23 +383,40 @@ def _save_networks(path: Path, plan: StudySpec, found: TuneResult, k: int, tell:
     tell(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
 
 
-def _written(place: Path, write: Callable[[], None], tell: Callable[[str], object]) -> bool:
+def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bool:
     """Write a report; where that fails, say so: the study is kept all the same."""
     try:
+        if options.report is True:
+            place.parent.mkdir(parents=True, exist_ok=True)
         write()
     except OSError as error:
-        tell(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
+        options.tell(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
         return False
     return True
 
 
 def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
-    """Return the place of the report: the one named, else beside a local storage, else the working folder."""
-    if report is not True:
-        return Path(report)
-    folder = Path.cwd() if store.path is None else store.path.parent
-    safe = re.sub(r"[^\w.-]+", "-", name)
-    return folder / f"{safe}-report.md"
+    """Return the place of the report: the one named, else in the study's folder."""
+    return _study_folder(store, name) / "report.md" if report is True else Path(report)
+
+
+def _study_folder(store: Store, name: str) -> Path:
+    """Name the folder of a study's report and log: `STORAGE-reports/STUDY` beside a local storage, else in the working folder."""
+    beside = Path.cwd() / "warmstart" if store.path is None else store.path
+    return beside.with_name(f"{beside.stem}-reports") / re.sub(r"[^\w.-]+", "-", name).strip(".")
+
+
+def _with_log(options: TuneOptions, store: Store, name: str) -> TuneOptions:
+    """Put the log beside the report where neither is named; a cluster's nodes may not see the folder."""
+    if options.report is not True or options.log is not None or options.cluster is not None:
+        return options
+    folder = _study_folder(store, name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        options.tell(f"{folder}: no folder for the report and the log could be made ({error.strerror}).")
+        return options
+    return replace(options, log=folder / "trials.log")
 
 
 @contextmanager

@@ -73,7 +73,10 @@ def open_query(dataset: Dataset, *, download: bool = False) -> Query:
         return Query(source, source.fingerprint("listing"))
     text = os.fspath(dataset)
     file, separator, _ = text.rpartition("::")
-    if separator or text.startswith("sklearn:"):  # one file whose state tells all, or none that could change
+    is_labelled = "::labels=" in text or "::column=" in text  # the state of a table does not tell that of its pictures
+    if (separator and not is_labelled) or text.startswith(
+        "sklearn:"
+    ):  # one file whose state tells all, or none that could change
         return _opened(text, file_state(Path(file)) if separator else ())
     source = open_path(text, download=download)
     return Query(source, _fingerprint(source))

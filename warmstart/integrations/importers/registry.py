@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
@@ -117,13 +118,31 @@ def _is_smac(source: str) -> bool:
     return (path / "runhistory.json").is_file() or (path.name == "runhistory.json" and path.exists())
 
 
+def _lazy(module: str, options: Collection[str] = ("study", "metric")) -> Importer:
+    """Make an importer whose module is loaded when a source is looked at; it has an `IMPORTER`."""
+
+    def found() -> Importer:
+        importer: Importer = import_module(f"warmstart.integrations.importers.{module}").IMPORTER
+        return importer
+
+    def read(source: str, *, study: str | None, metric: str | None) -> Runs:
+        return found().read(source, study=study, metric=metric)
+
+    return Importer(lambda source: found().matches(source), read, options)
+
+
 IMPORTERS: Registry[Importer] = Registry(
     "warmstart.importers",
     "importer",
     {
+        "mlflow": _lazy("mlflow_runs"),
         "optuna-url": Importer(lambda source: "://" in source, _read_optuna),
         "table": Importer(lambda source: Path(source).suffix.lower() in TABLES, _read_table, ("metric",)),
         "smac": Importer(_is_smac, _read_smac, ("metric",)),
+        "timm": _lazy("timm_runs", ("metric",)),
+        "hf-trainer": _lazy("hf_trainer", ("metric",)),
+        "lightning": _lazy("lightning_logs", ("metric",)),
+        "wandb": _lazy("wandb_runs", ("metric",)),
     },
     check=lambda found: isinstance(found, Importer),
     wanted="a warmstart.integrations.importers.registry.Importer",

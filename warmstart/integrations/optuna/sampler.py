@@ -47,6 +47,8 @@ CHECKPOINT = "warmstart:checkpoint"
 ORIGIN = "warmstart"
 """User attribute of an enqueued trial: where its configuration comes from."""
 _ORIGIN = ("from", "distance", "source_error", "measured", "not_measured")
+WARM, SOURCE, PROMISED, CAME = "warm", "source", "promised", "came"
+"""User attributes of an enqueued trial, for people: that it is warm, where from, the error there, and the value here."""
 BLOCK = 16
 """Consecutive trials whose independent values are a Latin hypercube."""
 _log = logging.getLogger("warmstart")
@@ -205,7 +207,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         study: optuna.Study,
         trial: FrozenTrial,
         state: TrialState,
-        values: Sequence[float] | None,  # noqa: ARG002  Optuna's signature
+        values: Sequence[float] | None,
     ) -> None:
         """Note the constraints of a trial, say what it left of its warm start, and stop where it was the last of a stated space."""
         planned = trial.system_attrs.get("fixed_params", {}) if ORIGIN in trial.user_attrs else {}
@@ -216,6 +218,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
                 trial.number,
                 ", ".join(lost),
             )
+        if values and trial.user_attrs.get(WARM) is True:
+            study._storage.set_trial_user_attr(trial._trial_id, CAME, values[0])  # noqa: SLF001
         if self._constraints_func is not None:
             _process_constraints_after_trial(self._constraints_func, study, trial, state)
         if self._given is not None and self._is_last(study, trial, self._given):
@@ -414,8 +418,14 @@ def warm_start(
     for design in designs:
         origin = {key: value for key, value in design.to_dict().items() if key in _ORIGIN}
         params = dict(design.config) if space is not None else _renamed(design, rename or {})
-        study.enqueue_trial(params, user_attrs={ORIGIN: origin}, skip_if_exists=True)
+        study.enqueue_trial(params, user_attrs={ORIGIN: origin, **_readable(design)}, skip_if_exists=True)
     return designs
+
+
+def _readable(design: InitialDesign) -> dict[str, bool | str | float]:
+    """Return the attributes that people read in a dashboard: warm, source, promised."""
+    promised = {} if design.source_error is None or not design.measured else {PROMISED: round(design.source_error, 4)}
+    return {WARM: True, SOURCE: design.source or "all datasets", **promised}
 
 
 def _renamed(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]:

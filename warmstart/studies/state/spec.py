@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 PLAN = "warmstart:plan"
-"""The study's user attribute under which its plan lies."""
+"""The study's system attribute under which its plan lies, and its user attribute with what people ask of it first.
+
+Version 0.1 kept the whole plan in the user attribute. It refuses the short one as that of a newer version, so that its workers
+stay away from studies that they cannot read.
+"""
+SHORT = 2
+"""Version of the user attribute where the plan lies in the system attribute."""
 _LATER = ("rename", "initial", "measured", "not_measured")
 """Fields that version 0.1 does not know."""
 
@@ -47,6 +54,22 @@ class WarmConfig:
         """Return the fields as JSON types; `measured` and what is not only where it is false, as version 0.1 had neither."""
         record = asdict(self) | {"not_measured": list(self.not_measured)}
         return {name: value for name, value in record.items() if not self.measured or name not in _LATER}
+
+
+def warm_of(config: Mapping[str, Any], warm: Sequence[WarmConfig]) -> WarmConfig | None:
+    """Return the warm configuration that a configuration is; None where it is none of them."""
+    return next((each for each in warm if _same(each.config, config)), None)
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two configurations are one; bounds are rounded on the way through Optuna."""
+    return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if isinstance(one, float) or isinstance(other, float):
+        return isinstance(one, int | float) and isinstance(other, int | float) and math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)  # fmt: skip
+    return bool(one == other)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +157,21 @@ class StudySpec(Search, WarmStart):
         if self.measure.is_plain:
             record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
         return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
+
+    def short_json(self) -> str:
+        """Write what people ask of a study first; the whole plan is what `to_json` writes."""
+        about = {
+            "dataset": self.dataset,
+            "objective": self.evaluated,
+            "metric": None if self.measure.is_plain else self.measure.name,
+            "surrogate": self.surrogate,
+            "acquisition": self.acquisition,
+            "warm": f"{len(self.configs)} configurations, {self.warm}" if self.configs else "none",
+            "history": None if self.history is None else self.history.get("path"),
+            "seed": self.seed,
+        }
+        known = {name: value for name, value in about.items() if value is not None}
+        return json.dumps({"schema_version": SHORT, **known}, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Self:

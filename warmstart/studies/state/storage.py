@@ -87,7 +87,7 @@ class Store:
 
     def guard(self) -> contextlib.AbstractContextManager[None]:
         """Turn what goes wrong with the storage into a `StorageError` that says what to do."""
-        return _told(self.url if self.path is None else str(self.path))
+        return telling(self.url if self.path is None else str(self.path))
 
 
 def open_store(text: str | os.PathLike[str] | None = None) -> Store:
@@ -105,25 +105,25 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
     named = DEFAULT if text is None else os.fspath(text)
     kind, separator, rest = named.partition("://")
     if not separator or kind.split("+")[0] == "sqlite":
-        path = (_path_of_url(named, rest) if separator else _typed(named)).absolute()
+        path = (path_of_url(named, rest) if separator else typed_path(named)).absolute()
         _check_place(path)
         is_journal = not separator and path.suffix in JOURNALS
-        with _told(str(path)), _alone(path):
+        with telling(str(path)), _alone(path):
             opened = _journal(path) if is_journal else _sqlite(path)
             return Store(str(path), opened, path, _inode(path))
     if kind.split("+")[0] not in SERVERS:
         msg = f"expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
         raise UsageError(msg, param="storage")
-    with _told(named):
+    with telling(named):
         return Store(named, _server(named), None)
 
 
-def _typed(text: str) -> Path:
+def typed_path(text: str) -> Path:
     """Take a path as it is, but for a leading `~/`, which no shell expands in `--storage=~/x.db`."""
     return Path(text).expanduser() if text.startswith("~/") and not Path("~").is_dir() else Path(text)
 
 
-def _path_of_url(url: str, rest: str) -> Path:
+def path_of_url(url: str, rest: str) -> Path:
     """Read the path of a URL of SQLite, percent signs decoded."""
     place, query, _ = rest.partition("?")
     if query or not place.startswith("/"):
@@ -247,7 +247,7 @@ def _server(url: str) -> BaseStorage:
 
 
 @contextlib.contextmanager
-def _told(where: str) -> Iterator[None]:
+def telling(where: str) -> Iterator[None]:
     """Turn the errors of databases and files into ours."""
     from optuna.exceptions import StorageInternalError
     from sqlalchemy.exc import SQLAlchemyError

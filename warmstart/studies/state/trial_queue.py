@@ -7,6 +7,7 @@ that a worker may be killed between any two writes.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import socket
@@ -23,7 +24,7 @@ from history_store.records import Value
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.lease import is_extra, is_leased
 from warmstart.studies.state.locks import ASKING
-from warmstart.studies.state.spec import PLAN, StudySpec
+from warmstart.studies.state.spec import PLAN, SHORT, StudySpec, warm_of
 from warmstart.studies.state.storage import Store
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ OUTCOME = "warmstart:outcome"
 """User attribute of a trial: what came of it."""
 WORKER = "warmstart:worker"
 """User attribute of a trial: who ran it last, for people."""
+WARM, SOURCE, PROMISED, CAME = "warm", "source", "promised", "came"
+"""User attributes of a warm trial, for people: that it is one, where its configuration is from, its error there and here."""
 Wait = Literal["wait"]
 
 
@@ -174,7 +177,10 @@ class TrialQueue:
         """
         self.store.check()
         with self.store.guard():
-            if not self.store.optuna.get_trial(run.trial_id).state.is_finished():
+            trial = self.store.optuna.get_trial(run.trial_id)
+            if not trial.state.is_finished():
+                if WARM in trial.user_attrs and outcome.error is not None:
+                    self.store.optuna.set_trial_user_attr(run.trial_id, CAME, round(outcome.error, 4))
                 self.store.optuna.set_trial_user_attr(run.trial_id, OUTCOME, outcome_to_dict(outcome))
                 self._tell(run.trial_id, outcome)
         self._claims.release(run.number + 1)
@@ -213,8 +219,19 @@ class TrialQueue:
         config = {name: _suggest(trial, name, self._problem.distributions[name]) for name in suggested}
         seed = trial_seed(self.plan.seed, trial.number)
         self._sign(trial_id)
+        for key, value in self._origin(config).items():
+            self.store.optuna.set_trial_user_attr(trial_id, key, value)
         self.store.optuna.set_trial_user_attr(trial_id, RUN, {"config": config, "seed": seed})
         return Run(trial.number, trial_id, config, seed)
+
+    def _origin(self, config: Mapping[str, Value]) -> dict[str, bool | str | float]:
+        """Say of a warm configuration where it is from and what it promised; of others nothing."""
+        warm = warm_of(config, self.plan.configs)
+        if warm is None:
+            return {}
+        source = warm.source or ("you" if self.plan.initial else "all datasets")
+        promised = {} if warm.source_error is None or not warm.measured else {PROMISED: round(warm.source_error, 4)}
+        return {WARM: True, SOURCE: source, **promised}
 
     def _sign(self, trial_id: int) -> None:
         """Note who runs a trial."""
@@ -256,7 +273,7 @@ def find_plan(store: Store, name: str) -> StudySpec | None:
             study = optuna.load_study(study_name=name, storage=store.optuna)
         except KeyError:
             return None
-        return _plan_of(store, study)
+        return plan_of(store, study)
 
 
 def open_queue(store: Store, name: str) -> TrialQueue:
@@ -274,7 +291,7 @@ def open_queue(store: Store, name: str) -> TrialQueue:
         except KeyError as error:
             msg = f"{store.shown}: expected a study {name!r}, got none of that name. `warmstart tune` begins one."
             raise DataError(msg) from error
-        plan = _plan_of(store, study)
+        plan = plan_of(store, study)
         if plan is None:
             raise DataError(_foreign(store, name))
         return TrialQueue(store, study, plan)
@@ -302,19 +319,34 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], w
     try:
         with store.guard():
             claims.take(ASKING, patience=True)
-            plan = _plan_of(store, study)
+            plan = plan_of(store, study)
             if plan is None and study.get_trials(deepcopy=False):
                 raise DataError(_foreign(store, name))
         if plan is None:
             plan = complete(wanted)
             with store.guard():
-                study.set_user_attr(PLAN, plan.to_json())
+                store_plan(store, study, plan)
         else:
             plan.check_same(wanted, f"{store.shown}:{name}")
     finally:
         claims.close()
     with store.guard():
         return TrialQueue(store, study, plan)
+
+
+def store_plan(store: Store, study: optuna.Study, plan: StudySpec) -> None:
+    """Keep a plan: the whole where programs look, then the short form where people do."""
+    store.optuna.set_study_system_attr(study._study_id, PLAN, plan.to_json())  # noqa: SLF001
+    study.set_user_attr(PLAN, plan.short_json())
+
+
+def _is_short(text: object) -> bool:
+    """Tell whether the plan lies elsewhere."""
+    try:
+        found = json.loads(str(text))
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("schema_version") == SHORT
 
 
 def trial_seed(seed: int, number: int) -> int:
@@ -348,8 +380,12 @@ def outcome_of(record: Mapping[str, Any]) -> Outcome:
     )
 
 
-def _plan_of(store: Store, study: optuna.Study) -> StudySpec | None:
+def plan_of(store: Store, study: optuna.Study) -> StudySpec | None:
+    """Read the plan of a study that is open; None where it has none."""
     text = study.user_attrs.get(PLAN)
+    if text is not None and _is_short(text):
+        whole = store.optuna.get_study_system_attrs(study._study_id).get(PLAN)  # noqa: SLF001
+        text = text if whole is None else str(whole)
     return None if text is None else StudySpec.from_json(text, f"{store.shown}:{study.study_name}")
 
 

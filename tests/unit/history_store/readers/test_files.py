@@ -382,9 +382,9 @@ def test_names_that_lead_nowhere(path, kind, message, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "content", "kind", "message"),
     [
-        ("set.zip", b"PK\x03\x04", DataError, "got an archive. Unpack it first"),
+        ("set.zip", b"PK\x03\x04", DataError, "expected a zip archive, got a damaged"),
         ("set.tar.gz", b"\x1f\x8b", DataError, "got an archive. Unpack it first"),
-        ("set.tar", b"abc", DataError, "got an archive"),
+        ("set.tar", b"abc", DataError, "expected a tar that is not compressed"),
         ("set", b"PK\x03\x04", DataError, "got an archive"),
         ("picture.png", b"\x89PNG", LabelError, "got a single picture. Give the folder"),
         ("notes.txt", b"text", DataError, "got a .txt file. Check the path"),

@@ -121,10 +121,10 @@ def test_named_datasets_for_an_objective_without_images(use_tiny, tiny, monkeypa
     assert plan.meta_feature is None
     assert plan.tasks == found.related
     assert plan.history["path"] == str(tiny.history)
-    settings = json.loads(Path("s-report.json").read_text())["settings"]
+    settings = json.loads(Path("warmstart-studies-reports/s/report.json").read_text())["settings"]
     assert settings["related"] == ["stripes1", "stripes4"]
     assert settings["tasks"] == found.to_dict()["related"]
-    assert "| stripes4 |  | 3 |" in Path("s-report.md").read_text()
+    assert "| stripes4 |  | 3 |" in Path("warmstart-studies-reports/s/report.md").read_text()
     cold, _ = study(1, history=tiny.history, name="cold")
     assert cold[0].config != found.trials[0].config  # no design: the tasks say where to begin
     # What was asked is read as it was written, and is part of what makes a study.

@@ -152,9 +152,9 @@ def test_seeds_are_of_the_study_and_the_trial(uninterrupted):
 
 HOLDER = """
 import sys
-from warmstart.studies.state.trial_queue import open_ledger
+from warmstart.studies.state.trial_queue import open_queue
 from warmstart.studies.state.storage import open_store
-with open_ledger(open_store(sys.argv[1]), "s") as ledger:
+with open_queue(open_store(sys.argv[1]), "s") as ledger:
     run = ledger.next(3)
     print(run.number, flush=True)
     sys.stdin.read()

@@ -246,13 +246,13 @@ def test_the_shipped_history_is_not_written(monkeypatch, own, tmp_path):
 
 def test_the_report_says_it_all(use_tiny, tiny, tmp_path):
     found = tune(objective=rate, space=None, dataset=f"{tiny.history}::stripes0", k=2, trials=3, report=True)
-    assert found.report == str(tmp_path / "s-report.md")
-    document = json.loads((tmp_path / "s-report.json").read_text())
+    assert found.report == str(tmp_path / "warmstart-studies-reports" / "s" / "report.md")
+    document = json.loads(Path(found.report).with_suffix(".json").read_text())
     assert document["best"]["trial"] == found.best.number
     assert document["settings"]["surrogate"] == "gp-map"
     assert document["settings"]["history"]["path"] == str(tiny.history)
     assert [trial["number"] for trial in document["all"]] == [0, 1, 2]
-    text = (tmp_path / "s-report.md").read_text()
+    text = Path(found.report).read_text()
     assert text.startswith("# Study s\n")
     assert f"From `{tiny.history}`, revision" in text
     assert f"| {found.warm[0].source} |" in text

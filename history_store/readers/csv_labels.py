@@ -1,0 +1,236 @@
+"""Pictures in a folder, their labels in a CSV file beside them: ``FOLDER::labels=train.csv[::column=breed]``."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError, LabelError, MissingPathError
+from history_store.fingerprint import file_signature
+from history_store.images import DatasetWarning
+from history_store.limits import UNPACKED, check_picture_file
+from history_store.readers.base import plural, printable
+from history_store.readers.blobs import BlobSource
+from history_store.readers.labels import encode_labels
+from history_store.readers.registry import Place, Reader
+from history_store.readers.table_labels import choose_column, read_labels
+from history_store.readers.tree import split_of, walk
+
+PICTURES = (
+    *("file_name", "filename", "file", "image", "image_path", "path", "filepath", "file_path", "img", "img_path"),
+    *("image_name", "image_id", "id", "name", "id_code", "uid"),
+)
+"""Columns that name pictures, the likeliest first."""
+_MARK = re.compile(r"^(?P<folder>.*?)::labels=(?P<labels>.*?)(?:::column=(?P<column>.*))?$", re.DOTALL)
+_SHOWN = 5
+
+
+class CsvSource(BlobSource):
+    """Pictures that a CSV file labels; the others in the folder are left out, with a warning."""
+
+    def __init__(
+        self,
+        location: str,
+        root: str,
+        table: str,
+        *,
+        names: Sequence[str],
+        labels: NDArray[np.int64],
+        class_names: Sequence[str],
+        splits: Mapping[str, NDArray[np.int64]] | None,
+    ) -> None:
+        self._root, self._table = root, table
+        super().__init__(location, "csv", names=names, labels=labels, class_names=class_names, splits=splits)
+
+    def blob(self, index: int) -> bytes:
+        """Read the file of one picture."""
+        path = f"{self._root}/{self.names[index]}"
+        check_picture_file(path, "picture")
+        return Path(path).read_bytes()
+
+    def size_of(self, index: int) -> int:
+        """Return the bytes of the file; -1 where it is gone."""
+        try:
+            return os.stat(f"{self._root}/{self.names[index]}").st_size  # noqa: PTH116 - a Path each costs seconds
+        except OSError:
+            return -1
+
+    def signature(self) -> str:
+        """Name the pictures and the table by path, size and time of change."""
+        return file_signature(self._root, self.names) + file_signature(self._table, [""])
+
+    def _digest(self, index: int) -> bytes | None:
+        try:
+            return super()._digest(index)
+        except OSError:
+            return None
+
+
+def labelled(folder: str, labels: str | None, column: str | None) -> str:
+    """Name a folder with its labels, as the reader takes it; the folder alone where there are none."""
+    if labels is None:
+        return folder
+    return f"{folder}::labels={labels}" + ("" if column is None else f"::column={column}")
+
+
+def open_labelled(location: str, folder: str, labels: str, column: str | None) -> CsvSource:
+    """Open a folder of pictures that a CSV file labels.
+
+    A name in the file is a path below the folder, a file's name, or either without its ending. A column `split` is used where all
+    of it spells splits. Rows without a label, or with −1, are left out, with a warning.
+
+    Raises:
+        MissingPathError: no folder or no file there.
+        LabelError: no labels, several columns that could be them, or those of another task.
+        DataError: rows whose pictures are not there, or that name several.
+    """
+    root = Path(folder).expanduser()
+    if not root.is_dir():
+        msg = f"{printable(folder)}: expected a folder of pictures, got {'a file' if root.exists() else 'nothing there'}. Check the path."
+        raise MissingPathError(msg)
+    table = _table_of(root, labels)
+    columns = _read_csv(table)
+    where = printable(str(table))
+    files, others = _resolved(columns, str(root), where)
+    rest = [name for name in columns if name != others and name.lower() != "split"]
+    chosen = choose_column(rest, column, where)
+    values, has = read_labels(columns[chosen], f"{where}: column {chosen!r}")
+    kept = [row for row in range(len(files)) if has[row]]
+    if not kept:
+        msg = f"{where}: expected labels in column {chosen!r}, got none: all of its {plural(len(files), 'row')} are unlabelled. Name another column with `labels_column`, or label the pictures: the similarity rests on labels."
+        raise LabelError(msg)
+    encoding = encode_labels([values[row] for row in kept], where, n=len(kept))
+    names = [files[row] for row in kept]
+    _check_once(names, where)
+    _warn(root, where, unlabelled=len(files) - len(kept), names=set(files))
+    return CsvSource(
+        location,
+        str(root),
+        str(table),
+        names=names,
+        labels=encoding.labels,
+        class_names=encoding.class_names,
+        splits=_splits(columns, kept),
+    )
+
+
+def _table_of(root: Path, labels: str) -> Path:
+    """Find the file: where it was said, else in the folder, else beside it."""
+    for path in (Path(labels).expanduser(), root / labels, root.parent / labels):
+        if path.is_file():
+            return path
+    msg = f"expected a CSV file, got nothing at {printable(labels)}, nor in {printable(str(root))}. Check the path."
+    raise MissingPathError(msg, param="labels")
+
+
+def _read_csv(path: Path) -> dict[str, list[str]]:
+    """Read a table with a head; commas, semicolons or tabs.
+
+    Raises:
+        DataError: no table, or rows of another length.
+    """
+    where = printable(str(path))
+    UNPACKED.check(path.stat().st_size, where)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        msg = f"{where}: expected a CSV file in UTF-8, got one that cannot be read ({error}). Save it as UTF-8."
+        raise DataError(msg) from error
+    head = text.partition("\n")[0]
+    delimiter = max(",;\t", key=head.count)
+    rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    if len(rows) < 2 or len(set(rows[0])) < len(rows[0]):
+        msg = f"{where}: expected a head of distinct names and a row a picture, got {plural(len(rows), 'row')}. Write a head such as filename,label."
+        raise DataError(msg)
+    names = [name.strip() for name in rows[0]]
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(names):
+            msg = f"{where} row {number}: expected {len(names)} cells, got {len(row)}. Correct the row."
+            raise DataError(msg)
+    return {name: [row[place].strip() for row in rows[1:]] for place, name in enumerate(names)}
+
+
+def _resolved(columns: Mapping[str, Sequence[str]], root: str, where: str) -> tuple[list[str], str]:
+    """Find the picture of each row, and the column that names them.
+
+    Raises:
+        DataError: no column names pictures; some are not there; a name is that of several.
+    """
+    found = walk(root)
+    files = [f"{folder}/{name}" if folder else name for folder, names in found.pictures.items() for name in names]
+    by_name: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        base = file.rsplit("/", 1)[-1]
+        for key in {file, base, file.rpartition(".")[0], base.rpartition(".")[0]}:
+            by_name[key].append(file)
+    lower = {name.lower(): name for name in columns}
+    likely = [lower[name] for name in PICTURES if name in lower] + [n for n in columns if n.lower() not in PICTURES]
+    hits = {name: sum(_key(cell) in by_name for cell in columns[name]) for name in likely}
+    column = max(likely, key=lambda name: hits[name])
+    if not hits[column]:
+        msg = f"{where}: expected a column that names pictures in {printable(root)}, got {', '.join(list(columns)[:12])}: none of their values is one of its {plural(len(files), 'picture')}. Check the folder."
+        raise DataError(msg)
+    cells = [_key(cell) for cell in columns[column]]
+    gone = [cell for cell in cells if cell not in by_name]
+    if gone:
+        named = ", ".join(repr(cell) for cell in gone[:_SHOWN]) + (", …" if len(gone) > _SHOWN else "")
+        msg = f"{where}: expected a picture for each row in {printable(root)}, got {len(gone)} of {len(cells)} without one: {named}. Give the folder that holds them, or take the rows out."
+        raise DataError(msg)
+    several = next((cell for cell in cells if len(by_name[cell]) > 1 and cell not in files), None)
+    if several is not None:
+        msg = f"{where}: expected names of one picture each, got {several!r}, which is that of {', '.join(sorted(by_name[several])[:3])}. Write paths below the folder, with endings."
+        raise DataError(msg)
+    return [cell if len(by_name[cell]) > 1 else by_name[cell][0] for cell in cells], column
+
+
+def _key(cell: str) -> str:
+    return cell.replace("\\", "/").removeprefix("./")
+
+
+def _check_once(names: Sequence[str], where: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            msg = f"{where}: expected one row a picture, got {printable(name)!r} twice. Keep one: a picture has one class here."
+            raise LabelError(msg)
+        seen.add(name)
+
+
+def _splits(columns: Mapping[str, Sequence[str]], kept: Sequence[int]) -> dict[str, NDArray[np.int64]] | None:
+    """Read the splits where a column `split` spells one in every row."""
+    name = next((name for name in columns if name.lower() == "split"), None)
+    spelled = [] if name is None else [split_of(columns[name][row]) for row in kept]
+    if not spelled or None in spelled:
+        return None
+    found = np.array(spelled)
+    return {split: np.flatnonzero(found == split).astype(np.int64) for split in dict.fromkeys(spelled) if split}
+
+
+def _warn(root: Path, where: str, *, unlabelled: int, names: set[str]) -> None:
+    parts = [f"{plural(unlabelled, 'row')} without a label"] if unlabelled else []
+    others = sum(len(files) for files in walk(str(root)).pictures.values()) - len(names)
+    parts += [f"{plural(others, 'picture')} that the file does not name"] if others > 0 else []
+    if parts:
+        warnings.warn(f"{where}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=5)
+
+
+def _matches(place: Place) -> bool:
+    return place.path is None and "::labels=" in place.text
+
+
+def _open(place: Place) -> CsvSource:
+    match = _MARK.match(place.text)
+    assert match is not None  # noqa: S101  matched
+    return open_labelled(place.text, match["folder"], match["labels"], match["column"])
+
+
+READER = Reader(_matches, _open)

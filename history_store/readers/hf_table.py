@@ -1,0 +1,359 @@
+"""Tables of pictures as Hugging Face `datasets` writes them: Parquet, and Arrow as `save_to_disk` leaves it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import warnings
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError, LabelError, MissingPathError, UsageError
+from history_store.fingerprint import file_signature
+from history_store.images import BrokenImage, DatasetWarning, FingerprintKind
+from history_store.limits import check_picture_file
+from history_store.readers.base import plural, printable
+from history_store.readers.blobs import BlobSource, check_blob
+from history_store.readers.labels import encode_labels
+from history_store.readers.registry import Place, Reader
+from history_store.readers.table_labels import choose_column, read_labels
+from history_store.readers.tree import split_of
+
+ENDINGS = (".parquet", ".arrow")
+PICTURES = ("image", "img", "picture", "jpg", "jpeg", "png", "webp", "pixel_values", "images")
+GROUP = 64
+"""Rows of an Arrow file that are hashed together."""
+SAMPLED_GROUPS = 8
+"""Groups of rows that `listing` fingerprints read."""
+_BOXES = frozenset({"objects", "bbox", "bboxes", "boxes", "annotations"})
+_MASKS = frozenset({"mask", "masks", "segmentation", "segmentation_mask", "semantic_segmentation", "annotation"})
+_MARK = "::column="
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """One file of a table: its rows begin at `first`, in groups that are read together."""
+
+    path: Path
+    first: int
+    starts: tuple[int, ...]
+    n: int
+
+
+class TableSource(BlobSource):
+    """Pictures in the cells of a table; the column of labels is read first, groups of rows when pictures are asked for."""
+
+    def __init__(self, location: str, paths: Sequence[Path], column: str | None = None) -> None:
+        where = printable(location)
+        self._files, cells, self._image, chosen, names = _listed(paths, column, where)
+        values, has = read_labels(cells, f"{where}: column {chosen!r}")
+        rows = [row for row in range(len(cells)) if has[row]]
+        if not rows:
+            msg = f"{where}: expected labels in column {chosen!r}, got none: all of its {plural(len(cells), 'row')} are unlabelled (−1 or empty). Take a split that has labels, or name another column with `labels_column`."
+            raise LabelError(msg)
+        if len(rows) < len(cells):
+            left_out = len(cells) - len(rows)
+            warnings.warn(f"{where}: left out {plural(left_out, 'row')} without a label.", DatasetWarning, stacklevel=5)
+        is_numbered = names is not None and isinstance(values[rows[0]], int)
+        encoding = encode_labels([values[row] for row in rows], where, n=len(rows), class_names=names if is_numbered else None)  # fmt: skip
+        self._rows = np.array(rows, dtype=np.int64)
+        self._held: dict[int, Any] = {}
+        spelled = [_split_of_file(self._file_of(row).path) for row in rows]
+        splits = None
+        if None not in spelled:
+            found = np.array(spelled)
+            splits = {s: np.flatnonzero(found == s).astype(np.int64) for s in dict.fromkeys(spelled) if s}
+        super().__init__(
+            location,
+            "table",
+            names=[f"{self._file_of(row).path.name}/{row - self._file_of(row).first:07d}" for row in rows],
+            labels=encoding.labels,
+            class_names=encoding.class_names,
+            splits=splits,
+        )
+
+    def signature(self) -> str:
+        """Name the files by path, size and time of change."""
+        return "".join(file_signature(str(file.path), [""]) for file in self._files) + str(self.class_names)
+
+    def fingerprint(self, kind: FingerprintKind) -> str:
+        """Fingerprint labels and pictures; `listing` reads at most `SAMPLED_GROUPS` groups of rows."""
+        whole = hashlib.sha256(f"warmstart table {kind} 1\0{len(self)}\0{self.class_names}".encode())
+        whole.update(self.labels.tobytes())
+        groups = [(place, group) for place, file in enumerate(self._files) for group in range(len(file.starts))]
+        if kind == "listing" and len(groups) > SAMPLED_GROUPS:
+            groups = sorted(sorted(groups, key=lambda pair: zlib.crc32(repr(pair).encode()))[:SAMPLED_GROUPS])
+        kept = set(self._rows.tolist())
+        for place, group in groups:
+            first = self._files[place].first + self._files[place].starts[group]
+            for offset, cell in enumerate(_read_group(self._files[place], group, self._image)):
+                if first + offset in kept:
+                    whole.update(_digest(cell, self._files[place].path.parent))
+        return f"{kind}:{whole.hexdigest()[:40]}"
+
+    def blob(self, index: int) -> bytes:
+        """Return the bytes of one picture: out of its cell, or of the file that the cell names."""
+        row = int(self._rows[index])
+        file = self._file_of(row)
+        if row not in self._held:
+            self._hold(np.array([index]))
+        return _bytes_of(self._held[row], file.path.parent)
+
+    def _decode(self, indices: NDArray[np.int64], size: int | None) -> tuple[NDArray[np.uint8], dict[int, BrokenImage]]:
+        self._hold(indices)
+        try:
+            return super()._decode(indices, size)
+        finally:
+            self._held = {}
+
+    def _hold(self, indices: NDArray[np.int64]) -> None:
+        """Read the cells of some pictures, each group of rows once."""
+        wanted = sorted(set(self._rows[indices].tolist()))
+        self._held = {}
+        at = 0
+        while at < len(wanted):
+            file = self._file_of(wanted[at])
+            group = int(np.searchsorted(file.starts, wanted[at] - file.first, side="right")) - 1
+            first = file.first + file.starts[group]
+            end = file.first + (file.starts[group + 1] if group + 1 < len(file.starts) else file.n)
+            cells = _read_group(file, group, self._image)
+            while at < len(wanted) and wanted[at] < end:
+                self._held[wanted[at]] = cells[wanted[at] - first]
+                at += 1
+
+    def _file_of(self, row: int) -> _File:
+        firsts = [file.first for file in self._files]
+        return self._files[int(np.searchsorted(firsts, row, side="right")) - 1]
+
+
+def _listed(
+    paths: Sequence[Path], column: str | None, where: str
+) -> tuple[tuple[_File, ...], list[Any], str, str, list[str] | None]:
+    """Read what is known before pictures are: the files, the labels, the two columns, the names of the classes."""
+    files: list[_File] = []
+    cells: list[Any] = []
+    image = chosen = ""
+    names: list[str] | None = None
+    for path in paths:
+        schema, n, starts = _shape(path)
+        if not n:
+            continue
+        features = _features(schema)
+        if not image:
+            image = _image_column(schema, features, where)
+            _check_task(schema, features, image, where)
+            rest = [name for name in schema.names if name != image]
+            chosen = choose_column(_label_like(rest, features) if column is None else rest, column, where)
+            names = _class_names(features.get(chosen))
+        elif not {image, chosen} <= set(schema.names):
+            msg = f"{printable(str(path))}: expected the columns {image!r} and {chosen!r} of the files before it, got {', '.join(schema.names)}. Give one table."
+            raise DataError(msg)
+        files.append(_File(path, len(cells), starts, n))
+        cells += _column(path, chosen)
+    if not files:
+        msg = f"{where}: expected a table of pictures, got no row. Check the path."
+        raise DataError(msg)
+    return tuple(files), cells, image, chosen, names
+
+
+def _label_like(names: Sequence[str], features: Mapping[str, Any]) -> list[str]:
+    """Return the columns of classes where the table says which these are, else all."""
+    classes = [name for name in names if (features.get(name) or {}).get("_type") == "ClassLabel"]
+    return classes or list(names)
+
+
+def _image_column(schema: Any, features: Mapping[str, Any], where: str) -> str:
+    said = [name for name in schema.names if (features.get(name) or {}).get("_type") == "Image"]
+    shaped = [field.name for field in schema if str(field.type).startswith(("struct", "binary", "large_binary")) and _holds_bytes(field.type)]  # fmt: skip
+    known = [name for name in PICTURES if name in schema.names]
+    found = [name for name in known if name in (*said, *shaped)] + said + shaped
+    if not found:
+        msg = f"{where}: expected a column of pictures (struct of bytes and path, or binary), got {', '.join(f'{field.name}: {field.type}' for field in schema)}. Save the dataset with its Image feature."
+        raise DataError(msg)
+    return str(found[0])
+
+
+def _holds_bytes(kind: Any) -> bool:
+    if "struct" in str(kind):
+        return {kind.field(i).name for i in range(kind.num_fields)} >= {"bytes", "path"} or "bytes" in str(kind)
+    return True
+
+
+def _check_task(schema: Any, features: Mapping[str, Any], image: str, where: str) -> None:
+    """Refuse tables of other tasks by name."""
+    names = {name.lower() for name in schema.names}
+    pictures = [name for name in schema.names if name != image and (features.get(name) or {}).get("_type") == "Image"]
+    task = "a detection" if names & _BOXES else "a segmentation" if names & _MASKS or pictures else ""
+    if task and not names & {"label", "labels"}:
+        said = ", ".join(schema.names)
+        msg = f"{where}: expected one class a picture, got the columns {said}, which are those of {task} task. warmstart compares classification datasets alone."
+        raise LabelError(msg)
+    if not [name for name in schema.names if name != image]:
+        msg = f"{where}: expected a column of labels beside {image!r}, got unlabelled pictures. The similarity of datasets rests on labels."
+        raise LabelError(msg)
+
+
+def _features(schema: Any) -> dict[str, Any]:
+    """Read what `datasets` says of the columns."""
+    try:
+        found = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        features = found["info"]["features"]
+    except (ValueError, KeyError, TypeError):
+        return {}
+    return features if isinstance(features, dict) else {}
+
+
+def _class_names(feature: Any) -> list[str] | None:
+    names = feature.get("names") if isinstance(feature, dict) else None
+    if isinstance(names, dict):  # {"0": "cat", ...}
+        names = [names[key] for key in sorted(names, key=int)]
+    return [str(name) for name in names] if names else None
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow as pa
+    except ImportError as error:
+        msg = "dataset: expected pyarrow for Parquet and Arrow, got an installation without it. Install it: pip install pyarrow."
+        raise UsageError(msg) from error
+    return pa
+
+
+def _guarded(path: Path, error: Exception) -> DataError:
+    said = " ".join(str(error).split())[:160]
+    return DataError(f"{printable(str(path))}: expected a Parquet or Arrow file, got a damaged one or another ({said}). Copy or download it again.")  # fmt: skip
+
+
+def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
+    """Return schema, number of rows, and where groups of rows begin."""
+    pa = _arrow()
+    try:
+        if path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(path) as file:
+                about = file.metadata
+                counts = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
+                return file.schema_arrow, about.num_rows, tuple(np.cumsum([0, *counts])[:-1].tolist())
+        table = _table(path)
+        return table.schema, table.num_rows, tuple(range(0, table.num_rows, GROUP))
+    except (pa.ArrowException, OSError) as error:
+        raise _guarded(path, error) from error
+
+
+def _table(path: Path) -> Any:
+    """Map an Arrow file, of the stream format as `datasets` writes it, or of the file format."""
+    pa = _arrow()
+    mapped = pa.memory_map(str(path))
+    try:
+        return pa.ipc.open_stream(mapped).read_all()
+    except pa.ArrowInvalid:
+        mapped.seek(0)
+        return pa.ipc.open_file(mapped).read_all()
+
+
+def _column(path: Path, name: str) -> list[Any]:
+    if path.suffix == ".parquet":
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(path) as file:
+            found: list[Any] = file.read(columns=[name])[name].to_pylist()
+            return found
+    values: list[Any] = _table(path)[name].to_pylist()
+    return values
+
+
+def _read_group(file: _File, group: int, image: str) -> list[Any]:
+    """Read the cells of the pictures of one group of rows."""
+    pa = _arrow()
+    try:
+        if file.path.suffix == ".parquet":
+            import pyarrow.parquet as pq
+
+            with pq.ParquetFile(file.path) as opened:
+                return list(opened.read_row_group(group, columns=[image])[image].to_pylist())
+        cells = _table(file.path)[image].slice(file.starts[group], GROUP).to_pylist()
+    except (pa.ArrowException, OSError) as error:
+        raise _guarded(file.path, error) from error
+    return list(cells)
+
+
+def _bytes_of(cell: Any, folder: Path) -> bytes:
+    data = cell.get("bytes") if isinstance(cell, dict) else cell
+    if isinstance(data, bytes):
+        check_blob(len(data), "picture")
+        return data
+    path = cell.get("path") if isinstance(cell, dict) else cell
+    if not isinstance(path, str) or not path:
+        msg = "an empty cell"
+        raise DataError(msg)
+    found = next((place for place in (folder / path, Path(path)) if place.is_file()), None)
+    if found is None:
+        msg = f"a path that leads nowhere: {path}"
+        raise DataError(msg)
+    check_picture_file(str(found), "picture")
+    return found.read_bytes()
+
+
+def _digest(cell: Any, folder: Path) -> bytes:
+    try:
+        return hashlib.sha256(_bytes_of(cell, folder)).digest()
+    except (DataError, OSError):
+        return b"unreadable"
+
+
+def _split_of_file(path: Path) -> str | None:
+    """Tell the split by the first word of a file's name, or by its folder's."""
+    return split_of(re.split(r"[-_.]", path.stem)[0]) or split_of(path.parent.name)
+
+
+def table_files(folder: Path, entries: Sequence[str]) -> list[Path]:
+    """Find the files of a table in a folder: right in it, in `data/`, or in a folder a split.
+
+    Of Parquet and Arrow the first kind found counts: `datasets` keeps copies of one as the other.
+    """
+    places = [folder, *(folder / entry for entry in entries if entry == "data" or split_of(entry) is not None)]
+    for ending in ENDINGS:
+        found = [
+            path
+            for place in places
+            if place.is_dir()
+            for path in sorted(place.iterdir())
+            if path.suffix == ending and not path.name.startswith((".", "cache-"))
+        ]
+        if found:
+            return found
+    return []
+
+
+def _matches(place: Place) -> bool:
+    if place.path is None:
+        return _MARK in place.text and "::labels=" not in place.text
+    if not place.is_folder:
+        return place.file.endswith(ENDINGS)
+    return bool(table_files(place.path, place.entries))
+
+
+def _open(place: Place) -> TableSource:
+    text, _, column = place.text.partition(_MARK)
+    path = Path(text).expanduser()
+    if not path.exists():
+        msg = f"{printable(text)}: expected a table of pictures, got nothing there. Check the path."
+        raise MissingPathError(msg)
+    inside = sorted(os.listdir(path)) if path.is_dir() else []  # noqa: PTH208
+    files = [path] if path.suffix in ENDINGS else table_files(path, inside)
+    if not files:
+        msg = f"{printable(text)}: expected Parquet or Arrow files whose column {column!r} holds labels, got none. Leave `labels_column` out, or give `labels`."
+        raise DataError(msg)
+    return TableSource(place.text, files, column or None)
+
+
+READER = Reader(_matches, _open)

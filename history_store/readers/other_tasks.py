@@ -1,0 +1,129 @@
+"""Layouts of other tasks, recognised by their files and refused by name: detection, segmentation, pictures without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from history_store.errors import LabelError
+from history_store.picture import SUFFIXES
+from history_store.readers.base import printable
+from history_store.readers.tree import split_of
+
+_MASKS = ("masks", "mask", "segmentationclass", "segmentationobject", "annotations", "labels", "gtfine", "trimaps", "ann_dir", "groundtruth", "gt")  # fmt: skip
+_IMAGES = ("images", "image", "imgs", "jpegimages", "leftimg8bit", "img_dir", "photos")
+_LOOKED_AT = 200
+_HEAD = 65_536
+_ONLY = "warmstart compares classification datasets alone: one class a picture, a folder a class."
+
+
+def refuse_other_tasks(path: Path, entries: Sequence[str]) -> None:
+    """Refuse a folder that is laid out for another task than classification.
+
+    Raises:
+        LabelError: names the layout.
+    """
+    lower = {entry.lower(): path / entry for entry in entries}
+    where = printable(str(path))
+    task = _coco(lower) or _yolo(path, lower) or _pascal(lower) or _segmentation(lower)
+    if task:
+        msg = f"{where}: expected pictures in class folders, got {task}. {_ONLY}"
+        raise LabelError(msg)
+
+
+def _coco(lower: dict[str, Path]) -> str:
+    places = [lower.get("annotations"), *(place for name, place in lower.items() if split_of(name) is not None)]
+    files = [place for name, place in lower.items() if name.endswith(".json")]
+    for place in places:
+        if place is not None and place.is_dir():
+            files += [file for file in islice(place.iterdir(), _LOOKED_AT) if file.suffix.lower() == ".json"]
+    for file in files:
+        name = file.name.lower()
+        if (
+            name.startswith(("instances", "person_keypoints", "stuff_", "panoptic"))
+            or "coco" in name
+            or _has_boxes(file)
+        ):
+            return f"a detection dataset in the layout of COCO ({printable(file.name)})"
+    return ""
+
+
+def _has_boxes(file: Path) -> bool:
+    """Tell whether JSON begins as annotations of COCO do."""
+    with file.open("rb") as opened:
+        head, size = opened.read(_HEAD), file.stat().st_size
+        if size > _HEAD:
+            opened.seek(-min(size, _HEAD), 2)
+            head += opened.read()
+    return b'"bbox"' in head or (b'"annotations"' in head and b'"image_id"' in head)
+
+
+def _yolo(path: Path, lower: dict[str, Path]) -> str:
+    configs = [file for name, file in lower.items() if name.endswith((".yaml", ".yml"))]
+    says = next((file.name for file in configs if _is_yolo_config(file)), None)
+    splits = [place for name, place in lower.items() if split_of(name) is not None and place.is_dir()]
+    for place in (path, *splits):
+        labels = place / "labels"
+        for folder in (labels, *(sorted(labels.iterdir())[:5] if labels.is_dir() else ())):
+            if folder.is_dir() and any(_is_boxes(file) for file in islice(folder.iterdir(), _LOOKED_AT)):
+                return f"a detection dataset in the layout of YOLO ({printable(str(folder.relative_to(path)))}/*.txt)"
+    return f"a detection dataset in the layout of YOLO ({printable(says)})" if says else ""
+
+
+def _is_yolo_config(file: Path) -> bool:
+    with file.open("rb") as opened:
+        head = opened.read(_HEAD)
+    keys = {line.partition(b":")[0].strip() for line in head.splitlines() if b":" in line}
+    return {b"names", b"train"} <= keys or {b"nc", b"names"} <= keys
+
+
+def _is_boxes(file: Path) -> bool:
+    """Tell whether a text file holds lines of a class and at least four numbers."""
+    if file.suffix.lower() != ".txt" or not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        words = opened.readline(_HEAD).split()
+    try:
+        return len(words) >= 5 and words[0].isdigit() and all(-1 <= float(word) <= 2 for word in words[1:])
+    except ValueError:
+        return False
+
+
+def _pascal(lower: dict[str, Path]) -> str:
+    notes = lower.get("annotations")
+    if notes is None or not notes.is_dir():
+        return ""
+    for file in islice(notes.iterdir(), _LOOKED_AT):
+        if file.suffix.lower() == ".xml":
+            with file.open("rb") as opened:
+                if b"<bndbox>" in opened.read(_HEAD):
+                    return f"a detection dataset in the layout of Pascal VOC (Annotations/{printable(file.name)})"
+    return ""
+
+
+def _segmentation(lower: dict[str, Path]) -> str:
+    images = next((lower[name] for name in _IMAGES if name in lower and lower[name].is_dir()), None)
+    if images is None:
+        return ""
+    stems = _stems(images)
+    for name in _MASKS:
+        place = lower.get(name)
+        if place is None or not place.is_dir():
+            continue
+        masks = _stems(place)
+        shared = [mask for mask in masks if mask in stems or any(mask.removesuffix(end) in stems for end in ("_mask", "_seg", "_gt"))]  # fmt: skip
+        if masks and 2 * len(shared) >= len(masks):
+            return f"a segmentation dataset: pictures in {printable(images.name)}/, masks in {printable(place.name)}/"
+    return ""
+
+
+def _stems(folder: Path) -> set[str]:
+    """Return the names of the pictures of a folder, without endings; those of its first folders where it has none."""
+    found = {file.stem for file in folder.iterdir() if file.suffix.lower() in SUFFIXES}
+    if not found:
+        inner = sorted(place for place in folder.iterdir() if place.is_dir())[:5]
+        found = {
+            file.stem for place in inner for file in islice(place.iterdir(), 1000) if file.suffix.lower() in SUFFIXES
+        }
+    return found

@@ -1,0 +1,205 @@
+"""Run folders of timm, Trainer, Lightning, MLflow and W&B: values, curves, durations, crashed runs, the same twice."""
+
+import csv
+import json
+import math
+import sqlite3
+
+import pytest
+
+from history_store.errors import DataError, UsageError
+from history_store.history import History
+from history_store.records import Status
+from history_store.space import dump_space
+from warmstart.histories.import_runs import Asked, import_source
+from warmstart.integrations.importers.registry import read_source
+from warmstart.integrations.importers.run_folders import read_flat_yaml
+
+RATES = (0.1, 0.01, 0.001)
+
+
+def table(path, rows):
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def timm(root, *, runs=RATES, epochs=3):
+    for number, rate in enumerate(runs):
+        folder = root / f"20240101-{number:06d}-resnet18"
+        folder.mkdir(parents=True)
+        args = f"aa: null\nbatch_size: 128\ndata_dir: /data/flowers\ndecay_milestones:\n- 90\n- 180\nepochs: {epochs}\nlr: {rate!r}\nmodel: resnet18\nname: 'it''s'\nseed: 7\n"
+        (folder / "args.yaml").write_text(args)
+        done = epochs - 1 if number == 2 else epochs
+        table(folder / "summary.csv", [{"epoch": e, "train_loss": 2 - e, "eval_loss": 1.0, "eval_top1": 50.0 + 10 * e + number % 10, "eval_top5": 90, "lr": rate} for e in range(done)])  # fmt: skip
+    return root
+
+
+def trainer(root):
+    for number, rate in enumerate(RATES):
+        for step in (10, 20) if number != 2 else (10,):
+            folder = root / f"run-{number}" / f"checkpoint-{step}"
+            folder.mkdir(parents=True)
+            log = [{"step": s, "epoch": s / 10, "eval_accuracy": 0.5 + s / 100, "eval_loss": 1.0} for s in range(10, step + 1, 10)]  # fmt: skip
+            log += [{"step": step, "train_runtime": 12.5, "learning_rate": rate}]
+            state = {"global_step": step, "max_steps": 20, "num_train_epochs": 2, "train_batch_size": 32, "log_history": log, "trial_params": {"learning_rate": rate}}  # fmt: skip
+            (folder / "trainer_state.json").write_text(json.dumps(state))
+    return root
+
+
+def lightning(root):
+    for number, rate in enumerate(RATES):
+        folder = root / f"version_{number}"
+        folder.mkdir(parents=True)
+        (folder / "hparams.yaml").write_text(f"lr: {rate!r}\nmodel: !!python/object:my.Model\n  width: 8\n")
+        if number != 2:
+            table(folder / "metrics.csv", [{"epoch": 0, "step": 9, "train_loss": 1, "val_acc": ""}, {"epoch": 0, "step": 9, "train_loss": "", "val_acc": 0.6}, {"epoch": 1, "step": 19, "train_loss": "", "val_acc": 0.7}])  # fmt: skip
+    return root
+
+
+def mlflow(root):
+    experiment = root / "mlruns" / "123"
+    experiment.mkdir(parents=True)
+    (experiment / "meta.yaml").write_text("experiment_id: '123'\nname: flowers\n")
+    for number, (rate, status) in enumerate(zip((*RATES, 1.0), (3, 3, 4, 1), strict=True)):
+        folder = experiment / f"{number:032x}"
+        (folder / "params").mkdir(parents=True)
+        (folder / "metrics" / "val").mkdir(parents=True)
+        (folder / "params" / "lr").write_text(str(rate))
+        (folder / "metrics" / "val" / "acc").write_text("1700000000000 0.5 0\n1700000000001 0.75 1\n")
+        (folder / "meta.yaml").write_text(f"end_time: 1700000030000\nlifecycle_stage: active\nrun_id: {number:032x}\nstart_time: 1700000000000\nstatus: {status}\n")  # fmt: skip
+    return root
+
+
+def database(root):
+    root.mkdir(parents=True, exist_ok=True)
+    with sqlite3.connect(root / "mlflow.db") as base:
+        base.executescript(
+            "CREATE TABLE experiments (experiment_id INTEGER, name TEXT, lifecycle_stage TEXT);"
+            "CREATE TABLE runs (run_uuid TEXT, status TEXT, start_time INTEGER, end_time INTEGER, lifecycle_stage TEXT, experiment_id INTEGER);"
+            "CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT);"
+            "CREATE TABLE metrics (key TEXT, value REAL, timestamp INTEGER, run_uuid TEXT, step INTEGER, is_nan INTEGER);"
+            "INSERT INTO experiments VALUES (1, 'flowers', 'active');"
+        )
+        for number, (rate, status) in enumerate(zip((*RATES, 1.0), ("FINISHED", "FINISHED", "FAILED", "RUNNING"), strict=True)):  # fmt: skip
+            base.execute("INSERT INTO runs VALUES (?, ?, 0, 30000, 'active', 1)", (f"r{number}", status))
+            base.execute("INSERT INTO params VALUES ('lr', ?, ?)", (str(rate), f"r{number}"))
+            base.executemany("INSERT INTO metrics VALUES ('val/acc', ?, 0, ?, ?, 0)", [(0.5, f"r{number}", 0), (0.75, f"r{number}", 1)])  # fmt: skip
+    return root / "mlflow.db"
+
+
+def wandb(root):
+    for number, rate in enumerate(RATES):
+        folder = root / "wandb" / f"run-20240101_00000{number}-abc{number}" / "files"
+        folder.mkdir(parents=True)
+        (folder / "config.yaml").write_text(f"_wandb:\n    value:\n        cli_version: 0.17\nlr:\n    desc: null\n    value: {rate!r}\noptimizer:\n    value: sgd\n")  # fmt: skip
+        if number != 2:
+            (folder / "wandb-summary.json").write_text(json.dumps({"val_acc": 0.7, "_runtime": 30, "_wandb": {"runtime": 30}}))  # fmt: skip
+    return root
+
+
+def wandb_json(root):
+    root.mkdir(parents=True, exist_ok=True)
+    runs = [{"name": "a", "state": state, "config": {"lr": rate}, "summary": {"val_acc": 0.7, "_wandb": {"runtime": 30}}, "history": [{"_step": 0, "val_acc": 0.5}, {"_step": 1, "val_acc": 0.7}]} for rate, state in zip((*RATES, 1.0), ("finished", "finished", "crashed", "running"), strict=True)]  # fmt: skip
+    (root / "runs.json").write_text(json.dumps(runs))
+    return root / "runs.json"
+
+
+MADE = {"timm": timm, "trainer": trainer, "lightning": lightning, "mlflow": mlflow, "database": database, "wandb": wandb, "json": wandb_json}  # fmt: skip
+LAST = {"timm": 0.7, "trainer": 0.7, "lightning": 0.7, "mlflow": 0.75, "database": 0.75, "wandb": 0.7, "json": 0.7}
+
+
+@pytest.fixture
+def history(tmp_path):
+    from ConfigSpace import ConfigurationSpace, Float
+
+    space = ConfigurationSpace()
+    space.add(Float("learning_rate", (1e-5, 1.0), log=True))
+    path = tmp_path / "h.h5"
+    History.create(path, dump_space(space)).close()
+    return path
+
+
+@pytest.mark.parametrize("kind", MADE)
+def test_runs_are_read_with_curves_durations_and_crashes(tmp_path, kind, history):
+    source = str(MADE[kind](tmp_path / "runs"))
+    runs, _ = read_source(source)
+    assert [status is Status.OK for status in runs.status] == [True, True, False]
+    assert runs.values[0] == pytest.approx(LAST[kind])
+    assert math.isnan(runs.values[2])
+    assert runs.status[2] is Status.CRASHED
+    assert runs.maximised
+    rate = next(values for name, values in runs.params.items() if name.endswith(("lr", "learning_rate")))
+    assert list(rate) == list(RATES)
+    if kind != "wandb":
+        assert runs.curves[0][-1][1] == pytest.approx(LAST[kind])
+        assert len(runs.curves[0]) >= 2
+    if kind not in ("timm", "lightning"):
+        assert runs.durations[0] == {"trainer": 12.5}.get(kind, 30.0)
+    if kind in ("mlflow", "database", "json"):
+        assert runs.left_out == {"running": 1}
+    dataset = None if kind == "timm" else "flowers"
+    tried = import_source(history, source, Asked(dataset=dataset, dry_run=True))
+    assert len(tried.evaluations) == 3
+    import_source(history, source, Asked(dataset=dataset))
+    before = history.read_bytes()
+    again = import_source(history, source, Asked(dataset=dataset))
+    assert (len(again.evaluations), again.already_there) == (0, 3)
+    assert history.read_bytes() == before
+    with History.open(history) as opened:
+        found = sorted(opened.evaluations("flowers"), key=lambda each: -each.config["learning_rate"])
+    assert found[0].error == pytest.approx(1 - LAST[kind])
+    assert [each.status for each in found] == [Status.OK, Status.OK, Status.CRASHED]
+
+
+def test_a_metric_is_named_and_a_dataset_given_by_path(tmp_path, history):
+    source = str(timm(tmp_path / "runs"))
+    with pytest.raises(UsageError, match=r"expected one of eval_loss, eval_top1, .* got 'acc'"):
+        read_source(source, metric="acc")
+    runs, _ = read_source(source, metric="eval_loss")
+    assert not runs.maximised
+    (tmp_path / "photos").mkdir()
+    with pytest.raises(DataError, match="expected pictures"):
+        import_source(history, source, Asked(dataset=str(tmp_path / "photos")))
+    assert runs.datasets == ["flowers"] * 3
+    assert runs.seeds == [7] * 3
+    assert import_source(history, source, Asked(dataset="tulips")).evaluations[0].dataset == "tulips"
+
+
+def test_flat_yaml_is_read_as_yaml_reads_it(tmp_path):
+    import yaml
+
+    text = (
+        "a: 1\nb: 1.5e-3\nc: null\nd:\n- 1\n- 2\ne: 'x: y'\nf: true\ng: plain words\nh: {}\ni:\n  j:\n    k: 2\nl: ''\n"
+    )
+    (tmp_path / "a.yaml").write_text(text)
+    found = read_flat_yaml(tmp_path / "a.yaml")
+    said = yaml.safe_load(text)
+    assert {name: found[name] for name in "acefgl"} == {name: said[name] for name in "acefgl"}
+    assert found["b"] == 0.0015  # PyYAML takes it for a text
+    assert (found["d"], found["i/j/k"]) == ("[1, 2]", 2)
+    (tmp_path / "a.yaml").write_text("a: [1\n")
+    with pytest.raises(DataError, match="expected settings of a run as YAML"):
+        read_flat_yaml(tmp_path / "a.yaml")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["timm", "database"])
+def test_ten_thousand_runs_take_seconds(tmp_path, kind, history):
+    import time
+
+    if kind == "timm":
+        source = timm(tmp_path / "runs", runs=[1e-5 * 1.001**n for n in range(10_000)])
+    else:
+        source = database(tmp_path / "runs")
+        with sqlite3.connect(source) as base:
+            numbers = range(10, 10_010)
+            base.executemany("INSERT INTO runs VALUES (?, 'FINISHED', 0, 30000, 'active', 1)", [(f"r{n}",) for n in numbers])  # fmt: skip
+            base.executemany("INSERT INTO params VALUES ('lr', ?, ?)", [(str(1e-5 * 1.001**n), f"r{n}") for n in numbers])  # fmt: skip
+            base.executemany("INSERT INTO metrics VALUES ('val/acc', 0.7, 0, ?, 1, 0)", [(f"r{n}",) for n in numbers])
+    began = time.process_time()
+    plan = import_source(history, str(source), Asked(dataset="flowers"))
+    assert len(plan.evaluations) >= 10_000
+    assert time.process_time() - began < 30  # 10 s on an idle machine

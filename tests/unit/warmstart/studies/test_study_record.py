@@ -1,0 +1,139 @@
+"""Studies to look at: from storages of this version and of 0.1, of Optuna alone, and from reports."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import optuna
+import pytest
+
+from history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from warmstart.plots.read_study import read_any
+from warmstart.studies.results.export import trial_rows
+from warmstart.studies.results.study_record import choose_study, read_study_record, study_names
+from warmstart.studies.state.reading import open_to_read
+from warmstart.studies.state.spec import PLAN, StudySpec
+from warmstart.studies.tune import tune
+
+ARCHIVE = Path(__file__).parents[3] / "compat" / "v0_1"
+KEPT = ("best", "trials", "warm")
+
+
+def parabola(config):
+    return (config["x"] - 0.3) ** 2
+
+
+def begun(folder, **options):
+    space = {"x": (0.0, 1.0)}
+    return tune(objective=parabola, space=space, storage=folder / "s.db", study="s", trials=4, **options)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    for path in ARCHIVE.iterdir():
+        if path.suffix == ".gz":
+            (tmp_path / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+        elif path.is_file():
+            shutil.copy(path, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["done.db", "done.journal", "running.db", "running.journal", "joint.db"])
+def test_studies_of_0_1_are_shown_and_left_as_they_are(archive, name):
+    before = {path.name: path.read_bytes() for path in archive.glob(f"{name}*") if not path.name.endswith("-shm")}
+    with open_to_read(archive / name) as store:
+        found = [read_study_record(store, each) for each in study_names(store)]
+    assert [len(record.trials) > 1 and record.best is not None for record in found] == [True] * len(found)
+    assert sum(record.running for record in found) == {"running.db": 1, "running.journal": 2}.get(name, 0)
+    assert {
+        path.name: path.read_bytes() for path in archive.glob(f"{name}*") if not path.name.endswith("-shm")
+    } == before
+    if name == "done.db":
+        (record,) = found
+        warm = [row for row in record.rows() if row["warm"]]
+        assert len(warm) == 2
+        assert all(row["source"] and 0 < row["promised"] < 1 and row["error"] is not None for row in warm)
+
+
+def test_a_report_of_0_1_says_what_the_storage_says(archive):
+    (report,) = archive.glob("sklearn-digits-objective.py-of_images-report.json")
+    record = read_any(str(report))
+    document = json.loads(report.read_text())
+    assert len(record.trials) == len(document["all"])
+    assert record.best.error == document["best"]["error"]
+    joint = archive / "near-and-1-more-report.json"
+    with pytest.raises(UsageError, match=r"expected the name of one of the studies .*near.*, got none"):
+        read_any(str(joint))
+    assert read_any(str(joint), study=json.loads(joint.read_text())["studies"][0]["study"]).trials
+
+
+def test_the_plan_that_people_see_is_short_and_0_1_refuses_it(tmp_path):
+    begun(tmp_path, initial=[{"x": 0.25}])
+    study = optuna.load_study(study_name="s", storage=f"sqlite:///{tmp_path}/s.db")
+    shown = json.loads(study.user_attrs[PLAN])
+    assert shown["schema_version"] == 2  # 0.1 asks for an upgrade
+    assert shown["surrogate"] == "gp"
+    assert len(study.user_attrs[PLAN]) < 400
+    with pytest.raises(StorageError, match="expected a study of version 1, got 2"):
+        StudySpec.from_json(study.user_attrs[PLAN], "s.db:s")
+    first = study.trials[0].user_attrs
+    assert first["warm"] is True
+    assert first["source"] == "you"
+    assert first["came"] == pytest.approx(0.0025)
+    assert "warm" not in study.trials[1].user_attrs
+    again = begun(tmp_path, initial=[{"x": 0.25}])
+    assert len(again.trials) == 4
+
+
+def test_studies_of_other_programs_are_shown(tmp_path):
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path}/o.db", study_name="o", direction="maximize")
+
+    def objective(trial):
+        if trial.number == 2:
+            raise ValueError
+        trial.report(0.1, 1)
+        trial.report(0.2, 2)
+        return trial.suggest_float("lr", 1e-4, 1.0, log=True)
+
+    study.optimize(objective, n_trials=6, catch=ValueError)
+    with open_to_read(tmp_path / "o.db") as store:
+        record = read_study_record(store, choose_study(store, None))
+    assert record.value(record.best) == study.best_value
+    assert record.row()["failed"] == 1
+    assert record.metric.maximize
+    assert [record.metric.to_value(error) for _, error in record.trials[0].curve] == [0.1, 0.2]
+    two = optuna.create_study(storage=f"sqlite:///{tmp_path}/o.db", study_name="two", directions=["minimize"] * 2)
+    with open_to_read(tmp_path / "o.db") as store:
+        with pytest.raises(DataError, match="expected a study of one objective, got 2"):
+            read_study_record(store, two.study_name)
+        with pytest.raises(UsageError, match="expected the name of one of 2 studies, got none"):
+            choose_study(store, None)
+        with pytest.raises(DataError, match="expected one of the studies o, two, got 'x'"):
+            choose_study(store, "x")
+
+
+def test_what_is_no_storage_is_refused_and_nothing_is_made(tmp_path):
+    with pytest.raises(MissingPathError, match="expected a storage of studies, got nothing there"), open_to_read(tmp_path / "no.db"):  # fmt: skip
+        pass
+    assert not list(tmp_path.iterdir())
+    for content, told in ((b"", "got an empty file"), (b"hello", "got another file")):
+        (tmp_path / "x.db").write_bytes(content)
+        with pytest.raises(DataError, match=told), open_to_read(tmp_path / "x.db"):
+            pass
+    with pytest.raises(UsageError, match="expected a path, or a URL of sqlite"), open_to_read("http://x/y"):
+        pass
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    with pytest.raises(UsageError, match="expected a storage or a report to take study 's' from"):
+        read_any(str(tmp_path / "x.json"), study="s")
+
+
+def test_exported_rows_name_what_was_promised_and_what_came(tmp_path):
+    begun(tmp_path, initial=[{"x": 0.25}])
+    record = read_any(f"{tmp_path}/s.db::s")
+    rows = trial_rows(record)
+    assert [row["trial"] for row in rows] == [0, 1, 2, 3]
+    assert rows[0]["warm"]
+    assert not rows[1]["warm"]
+    assert rows[0]["config.x"] == 0.25
+    assert rows[0]["error"] == pytest.approx(0.0025)

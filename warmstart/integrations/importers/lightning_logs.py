@@ -1,0 +1,89 @@
+"""Logs of Lightning's `CSVLogger`: `metrics.csv` beside `hparams.yaml`, a folder a version."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+
+from history_store.errors import DataError
+from history_store.external_runs import ForeignRuns
+from warmstart.integrations.importers.registry import Importer, Runs
+from warmstart.integrations.importers.run_folders import (
+    FoundRun,
+    as_foreign,
+    choose_metric,
+    ended,
+    find_files,
+    has_files,
+    is_maximised,
+    read_flat_yaml,
+    real,
+    rising,
+    take_dataset,
+)
+
+METRICS, HPARAMS = "metrics.csv", "hparams.yaml"
+LIKELY = ("val_acc", "val_accuracy", "val/acc", "val/accuracy", "val_error", "val/error", "valid_acc", "val_loss", "val/loss")  # fmt: skip
+_EPOCHS = ("max_epochs", "epochs", "trainer/max_epochs")
+
+
+def read_lightning(source: Path, *, metric: str | None = None) -> ForeignRuns:
+    """Read the versions of a log folder; one without the metric, or with fewer epochs than `max_epochs` asks for, has crashed.
+
+    Args:
+        source: `lightning_logs`, one of its versions, or a folder above.
+        metric: column of `metrics.csv`; `val_acc` and its spellings when left out.
+
+    Raises:
+        UsageError: no such column.
+        DataError: no run, or a file that cannot be read.
+    """
+    found = find_files(source, METRICS, HPARAMS) if source.is_dir() else iter([source])
+    folders = list(dict.fromkeys(path.parent for path in found))
+    if not folders:
+        msg = f"{source}: expected {METRICS} beside {HPARAMS}, got none. Give the folder of CSVLogger."
+        raise DataError(msg)
+    tables = [_metrics(folder / METRICS) for folder in folders]
+    names = sorted({name for table in tables for name in (table[0] if table else ()) if name not in ("epoch", "step")})
+    chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
+    origin = f"import/lightning/{(source if source.is_dir() else source.parent).resolve().name}"
+    runs = [_run(folder, table, chosen, origin) for folder, table in zip(folders, tables, strict=True)]
+    return as_foreign(f"Lightning logs {source.resolve().name!r}, {chosen}", runs, maximised=is_maximised(chosen))
+
+
+def _run(folder: Path, table: list[dict[str, str]], metric: str, origin: str) -> FoundRun:
+    params = read_flat_yaml(folder / HPARAMS) if (folder / HPARAMS).is_file() else {}
+    points = [(real(row.get("step") or row.get("epoch")), real(row[metric])) for row in table if row.get(metric)]
+    last = points[-1][1] if points else math.nan
+    wanted = next((real(params[name]) for name in _EPOCHS if name in params), math.nan)
+    epochs = [real(row.get("epoch")) for row in table if row.get("epoch")]
+    complete = not wanted > 0 or (bool(epochs) and max(epochs) + 1 >= wanted)
+    params = {name: value for name, value in params.items() if name not in _EPOCHS or math.isfinite(wanted)}
+    dataset = take_dataset(params)
+    return FoundRun(params, last, ended(last, complete=complete), rising(points), origin=origin, dataset=dataset)
+
+
+def _metrics(path: Path) -> list[dict[str, str]]:
+    if not path.is_file():
+        return []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return [row for row in csv.DictReader(file) if None not in row.values()]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        msg = f"{path}: expected metrics of Lightning, got a file that cannot be read ({error}). Take the folder out."
+        raise DataError(msg) from error
+
+
+def _matches(source: str) -> bool:
+    path = Path(source)
+    if path.is_file():
+        return path.name == METRICS and (path.parent / HPARAMS).is_file()
+    return has_files(source, HPARAMS)
+
+
+def _read(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+    return read_lightning(Path(source), metric=metric), ()
+
+
+IMPORTER = Importer(_matches, _read, ("metric",))

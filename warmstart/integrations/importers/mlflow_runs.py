@@ -1,0 +1,241 @@
+"""Experiments of MLflow: a store of files (`mlruns`) or an SQLite database; read as they lie, without MLflow."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from history_store.external_runs import ForeignRuns
+from history_store.records import Status
+from warmstart.integrations.importers.registry import Importer, Runs
+from warmstart.integrations.importers.run_folders import (
+    FoundRun,
+    as_foreign,
+    choose_metric,
+    is_maximised,
+    real,
+    rising,
+    take_dataset,
+)
+
+META = "meta.yaml"
+LIKELY = ("val_accuracy", "val_acc", "test_accuracy", "accuracy", "val_error", "error")
+_STATUS = {"1": "RUNNING", "2": "SCHEDULED", "3": "FINISHED", "4": "FAILED", "5": "KILLED"}
+_OPEN = ("RUNNING", "SCHEDULED")
+_LOOKED_AT = 100
+"""Folders that are looked at to tell a store of MLflow: it has a folder an experiment."""
+_TABLES = {"experiments", "runs", "params", "metrics"}
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run as the store has it."""
+
+    status: str
+    start: float
+    end: float
+    params: dict[str, Any] = field(default_factory=dict)
+    points: list[tuple[float, float]] = field(default_factory=list)
+    last: float = math.nan
+
+
+def read_mlflow(source: str, *, study: str | None = None, metric: str | None = None) -> ForeignRuns:
+    """Read the runs of one experiment; failed and killed ones have crashed, running ones are left out.
+
+    Args:
+        source: `mlruns`, a folder with it, an SQLite file or `sqlite:///` URL.
+        study: name or number of the experiment; may be left out where one alone has runs.
+        metric: the value that is meant.
+
+    Raises:
+        UsageError: no experiment or metric of that name, or several to choose from.
+        DataError: no run.
+        StorageError: a database that cannot be read.
+    """
+    path = Path(source.removeprefix("sqlite:///"))
+    if not path.exists():
+        msg = f"{source}: expected a store of MLflow, got nothing there. Check the path."
+        raise MissingPathError(msg)
+    name, chosen, runs = _of_files(_root(path), study, metric) if path.is_dir() else _of_database(path, study, metric)
+    left_out = Counter(run.status.lower() for run in runs if run.status in _OPEN)
+    found = [_found(run, f"import/mlflow/{name}") for run in runs if run.status not in _OPEN]
+    kind = f"MLflow experiment {name!r}, {chosen}"
+    return as_foreign(kind, found, maximised=is_maximised(chosen), left_out=left_out)
+
+
+def _found(run: _Run, origin: str) -> FoundRun:
+    params = {name: _scalar(value) for name, value in run.params.items()}
+    dataset = take_dataset(params)
+    fine = run.status == "FINISHED" and math.isfinite(run.last)
+    status = Status.OK if fine else Status.CRASHED
+    return FoundRun(params, run.last, status, rising(run.points), (run.end - run.start) / 1000.0, origin, dataset)
+
+
+def _choose(experiments: Mapping[str, str], study: str | None, where: str) -> str:
+    """Return the number of the experiment that is meant, of those that have runs."""
+    by_name = {name: number for number, name in experiments.items()}
+    if study in by_name or study in experiments:
+        return by_name.get(str(study), str(study))
+    if study is None and len(experiments) == 1:
+        return next(iter(experiments))
+    if not experiments:
+        msg = f"{where}: expected a store of MLflow with runs, got none. Check the path."
+        raise DataError(msg)
+    msg = f"expected one of the experiments {', '.join(sorted(by_name))} of {where}, got {study or 'none'}. Name the one to import."
+    raise UsageError(msg, param="study")
+
+
+def _root(path: Path) -> Path:
+    return path / "mlruns" if (path / "mlruns").is_dir() else path
+
+
+def _of_files(root: Path, study: str | None, metric: str | None) -> tuple[str, str, list[_Run]]:
+    if (root / META).is_file() and not (root / "params").is_dir():  # one experiment of a store
+        root, study = root.parent, study or root.name
+    if (root / "params").is_dir():  # one run
+        experiment, folders = root.parent, [root]
+    else:
+        names = {place.name: _meta(place / META).get("name", place.name) for place in _folders(root) if (place / META).is_file()}  # fmt: skip
+        held = {number: name for number, name in names.items() if any(_run_folders(root / number))}
+        experiment = root / _choose(held, study, str(root))
+        folders = list(_run_folders(experiment))
+    metas = [(folder, _meta(folder / META)) for folder in folders]
+    kept = [(folder, meta) for folder, meta in metas if meta.get("lifecycle_stage", "active") == "active"]
+    known = sorted({name for folder, _ in kept for name in _names(folder / "metrics")})
+    chosen = choose_metric(known, metric, LIKELY, str(root)) if known else metric or LIKELY[0]
+    runs = [_file_run(folder, meta, chosen) for folder, meta in kept]
+    return str(_meta(experiment / META).get("name", experiment.name)), chosen, runs
+
+
+def _folders(root: Path) -> list[Path]:
+    with os.scandir(root) as entries:
+        return sorted(Path(entry.path) for entry in entries if entry.name[0] != "." and entry.is_dir())
+
+
+def _run_folders(experiment: Path) -> Iterable[Path]:
+    return (folder for folder in _folders(experiment) if (folder / META).is_file())
+
+
+def _names(folder: Path, prefix: str = "") -> list[str]:
+    """Name the files of a folder; those of folders in it behind a slash, as MLflow has them."""
+    try:
+        with os.scandir(folder) as entries:
+            inside = list(entries)
+    except OSError:
+        return []
+    found = [prefix + entry.name for entry in inside if entry.is_file()]
+    return found + [
+        name for entry in inside if entry.is_dir() for name in _names(Path(entry.path), f"{prefix}{entry.name}/")
+    ]
+
+
+def _meta(path: Path) -> dict[str, str]:
+    """Read the flat lines of a `meta.yaml`: MLflow writes nothing else, and ten thousand of them are to be read."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        msg = f"{path}: expected what MLflow says of a run, got {error.strerror or error}. Check its permissions."
+        raise DataError(msg) from error
+    pairs = (line.partition(": ") for line in lines if ": " in line and line[0] not in " #-")
+    return {name: value.strip().strip("'\"") for name, _, value in pairs}
+
+
+def _file_run(folder: Path, meta: Mapping[str, str], metric: str) -> _Run:
+    status = meta.get("status", "3")
+    run = _Run(_STATUS.get(status, status), real(meta.get("start_time")), real(meta.get("end_time")))
+    for name in _names(folder / "params"):
+        run.params[name] = (folder / "params" / name).read_text(encoding="utf-8", errors="replace").strip()
+    path = folder / "metrics" / metric
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            parts = line.split()  # time, value, step
+            if len(parts) >= 2:
+                run.points.append((real(parts[2]) if len(parts) > 2 else len(run.points), real(parts[1])))
+        run.last = max(run.points, key=lambda point: point[0])[1] if run.points else math.nan
+    return run
+
+
+def _of_database(path: Path, study: str | None, metric: str | None) -> tuple[str, str, list[_Run]]:
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)) as base:
+            return _rows(base, str(path), study, metric)
+    except sqlite3.Error as error:
+        msg = f"{path}: expected a database of MLflow that answers, got: {error}. Check the file; `mlflow db upgrade` brings an old one up to date."
+        raise StorageError(msg) from error
+
+
+def _rows(base: sqlite3.Connection, where: str, study: str | None, metric: str | None) -> tuple[str, str, list[_Run]]:
+    active = "lifecycle_stage = 'active'"
+    ids = {str(key): str(name) for key, name in base.execute(
+        f"SELECT experiment_id, name FROM experiments WHERE experiment_id IN (SELECT experiment_id FROM runs WHERE {active})"  # noqa: S608  no value of a person
+    )}  # fmt: skip
+    number = _choose(ids, study, where)
+    mine = f"SELECT run_uuid FROM runs WHERE experiment_id = ? AND {active}"  # noqa: S608
+    runs: dict[str, _Run] = {
+        key: _Run(str(status), real(start), real(end))
+        for key, status, start, end in base.execute(
+            f"SELECT run_uuid, status, start_time, end_time FROM runs WHERE experiment_id = ? AND {active} ORDER BY start_time, run_uuid",  # noqa: S608
+            (number,),
+        )
+    }
+    for key, name, value in base.execute(f"SELECT run_uuid, key, value FROM params WHERE run_uuid IN ({mine})", (number,)):  # noqa: S608  # fmt: skip
+        runs[key].params[name] = value
+    known = [name for (name,) in base.execute(f"SELECT DISTINCT key FROM metrics WHERE run_uuid IN ({mine})", (number,))]  # noqa: S608  # fmt: skip
+    chosen = choose_metric(known, metric, LIKELY, where) if known else metric or LIKELY[0]
+    points = base.execute(f"SELECT run_uuid, value, step, is_nan FROM metrics WHERE key = ? AND run_uuid IN ({mine}) ORDER BY step, timestamp", (chosen, number))  # noqa: S608  # fmt: skip
+    for key, value, step, is_nan in points:
+        runs[key].last = math.nan if is_nan else real(value)
+        runs[key].points.append((real(step), runs[key].last))
+    return ids[number], chosen, list(runs.values())
+
+
+def _scalar(text: Any) -> Any:
+    """Read a parameter, which MLflow keeps as text."""
+    if text in ("None", "null", ""):
+        return None
+    if text in ("True", "False"):
+        return text == "True"
+    number = real(text)
+    if not math.isfinite(number):
+        return text
+    return int(text) if str(text).lstrip("+-").isdigit() else number
+
+
+def _matches(source: str) -> bool:
+    if "://" in source and not source.startswith("sqlite:///"):
+        return False
+    path = Path(source.removeprefix("sqlite:///"))
+    if path.is_dir():
+        root = _root(path)
+        if (root / META).is_file():
+            return (root / "params").is_dir() or any(_run_folders(root))
+        return any((place / META).is_file() for place in islice(_folders(root), _LOOKED_AT))
+    return path.is_file() and _tables(path) >= _TABLES
+
+
+def _tables(path: Path) -> set[str]:
+    with path.open("rb") as file:
+        if file.read(16) != b"SQLite format 3\x00":
+            return set()
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)) as base:
+            return {str(name) for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    except sqlite3.Error:
+        return set()
+
+
+def _read(source: str, *, study: str | None, metric: str | None) -> Runs:
+    return read_mlflow(source, study=study, metric=metric), ()
+
+
+IMPORTER = Importer(_matches, _read)

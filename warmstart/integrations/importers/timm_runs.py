@@ -1,0 +1,103 @@
+"""Run folders of timm's `train.py`: `args.yaml` with the settings, `summary.csv` with a line an epoch."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from typing import Any
+
+from history_store.errors import DataError
+from history_store.external_runs import ForeignRuns
+from warmstart.integrations.importers.registry import Importer, Runs
+from warmstart.integrations.importers.run_folders import (
+    FoundRun,
+    as_foreign,
+    choose_metric,
+    ended,
+    find_files,
+    has_files,
+    is_maximised,
+    read_flat_yaml,
+    real,
+    rising,
+    take_dataset,
+)
+
+ARGS, SUMMARY = "args.yaml", "summary.csv"
+LIKELY = ("eval_top1", "eval_loss")
+_PERCENT = ("top1", "top5")
+_BOOKKEEPING = frozenset(
+    {
+        *(
+            "output",
+            "experiment",
+            "workers",
+            "log_interval",
+            "recovery_interval",
+            "checkpoint_hist",
+            "resume",
+            "device",
+        ),
+        *("local_rank", "rank", "world_size", "start_epoch", "eval_metric", "log_wandb", "save_images", "pin_mem"),
+        *("initial_checkpoint", "train_split", "val_split", "class_map", "dist_bn", "wandb_project", "epochs_total"),
+    }
+)
+
+
+def read_timm(source: Path, *, metric: str | None = None) -> ForeignRuns:
+    """Read run folders; a run that has fewer epochs than its settings ask for has crashed.
+
+    Args:
+        source: folder of one run or of many.
+        metric: column of `summary.csv`; `eval_top1`, in per cent, when left out.
+
+    Raises:
+        UsageError: no such column.
+        DataError: no run, or a file that cannot be read.
+    """
+    places = list(find_files(source, ARGS)) if source.is_dir() else [source]
+    if not places:
+        msg = (
+            f"{source}: expected run folders of timm with {ARGS}, got none. Give the folder of the runs, its --output."
+        )
+        raise DataError(msg)
+    tables = [_summary(place.with_name(SUMMARY)) for place in places]
+    names = sorted({name for table in tables for name in (table[0] if table else ()) if name not in ("epoch", "lr")})
+    chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
+    origin = f"import/timm/{source.resolve().name if source.is_dir() else source.resolve().parent.name}"
+    runs = [_run(place, table, chosen, origin) for place, table in zip(places, tables, strict=True)]
+    return as_foreign(f"timm runs {source.resolve().name!r}, {chosen}", runs, maximised=is_maximised(chosen), passed_over=_BOOKKEEPING)  # fmt: skip
+
+
+def _run(place: Path, table: list[dict[str, str]], metric: str, origin: str) -> FoundRun:
+    params: dict[str, Any] = read_flat_yaml(place)
+    scale = 0.01 if metric.rpartition("_")[2] in _PERCENT else 1.0
+    points = [(real(row.get("epoch")), scale * real(row.get(metric))) for row in table]
+    last = points[-1][1] if points else math.nan
+    wanted = real(params.get("epochs")) + max(real(params.get("cooldown_epochs") or 0), 0.0)
+    done = points[-1][0] + 1 if points else 0.0
+    # With epochs counted by updates (`--sched-on-updates`) or a cooldown that was turned off, `epochs` alone suffices.
+    complete = math.isnan(wanted) or done >= min(wanted, real(params.get("epochs")))
+    dataset = take_dataset(params)
+    return FoundRun(params, last, ended(last, complete=complete), rising(points), origin=origin, dataset=dataset)
+
+
+def _summary(path: Path) -> list[dict[str, str]]:
+    """Read the lines of a run; none where it wrote none."""
+    if not path.is_file():
+        return []
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if None not in row.values()]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        msg = f"{path}: expected the summary of a run, got a file that cannot be read ({error}). Take the folder out."
+        raise DataError(msg) from error
+    return rows
+
+
+def _read(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+    return read_timm(Path(source), metric=metric), ()
+
+
+IMPORTER = Importer(lambda source: has_files(source, ARGS), _read, ("metric",))

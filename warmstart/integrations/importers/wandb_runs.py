@@ -1,0 +1,155 @@
+"""Runs of Weights & Biases: its local run folders, and JSON of its API; CSV exports are tables."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from history_store.errors import DataError
+from history_store.external_runs import ForeignRuns
+from history_store.records import Status
+from history_store.tracker_table import ENDED, OPEN
+from warmstart.integrations.importers.external_json import read_json
+from warmstart.integrations.importers.registry import Importer, Runs
+from warmstart.integrations.importers.run_folders import (
+    FoundRun,
+    as_foreign,
+    choose_metric,
+    find_files,
+    flat,
+    is_maximised,
+    read_flat_yaml,
+    real,
+    rising,
+    take_dataset,
+)
+
+CONFIG, SUMMARY = "config.yaml", "wandb-summary.json"
+LIKELY = ("val_accuracy", "val_acc", "val/accuracy", "val/acc", "accuracy", "val_error", "val/error", "error")
+_WHAT = "runs of Weights & Biases, each with config and summary"
+
+
+def read_wandb(source: Path, *, metric: str | None = None) -> ForeignRuns:
+    """Read runs; those that failed, crashed or were killed, and those without the metric, have crashed.
+
+    Args:
+        source: the folder `wandb`, one of its runs, or a `.json` or `.jsonl` file with a run an entry: `config`, `summary`,
+            `state` and perhaps `history`, as `wandb.Api().runs(...)` gives them.
+        metric: of the summary.
+
+    Raises:
+        UsageError: no such value.
+        DataError: no run, or a file that cannot be read.
+    """
+    entries = list(_of_folder(source) if source.is_dir() else _of_file(source))
+    if not entries:
+        msg = f"{source}: expected {_WHAT}, got none. Give the folder `wandb`, or an export."
+        raise DataError(msg)
+    names = sorted({name for _, summary, _, _ in entries for name, value in summary.items() if _is_value(name, value)})
+    chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
+    name = source.resolve().stem
+    name = source.resolve().parent.name if name == "wandb" else name
+    left_out = Counter(state for _, _, state, _ in entries if state in OPEN)
+    runs = [_run(config, summary, state, history, chosen, f"import/wandb/{name}") for config, summary, state, history in entries if state not in OPEN]  # fmt: skip
+    kind = f"Weights & Biases runs {name!r}, {chosen}"
+    return as_foreign(kind, runs, maximised=is_maximised(chosen), left_out=left_out)
+
+
+Entry = tuple[dict[str, Any], dict[str, Any], str, list[Any]]
+"""Settings, last values, state, and the rows of the history."""
+
+
+def _run(
+    config: dict[str, Any], summary: dict[str, Any], state: str, history: list[Any], metric: str, origin: str
+) -> FoundRun:
+    value = real(summary.get(metric))
+    rows = [flat(row) for row in history if isinstance(row, Mapping)]
+    points = [(real(row.get("_step", place)), real(row[metric])) for place, row in enumerate(rows) if row.get(metric) is not None]  # fmt: skip
+    seconds = next((real(summary[name]) for name in ("_wandb/runtime", "_runtime") if name in summary), math.nan)
+    fine = (not state or state in ENDED) and math.isfinite(value)
+    dataset = take_dataset(config)
+    return FoundRun(config, value, Status.OK if fine else Status.CRASHED, rising(points), seconds, origin, dataset)
+
+
+def _of_folder(root: Path) -> Iterator[Entry]:
+    """Read the folders `run-*/files`; a run without a summary wrote no value."""
+    seen: set[Path] = set()
+    for path in find_files(root, CONFIG, SUMMARY):
+        folder = path.parent
+        if folder in seen or folder.name != "files" or folder.parent.name == "latest-run":
+            continue
+        seen.add(folder)
+        config = read_flat_yaml(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+        summary = read_json(folder / SUMMARY, "the summary of a run") if (folder / SUMMARY).is_file() else {}
+        yield _settings(config), flat(summary) if isinstance(summary, Mapping) else {}, "", []
+
+
+def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Take the values out of `name: {desc, value}`, and leave out what W&B says of itself."""
+    found = {}
+    for name, value in flat(config).items():
+        if name.startswith(("_wandb", "wandb_version")) or name.endswith("/desc"):
+            continue
+        found[name.removesuffix("/value").replace("/value/", "/")] = value
+    return found
+
+
+def _of_file(path: Path) -> Iterator[Entry]:
+    if path.suffix.lower() == ".jsonl":
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            found: Any = [json.loads(line) for line in lines if line.strip()]
+        except (OSError, ValueError) as error:
+            msg = f"{path}: expected {_WHAT}, a line each, got something else ({error}). Export again."
+            raise DataError(msg) from error
+    else:
+        found = read_json(path, _WHAT)
+    entries = found.get("runs", [found]) if isinstance(found, Mapping) else found
+    for number, entry in enumerate(entries, start=1):
+        if not _is_entry(entry):
+            msg = f"{path}: expected {_WHAT}, got {str(entry)[:60]!r} as entry {number}. Export again."
+            raise DataError(msg)
+        summary = entry.get("summary", entry.get("summary_metrics")) or {}
+        history = entry.get("history")
+        yield (
+            _settings(_mapping(entry["config"])),
+            flat(_mapping(summary)),
+            str(entry.get("state") or "").lower(),
+            history if isinstance(history, list) else [],
+        )
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    """Return a mapping; the API gives some as JSON in a text."""
+    with_json = json.loads(value) if isinstance(value, str) else value
+    return dict(with_json) if isinstance(with_json, Mapping) else {}
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and "config" in entry and bool({"summary", "summary_metrics", "state"} & entry.keys())  # fmt: skip
+
+
+def _is_value(name: str, value: Any) -> bool:
+    return not name.startswith("_") and isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _matches(source: str) -> bool:
+    path = Path(source)
+    if path.is_dir():
+        return any(found.parent.name == "files" for found in find_files(path, CONFIG, SUMMARY))
+    if path.suffix.lower() not in (".json", ".jsonl") or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(65_536)
+    return b'"config"' in head and (b'"summary' in head or b'"state"' in head)
+
+
+def _read(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
+    return read_wandb(Path(source), metric=metric), ()
+
+
+IMPORTER = Importer(_matches, _read, ("metric",))

@@ -1,0 +1,92 @@
+"""All trials of a study as lines over its hyperparameters: parallel coordinates in natural units."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from warmstart.plots.best_so_far import WARM, edge_of
+from warmstart.plots.natural_axis import NaturalAxis
+from warmstart.plots.style import FAINT, GREY, INK, new_figure
+from warmstart.studies.results.study_record import StudyRecord
+
+MOST = 12
+"""Hyperparameters side by side; of more, the first that are given."""
+LINES = 300
+"""Trials drawn; of more, the best."""
+
+
+def parallel_figure(found: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -> Any:
+    """Draw a line a trial with an error, from its hyperparameters to its error; darker = better, warm trials dashed.
+
+    Args:
+        found: the study.
+        axes_of_space: in the order of the picture, the most important first.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.lines import Line2D
+
+    trials = [t for t in found.trials if t.error is not None and t.feasible]
+    shown = list(axes_of_space)[:MOST]
+    if len(trials) < 2 or not shown:
+        return None
+    trials = sorted(trials, key=lambda trial: trial.error or 0.0)[:LINES]
+    errors = np.array([trial.error for trial in trials], dtype=np.float64)
+    ranks = np.argsort(np.argsort(errors)) / max(len(errors) - 1, 1)
+    figure = new_figure(max(1.15 * (len(shown) + 1) + 0.8, 5.0), 3.9)
+    axes = figure.add_subplot()
+    colours = LinearSegmentedColormap.from_list("best to worst", ["#08306b", "#4a90c2", "#c9dcea"])
+    low, high = float(errors.min()), edge_of(errors)
+    last = len(shown)
+    for row in reversed(range(len(trials))):  # the best ones above
+        trial = trials[row]
+        places = [axis.place(trial.config.get(axis.name)) for axis in shown]
+        end = 0.0 if high <= low else min((errors[row] - low) / (high - low), 1.0)
+        y = np.array([-0.09 if np.isnan(place) else place for place in places] + [end])
+        is_warm = found.warm_of(trial) is not None
+        is_best = row == 0
+        axes.plot(
+            range(last + 1), y, color=WARM if is_warm else colours(ranks[row]), linewidth=2.4 if is_best else 1.1,
+            dashes=(4, 1.5) if is_warm else (None, None), alpha=1.0 if is_best or is_warm else 0.75, zorder=3 if is_best else 2,
+        )  # fmt: skip
+    for column, axis in enumerate(shown):
+        _ruler(axes, column, *axis.ticks())
+    values = np.linspace(low, high, 4) if high > low else np.array([low])
+    texts = [f"{found.metric.to_value(float(value)):.3g}" for value in values]
+    if high < errors.max():
+        texts[-1] = f"≥ {texts[-1]}" if not found.metric.maximize else f"≤ {texts[-1]}"
+    _ruler(axes, last, np.linspace(0, 1, len(values)).tolist(), texts)
+    if any(axis.name not in trial.config for axis in shown for trial in trials):
+        axes.text(-0.06, -0.09, "unused", ha="right", va="center", fontsize=7, color=GREY)
+    axes.set_xlim(-0.35, last + 0.55)
+    axes.set_ylim(-0.13, 1.04)
+    axes.set_xticks(range(last + 1), [*("\n".join(_halves(axis.title)) for axis in shown), found.metric.name])
+    axes.xaxis.tick_top()
+    axes.tick_params(axis="x", length=0, labelsize=8)
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    keys = [
+        Line2D([], [], color="#08306b", linewidth=2.4, label="best trial"),
+        Line2D([], [], color="#4a90c2", label="others: darker is better"),
+    ]
+    if any(found.warm_of(trial) is not None for trial in trials):
+        keys.append(Line2D([], [], color=WARM, dashes=(4, 1.5), label="warm"))
+    figure.legend(handles=keys, loc="outside lower left", ncols=3, frameon=False)
+    return figure
+
+
+def _ruler(axes: Any, column: int, places: Sequence[float], texts: Sequence[str]) -> None:
+    """Draw one upright axis with its values beside it."""
+    axes.vlines(column, 0, 1, color=GREY, linewidth=0.8, zorder=4)
+    for place, text in zip(places, texts, strict=True):
+        axes.plot([column, column + 0.04], [place, place], color=GREY, linewidth=0.8, zorder=4)
+        axes.text(
+            column + 0.06, place, text, fontsize=7, va="center", color=INK, zorder=5,
+            bbox={"facecolor": "white", "edgecolor": FAINT, "linewidth": 0.3, "alpha": 0.85, "pad": 0.8},
+        )  # fmt: skip
+
+
+def _halves(title: str) -> list[str]:
+    """Break a long title at a space."""
+    return title.rsplit(" ", 1) if len(title) > 10 and " " in title else [title]

@@ -1,0 +1,77 @@
+"""Predicted error along each hyperparameter of a study, in natural units, with the trials."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bo.importance import Profile
+from warmstart.plots.best_so_far import WARM
+from warmstart.plots.natural_axis import NaturalAxis
+from warmstart.plots.style import INK, LOW, new_figure
+from warmstart.studies.results.study_record import StudyRecord
+
+_ROW = 4
+MOST = 12
+_BAND = "#c9dcea"
+
+
+def slices_figure(found: StudyRecord, profiles: Sequence[Profile], axes_by_name: dict[str, NaturalAxis]) -> Any:
+    """Draw a panel a hyperparameter: the prediction ±2 sd, the others as in the best trial, and all trials.
+
+    Args:
+        found: the study.
+        profiles: predictions, in the order of the picture.
+        axes_by_name: of the space.
+    """
+    cuts = [profile for profile in profiles if profile.name in axes_by_name][:MOST]
+    best = found.best
+    if not cuts or best is None:
+        return None
+    trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
+    errors = np.array([trial.error for trial in trials], dtype=np.float64)
+    warm = np.array([found.warm_of(trial) is not None for trial in trials])
+    low, high = _limits(np.concatenate([errors, *(cut.mean for cut in cuts)]))
+    columns = min(len(cuts), _ROW)
+    rows = -(-len(cuts) // columns)
+    figure = new_figure(max(2.05 * columns + 0.6, 4.6), 2.2 * rows + 0.9)
+    panels = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    for place, cut in enumerate(cuts):
+        axes, axis = panels[divmod(place, columns)], axes_by_name[cut.name]
+        x = np.array([axis.place(value) for value in cut.value])
+        _prediction(axes, x, cut, is_line=not axis.choices)
+        told = np.array([axis.place(trial.config.get(cut.name)) for trial in trials])
+        for mask, colour, marker in ((~warm, INK, "o"), (warm, WARM, "D")):
+            shown = mask & (errors <= high)
+            axes.plot(told[shown], errors[shown], marker, color=colour, markersize=3, mfc="none", mew=0.7)
+        axes.axvline(axis.place(best.config.get(cut.name)), color=INK, linewidth=0.9, dashes=(1.5, 1.5), zorder=1)
+        ticks, texts = axis.ticks(4)
+        axes.set_xticks(ticks, texts, fontsize=7.5)
+        axes.set_xlim(-0.04, 1.04)
+        axes.set_ylim(low, high)
+        axes.set_title(axis.title, fontsize=9)
+        if place % columns == 0:
+            axes.set_ylabel("error" if found.metric.is_plain else f"error ({found.metric.name})")
+    for place in range(len(cuts), rows * columns):
+        panels[divmod(place, columns)].set_visible(False)
+    left_out = len(profiles) - len(cuts)
+    more = f"\n{left_out} hyperparameters that matter less are left out." if left_out > 0 else ""
+    words = "Line and band: predicted error ±2 sd, the others as in the best trial (dotted).\nCircles: all trials, whatever else they varied; diamonds: warm ones."
+    figure.supxlabel(words + more, fontsize=8)
+    return figure
+
+
+def _prediction(axes: Any, x: Any, cut: Profile, *, is_line: bool) -> None:
+    if is_line and len(x) > 1:
+        axes.fill_between(x, cut.mean - 2 * cut.sd, cut.mean + 2 * cut.sd, color=_BAND, linewidth=0)
+        axes.plot(x, cut.mean, color=LOW, linewidth=1.6)
+    else:
+        axes.errorbar(x, cut.mean, 2 * cut.sd, fmt="_", color=LOW, ecolor=_BAND, elinewidth=7, markersize=14, mew=2)
+
+
+def _limits(errors: Any) -> tuple[float, float]:
+    """Return the range of errors that is shown: all but those far above the others."""
+    low, middle, upper = np.quantile(errors, [0.0, 0.25, 0.75])
+    top = min(float(errors.max()), float(upper + 4.0 * max(upper - middle, 0.0)))
+    air = 0.08 * (top - low) or max(abs(top) * 0.05, 1e-12)
+    return float(low - air), float(top + air)

@@ -1,0 +1,102 @@
+"""The pictures of a study, in the order in which a person looks at them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from history_store.errors import DataError, WarmstartError
+from warmstart.plots.best_so_far import best_so_far_figure
+from warmstart.plots.curves import curves_figure
+from warmstart.plots.importance import importance_figure
+from warmstart.plots.natural_axis import axes_of
+from warmstart.plots.parallel import parallel_figure
+from warmstart.plots.slices import slices_figure
+from warmstart.plots.style import save_figure, styled
+from warmstart.studies.results.study_model import StudyModel, model_study
+from warmstart.studies.results.study_record import StudyRecord
+
+PICTURES = {
+    "best-so-far": "Every trial in its order, and the best so far",
+    "importance": "Which hyperparameters the error depends on",
+    "parallel": "All trials over their hyperparameters",
+    "slices": "Predicted error along each hyperparameter",
+    "curves": "What the trials reported on their way",
+}
+"""Names of the pictures, and what each shows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Picture:
+    """One picture of a study: its name in `PICTURES`, and the figure of matplotlib."""
+
+    name: str
+    figure: Any
+
+
+def study_pictures(found: StudyRecord, *, notes: list[str], seed: int = 0) -> Iterator[Picture]:
+    """Draw what there is to see of a study, one picture after the other, inside `style.styled`.
+
+    Args:
+        found: the study.
+        notes: gets a line for what cannot be drawn.
+        seed: of the surrogate's samples.
+
+    Raises:
+        DataError: no trial gave an error.
+    """
+    if found.best is None:
+        msg = f"{found.name}: expected a trial with an error to draw, got none of {len(found.trials)}. Run some more, or correct the objective."
+        raise DataError(msg)
+    model = _model(found, notes, seed)
+    axes = axes_of(found.space) if found.space is not None else []
+    by_name = {axis.name: axis for axis in axes}
+    order = [axis.name for axis in axes]
+    if model is not None:
+        weight = dict(zip(model.importance.names, np.median(model.importance.total, axis=0).tolist(), strict=True))
+        order.sort(key=lambda name: -weight.get(name, 0.0))
+    ranked = [by_name[name] for name in order]
+    yield from _drawn("best-so-far", best_so_far_figure(found))
+    if model is not None:
+        yield from _drawn("importance", importance_figure(model.importance, by_name))
+    yield from _drawn("parallel", parallel_figure(found, ranked))
+    if model is not None:
+        cuts = sorted(model.profiles, key=lambda cut: order.index(cut.name) if cut.name in order else len(order))
+        yield from _drawn("slices", slices_figure(found, cuts, by_name))
+    yield from _drawn("curves", curves_figure(found))
+
+
+def draw_study(
+    found: StudyRecord, folder: Path, *, stem: str = "study", suffix: str = ".png", seed: int = 0
+) -> tuple[list[Path], list[str]]:
+    """Draw a study into a folder that exists: ``STEM`` is the best so far, the others ``STEM-NAME``, as in `PICTURES`.
+
+    Returns: the files written, and why others were not.
+
+    Raises:
+        DataError: no trial gave an error.
+        StorageError: a file cannot be written.
+    """
+    files: list[Path] = []
+    notes: list[str] = []
+    with styled():
+        for picture in study_pictures(found, notes=notes, seed=seed):
+            name = "" if picture.name == "best-so-far" else f"-{picture.name}"
+            files.append(folder / f"{stem}{name}{suffix}")
+            save_figure(picture.figure, files[-1])
+    return files, notes
+
+
+def _model(found: StudyRecord, notes: list[str], seed: int) -> StudyModel | None:
+    try:
+        return model_study(found, seed=seed)
+    except WarmstartError as error:
+        notes.append(str(error))
+        return None
+
+
+def _drawn(name: str, figure: Any) -> Iterator[Picture]:
+    if figure is not None:
+        yield Picture(name, figure)

@@ -1,0 +1,124 @@
+"""The report of studies as one HTML file that needs no network: tables, and pictures in it."""
+
+import base64
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib.util import find_spec
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from history_store.errors import WarmstartError
+from metafeat.files import replace_file
+from warmstart.html import table
+from warmstart.plots.read_report import read_json
+from warmstart.plots.study import PICTURES, study_pictures
+from warmstart.plots.style import styled
+from warmstart.studies.results.study_record import StudyRecord, records_of_report
+
+_SHOWN = 10
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5; --soft: #6b6b6b }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --paper: #16181b; --line: #3a3d42; --soft: #a0a0a0 } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+h1, h2 { line-height: 1.2 } h2 { margin-top: 2.2rem } dt { color: var(--soft) } dd { margin: 0 0 .4rem }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem }
+.wide { overflow-x: auto } table { border-collapse: collapse; font-size: 13px } caption { text-align: left; color: var(--soft); padding-bottom: .3rem }
+th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line); white-space: nowrap }
+figure { margin: 1rem 0 } figure img { background: #fff; border-radius: 6px; max-width: 100%; height: auto } figcaption { color: var(--soft) }
+@media print { body { max-width: none; margin: 0 } figure { break-inside: avoid } }
+"""
+
+
+def write_page(path: Path, studies: Sequence[StudyRecord], *, title: str, seed: int = 0) -> list[str]:
+    """Write a page on one study or on several; whole or not at all.
+
+    Without matplotlib the page has its tables alone.
+
+    Returns: what could not be drawn, and why.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    notes: list[str] = []
+    parts = [f"<h1>{escape(title)}</h1>", *(_section(found, notes, seed) for found in studies)]
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    page = f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
+    replace_file(path, page.encode("utf-8", "backslashreplace"), durable=False)
+    return list(dict.fromkeys(notes))
+
+
+def write_page_beside(report: Path) -> list[str]:
+    """Write the page of a report of `tune` beside its Markdown, from its JSON; as `write_page`."""
+    document = read_json(report.with_suffix(".json"), what="the report of a study")
+    studies = records_of_report(document, str(report))
+    title = f"Study {studies[0].name}" if len(studies) == 1 else f"{len(studies)} datasets tuned together"
+    return write_page(report.with_suffix(".html"), studies, title=title)
+
+
+def _section(found: StudyRecord, notes: list[str], seed: int) -> str:
+    best = found.best
+    counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
+    facts: dict[str, Any] = {
+        "Kept in": found.storage,
+        "Dataset": found.dataset,
+        "Objective": found.evaluated or None,
+        "Trials": counts,
+        "Best": None if best is None else f"{found.metric.name} {found.value(best):.5g}, trial {best.number}",
+        "Search": ", ".join(f"{name} {value}" for name, value in (found.settings or {}).items()),
+    }
+    lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items() if value)
+    parts = [f"<h2>{escape(found.name)}</h2><dl>{lines}</dl>", _figures(found, notes, seed)]
+    for caption, rows in (("Best trials", _best_rows(found)), ("Warm configurations", _warm_rows(found)), ("What went wrong", _failures(found))):  # fmt: skip
+        if rows:
+            parts.append(f'<div class="wide">{table(caption, rows)}</div>')
+    return "".join(parts)
+
+
+def _figures(found: StudyRecord, notes: list[str], seed: int) -> str:
+    if find_spec("matplotlib") is None:
+        notes.append("The page has no pictures: matplotlib is not installed. Install the extra: pip install 'warmstart[plots]'.")  # fmt: skip
+        return ""
+    parts = []
+    try:
+        with styled():
+            for picture in study_pictures(found, notes=notes, seed=seed):
+                said = PICTURES[picture.name]
+                parts.append(f'<figure><img alt="{escape(said)}" src="{_data_url(picture.figure)}"><figcaption>{escape(said)}</figcaption></figure>')  # fmt: skip
+    except WarmstartError as error:
+        notes.append(str(error))
+    return "".join(parts)
+
+
+def _data_url(figure: Any) -> str:
+    buffer = BytesIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, facecolor="white")
+    return f"data:image/svg+xml;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
+
+
+def _best_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
+    trials = sorted((t for t in found.trials if t.error is not None and t.feasible), key=lambda t: t.error or 0.0)
+    return [
+        {"trial": t.number, found.metric.name: found.value(t), "warm": "yes" if found.warm_of(t) else None, **t.config}
+        for t in trials[:_SHOWN]
+    ]
+
+
+def _warm_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
+    rows = []
+    for warm in found.warm:
+        came = next((trial for trial in found.trials if found.warm_of(trial) is warm), None)
+        rows.append(
+            {
+                "from": warm.source or "all datasets",
+                "promised": warm.source_error,
+                "came": None if came is None else came.error,
+                "trial": None if came is None else came.number,
+                **warm.config,
+            }
+        )
+    return rows
+
+
+def _failures(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
+    return [{"trial": t.number, "status": t.status.value, "note": t.note} for t in found.trials if t.note][-_SHOWN:]

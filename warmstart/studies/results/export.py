@@ -1,0 +1,94 @@
+"""The trials of a study as a file: a table a line a trial, or JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history_store.errors import UsageError
+from metafeat.files import replace_file
+
+if TYPE_CHECKING:
+    from warmstart.studies.results.study_record import StudyRecord
+
+SUFFIXES = (".csv", ".parquet", ".json", ".html")
+
+
+def check_export(path: Path) -> None:
+    """Check, before a study is read, that a file can be written there.
+
+    Raises:
+        UsageError: an ending that is not known, or a folder that is not there.
+    """
+    if path.suffix.lower() not in SUFFIXES:
+        msg = f"expected a file that ends in {', '.join(SUFFIXES)}, got {str(path)!r}. The ending says what is written."
+        raise UsageError(msg, param="out")
+    if not path.parent.is_dir():
+        msg = f"expected a file in a folder that exists, got {str(path)!r}. Make the folder first."
+        raise UsageError(msg, param="out")
+
+
+def write_trials(path: Path, found: StudyRecord) -> None:
+    """Write the trials as the ending of the file says, whole or not at all.
+
+    Raises:
+        UsageError: Parquet without pyarrow.
+        StorageError: it cannot be written.
+    """
+    kind = path.suffix.lower()
+    if kind == ".json":
+        document = {
+            "schema_version": 1,
+            **found.row(),
+            "storage": found.storage,
+            "settings": found.settings,
+            "all": found.rows(),
+        }
+        text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+        replace_file(path, text.encode(), durable=False)
+        return
+    rows = trial_rows(found)
+    if kind == ".csv":
+        from warmstart.suggestions.formats import to_csv
+
+        replace_file(path, to_csv(rows).encode(), durable=False)
+        return
+    replace_file(path, _parquet(rows), durable=False)
+
+
+def trial_rows(found: StudyRecord) -> list[dict[str, Any]]:
+    """Return a flat line a trial; hyperparameters as `config.NAME`, curves as JSON, as `history import` reads them."""
+    lines = []
+    for row in found.rows():
+        config, curve = row.pop("config"), row.pop("curve")
+        named = {f"config.{name}": value for name, value in config.items()}
+        lines.append({"study": found.name, "dataset": found.dataset, **row, "curve": json.dumps(curve), **named})
+    names = list(dict.fromkeys(name for line in lines for name in line))
+    return [{name: line.get(name) for name in names} for line in lines]
+
+
+def _parquet(rows: list[dict[str, Any]]) -> bytes:
+    from io import BytesIO
+
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError as error:
+        msg = "expected pyarrow for Parquet, got an installation without it. Install the extra: pip install 'warmstart[parquet]', or write .csv."
+        raise UsageError(msg, param="out") from error
+    names = list(rows[0]) if rows else []
+    columns = {name: _column([row[name] for row in rows]) for name in names}
+    buffer = BytesIO()
+    parquet.write_table(pa.table(columns), buffer)
+    return buffer.getvalue()
+
+
+def _column(values: list[Any]) -> list[Any]:
+    """Return values of one kind; choices of several kinds are text."""
+    kinds = {float if isinstance(value, int | float) and not isinstance(value, bool) else type(value) for value in values if value is not None}  # fmt: skip
+    if len(kinds) > 1:
+        return [None if value is None else str(value) for value in values]
+    if kinds == {float} and any(isinstance(value, float) for value in values):
+        return [None if value is None else float(value) for value in values]
+    return values

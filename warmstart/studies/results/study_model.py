@@ -1,0 +1,85 @@
+"""What the surrogate of a study makes of its trials: which hyperparameters matter, and how the error runs along each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import DataError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bo.importance import Importance, Profile
+    from warmstart.studies.results.study_record import StudyRecord
+    from warmstart.studies.results.trial import Trial
+
+LEAST = 5
+"""Trials with an error below which a model says nothing."""
+MOST = 200
+"""Trials that the model sees; of more, the best ones and others spread over the study."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StudyModel:
+    """What a surrogate that saw this study's own trials believes.
+
+    Attributes:
+        importance: of each hyperparameter.
+        profiles: predicted errors along each, the others as in the best trial.
+    """
+
+    importance: Importance
+    profiles: Sequence[Profile]
+
+
+def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
+    """Fit the study's surrogate to its trials; related datasets do not count.
+
+    Raises:
+        DataError: fewer than `LEAST` trials with an error, or no space.
+    """
+    from bo import Optimizer
+    from bo.diagnostics import read_run
+    from bo.importance import importance, profiles
+
+    trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
+    if found.space is None or len(trials) < LEAST:
+        got = "none that share a space" if found.space is None else f"{len(trials)}"
+        msg = f"{found.name}: expected at least {LEAST} trials with an error for importance and slices, got {got}. Run some more."
+        raise DataError(msg)
+    trials = _thinned(trials)
+    search = found.settings or {}
+    surrogate = search.get("surrogate") or "gp"
+    optimizer = Optimizer(found.space, surrogate=surrogate, seed=seed, restarts=False)
+    for trial in trials:
+        optimizer.tell(trial.config, trial.error)
+    run = read_run(optimizer.to_dict())
+    fitted, evidence, encoding = run.fitted(), run.evidence(), run.encoding
+
+    def predict(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        predicted: Any = fitted.predict(evidence, encoding.columns(points))
+        if predicted is None:
+            msg = (
+                f"{found.name}: expected enough trials for the surrogate {surrogate}, got {len(trials)}. Run some more."
+            )
+            raise DataError(msg)
+        prediction, zero, one = predicted
+        return zero + one * prediction.mean, one**2 * prediction.var
+
+    best = run.points[int(np.nanargmin(run.errors))]
+    rng = np.random.default_rng(seed)
+    return StudyModel(importance(predict, encoding, rng=rng), profiles(predict, encoding, best))
+
+
+def _thinned(trials: Sequence[Trial]) -> list[Trial]:
+    """Keep the best trials, and others in equal steps of the study, in their order."""
+    if len(trials) <= MOST:
+        return list(trials)
+    ranked = sorted(range(len(trials)), key=lambda row: trials[row].error or 0.0)[: MOST // 2]
+    rest = sorted(set(range(len(trials))) - set(ranked))
+    steps = np.linspace(0, len(rest) - 1, MOST - len(ranked)).round().astype(int)
+    return [trials[row] for row in sorted({*ranked, *(rest[step] for step in steps.tolist())})]

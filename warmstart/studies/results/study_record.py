@@ -1,0 +1,302 @@
+"""A study to look at: what it is of, its trials, what was promised; from a storage or from a report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history_store.errors import DataError, UsageError
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.objectives.metric import PLAIN, Metric
+from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
+from warmstart.studies.state.spec import StudySpec, WarmConfig, warm_of
+from warmstart.studies.state.trial_queue import RUN, WORKER, plan_of
+
+if TYPE_CHECKING:
+    import optuna
+    from ConfigSpace import ConfigurationSpace
+    from optuna.trial import FrozenTrial
+
+    from warmstart.studies.state.storage import Store
+
+
+@dataclass(frozen=True, slots=True)
+class StudyRecord:
+    """A study as it is now.
+
+    Attributes:
+        name: of the study.
+        storage: where it is kept, for people.
+        evaluated: what its trials evaluate; empty where another program made it.
+        trials: those that ended, in order of their numbers.
+        running: trials that were begun and have not ended.
+        space: that is searched; None where the trials do not show one.
+        dataset: path; None where there is none.
+        warm: configurations that the history suggested, or a person gave, best first.
+        metric: what the trials are judged by.
+        settings: of the search, by name.
+        updated: when its last trial ended, ISO 8601 in UTC; None where that is not known.
+    """
+
+    name: str
+    storage: str
+    evaluated: str
+    trials: tuple[Trial, ...]
+    running: int = 0
+    space: ConfigurationSpace | None = None
+    dataset: str | None = None
+    warm: tuple[WarmConfig, ...] = ()
+    metric: Metric = PLAIN
+    settings: Mapping[str, Any] | None = None
+    updated: str | None = None
+
+    @property
+    def best(self) -> Trial | None:
+        """Return the trial with the least error of those that meet their constraints."""
+        return best_of(self.trials)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the trials by status."""
+        running = {"running": self.running} if self.running else {}
+        return count_statuses(self.trials) | running
+
+    def value(self, trial: Trial) -> float | None:
+        """Return the metric of a trial; None where it has none."""
+        return None if trial.error is None else self.metric.to_value(trial.error)
+
+    def warm_of(self, trial: Trial) -> WarmConfig | None:
+        """Return the warm configuration that a trial evaluates; None where it is no warm trial."""
+        return warm_of(trial.config, self.warm)
+
+    def row(self) -> dict[str, Any]:
+        """Return a line of a table of studies, native types only."""
+        best = self.best
+        return {
+            "study": self.name,
+            "dataset": self.dataset,
+            "objective": self.evaluated or None,
+            "trials": len(self.trials) + self.running,
+            "running": self.running,
+            "failed": sum(trial.error is None and trial.status is not TrialStatus.PRUNED for trial in self.trials),
+            "warm": len(self.warm),
+            "metric": self.metric.name,
+            "best": None if best is None else self.value(best),
+            "trial": None if best is None else best.number,
+            "updated": self.updated,
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a line a trial, native types only: what it was, what was promised for it, what came."""
+        return [self._row(trial) for trial in self.trials]
+
+    def _row(self, trial: Trial) -> dict[str, Any]:
+        warm = self.warm_of(trial)
+        promised = None if warm is None else warm.source_error
+        metric = {} if self.metric.is_plain else {self.metric.name: self.value(trial)}
+        return {
+            "trial": trial.number,
+            "status": trial.status.value,
+            "error": trial.error,
+            **metric,
+            "duration": trial.duration,
+            "seed": trial.seed,
+            "feasible": trial.feasible,
+            "warm": warm is not None,
+            "source": None if warm is None else warm.source,
+            "promised": promised,
+            "note": trial.note,
+            "config": dict(trial.config),
+            "curve": [list(point) for point in trial.curve],
+        }
+
+
+def study_names(store: Store) -> list[str]:
+    """Return the names of the studies of a storage, in order of their making.
+
+    Raises:
+        StorageError: when the storage does not answer.
+    """
+    import optuna
+
+    with store.guard():
+        return optuna.get_all_study_names(store.optuna)
+
+
+def choose_study(store: Store, name: str | None) -> str:
+    """Return the name of a study that is there; the only one where none is named.
+
+    Raises:
+        DataError: when there is no study, or none of that name.
+        UsageError: when there are several, and none is named.
+    """
+    known = study_names(store)
+    if not known:
+        msg = f"{store.shown}: expected a storage with a study, got none in it. `warmstart tune` begins one."
+        raise DataError(msg)
+    if name is None and len(known) > 1:
+        msg = f"{store.shown}: expected the name of one of {len(known)} studies, got none. Name one of {', '.join(known)}."
+        raise UsageError(msg, param="study")
+    if name is not None and name not in known:
+        msg = f"{store.shown}: expected one of the studies {', '.join(known)}, got {name!r}. Check the name."
+        raise DataError(msg)
+    return name or known[0]
+
+
+def read_study_record(store: Store, name: str) -> StudyRecord:
+    """Read a study of a storage, one of another program too; nothing is written.
+
+    Raises:
+        DataError: a study with several objectives.
+        StorageError: when the storage does not answer, or the study is damaged.
+    """
+    import optuna
+
+    with store.guard():
+        study = optuna.load_study(study_name=name, storage=store.optuna)
+        trials = study.get_trials(deepcopy=False)
+        directions = study.directions
+    plan = plan_of(store, study)
+    if len(directions) > 1:
+        msg = f"{store.shown}:{name}: expected a study of one objective, got {len(directions)}. Optuna's own pictures show it."
+        raise DataError(msg)
+    running = sum(not trial.state.is_finished() for trial in trials)
+    ends = [trial.datetime_complete for trial in trials if trial.datetime_complete is not None]
+    updated = max(ends).astimezone().isoformat(timespec="seconds") if ends else None
+    if plan is None:
+        return _external(store, study, trials, running, updated)
+    from history_store.space import load_space
+
+    return StudyRecord(
+        name,
+        store.shown,
+        plan.evaluated,
+        ended_trials(trials),
+        running,
+        load_space(plan.space),
+        plan.dataset,
+        plan.configs,
+        plan.measure,
+        settings_of_search(plan),
+        updated,
+    )
+
+
+def settings_of_search(plan: StudySpec) -> dict[str, Any]:
+    """Return what people ask of a search first."""
+    return {
+        "surrogate": plan.surrogate,
+        "acquisition": plan.acquisition,
+        "seed": plan.seed,
+        "pruner": plan.pruner,
+        "warm": plan.warm,
+    }
+
+
+def _external(
+    store: Store, study: optuna.Study, trials: Sequence[FrozenTrial], running: int, updated: str | None
+) -> StudyRecord:
+    """Read a study that another program made: its space is what its trials show."""
+    from optuna.study import StudyDirection
+
+    from warmstart.integrations.optuna.problem import Problem
+    from warmstart.integrations.optuna.space import shown, to_space
+
+    metric = Metric(None, True, "any") if study.direction == StudyDirection.MAXIMIZE else PLAIN  # noqa: FBT003
+    finished = [trial for trial in trials if trial.state.is_finished()]
+    distributions, conditions = shown(finished)
+    space = to_space(distributions, conditions) if distributions else None
+    problem = None if space is None else Problem(space, distributions, is_given=False)
+    read = []
+    for trial, ended in zip(finished, ended_trials(finished), strict=True):
+        config = None if problem is None else problem.config(trial)
+        seconds = None if trial.duration is None else max(trial.duration.total_seconds(), 0.0)
+        error = None if ended.error is None else metric.to_error(ended.error)
+        status = TrialStatus.PRUNED if trial.state.name == "PRUNED" else ended.status
+        curve = tuple(
+            (float(step), metric.to_error(value)) for step, value in sorted(trial.intermediate_values.items())
+        )
+        read.append(
+            Trial(ended.number, config or ended.config, error, status, seconds, 0, ended.note, ended.feasible, curve)
+        )
+    return StudyRecord(study.study_name, store.shown, "", tuple(read), running, space, metric=metric, updated=updated)
+
+
+def running_rows(store: Store, name: str) -> list[dict[str, Any]]:
+    """Return a line a trial that has not ended: its number, who runs it, its configuration."""
+    import optuna
+
+    with store.guard():
+        trials = optuna.load_study(study_name=name, storage=store.optuna).get_trials(deepcopy=False)
+    return [
+        {
+            "trial": trial.number,
+            "worker": trial.user_attrs.get(WORKER),
+            **trial.user_attrs.get(RUN, {"config": dict(trial.params)})["config"],
+        }
+        for trial in trials
+        if not trial.state.is_finished()
+    ]
+
+
+def records_of_report(document: Any, where: str) -> list[StudyRecord]:
+    """Read the studies of a report, the JSON that `warmstart tune` wrote.
+
+    Raises:
+        DataError: it is no such report.
+    """
+    entries = document.get("studies", [document]) if isinstance(document, Mapping) else []
+    try:
+        return [_of_report(entry, document.get("storage", where)) for entry in entries]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        msg = f"{where}: expected a report of `warmstart tune`, got other JSON ({type(error).__name__}: {error}). Give the JSON beside the Markdown."
+        raise DataError(msg) from error
+
+
+def is_report(document: Any) -> bool:
+    """Tell whether JSON is a report of `tune`, on one dataset or on several."""
+    if not isinstance(document, Mapping):
+        return False
+    entries = document.get("studies", [document])
+    return bool(isinstance(entries, list) and entries) and all(
+        isinstance(entry, Mapping) and {"study", "all", "settings"} <= entry.keys() for entry in entries
+    )
+
+
+def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
+    from history_store.space import load_space
+
+    settings, metric = entry["settings"], entry.get("metric")
+    objective = settings["objective"]
+    trials = tuple(
+        Trial(**{**trial, "status": TrialStatus(trial["status"]), "curve": tuple(map(tuple, trial["curve"]))})
+        for trial in entry["all"]
+    )
+    return StudyRecord(
+        entry["study"],
+        storage,
+        str(next((objective[key] for key in ("function", "command", "target_budget") if objective.get(key)), "")),
+        trials,
+        space=load_space(json.dumps(settings["space"])),
+        dataset=entry["dataset"],
+        warm=tuple(WarmConfig(**each) for each in entry["warm"]),
+        metric=PLAIN if metric is None else Metric(metric["spec"], metric["maximize"], metric["scale"]),
+        settings={key: settings.get(key) for key in ("surrogate", "acquisition", "seed", "pruner", "warm")},
+    )
+
+
+def file_stem(name: str) -> str:
+    """Return the name of a study as files have it."""
+    import re
+
+    return re.sub(r"[^\w.-]+", "-", name)
+
+
+def is_storage(path: Path) -> bool:
+    """Tell whether a file is a storage of studies, by its first bytes: SQLite, or a journal of Optuna."""
+    with path.open("rb") as file:
+        head = file.read(65_536)
+    return head.startswith(b"SQLite format 3\x00") or (head.startswith(b"{") and b'"op_code"' in head.splitlines()[0])

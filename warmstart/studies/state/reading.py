@@ -1,0 +1,81 @@
+"""Storages opened to look at: nothing is made, locked or changed, whoever works on them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from history_store.errors import DataError, MissingPathError, UsageError
+from warmstart.studies.state.sqlite_file import check_not_elsewhere, engine_options
+from warmstart.studies.state.storage import (
+    BUSY_S,
+    DEFAULT,
+    JOURNALS,
+    SERVERS,
+    Store,
+    open_store,
+    path_of_url,
+    telling,
+    typed_path,
+)
+
+_SQLITE = b"SQLite format 3\x00"
+
+
+@contextmanager
+def open_to_read(text: str | os.PathLike[str] | None = None) -> Iterator[Store]:
+    """Open a storage of studies for reading only; see `warmstart.studies.state.storage.open_store` for its names.
+
+    A journal is told from SQLite by its content, so that any name of a file is right.
+
+    Raises:
+        MissingPathError: nothing there.
+        UsageError: a URL of another kind.
+        DataError: an empty file, or one of something else.
+        StorageError: a storage that cannot be opened.
+    """
+    named = DEFAULT if text is None else os.fspath(text)
+    kind, separator, rest = named.partition("://")
+    is_server = bool(separator) and kind.split("+")[0] in SERVERS
+    if separator and not is_server and kind.split("+")[0] != "sqlite":
+        msg = f"expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
+        raise UsageError(msg, param="storage")
+    if is_server:
+        store = open_store(named)
+    else:
+        store = _open_file((path_of_url(named, rest) if separator else typed_path(named)).absolute())
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _open_file(path: Path) -> Store:
+    if not path.is_file():
+        got = "a folder" if path.is_dir() else "nothing there"
+        msg = f"{path}: expected a storage of studies, got {got}. Check the path; `warmstart tune` makes {DEFAULT} where it is run."
+        raise MissingPathError(msg)
+    with telling(str(path)):
+        with path.open("rb") as file:
+            head = file.read(16)
+        if not head:
+            if path.suffix not in JOURNALS:
+                check_not_elsewhere(path)
+            msg = f"{path}: expected a storage of studies, got an empty file. Check the path."
+            raise DataError(msg)
+        if head == _SQLITE:
+            from optuna.storages import RDBStorage
+
+            check_not_elsewhere(path)
+            url, options = engine_options(path, timeout=BUSY_S, write=False)
+            return Store(str(path), RDBStorage(url, engine_kwargs=options), path)
+        if not head.startswith(b"{"):
+            msg = f"{path}: expected a storage of studies, an SQLite file or a journal of Optuna, got another file. Check the path."
+            raise DataError(msg)
+        from optuna.storages import JournalStorage
+
+        from warmstart.studies.state.journal_file import JournalFile
+
+        return Store(str(path), JournalStorage(JournalFile(path, None)), path)
