@@ -122,7 +122,8 @@ def _named(history: "History", dataset: str) -> str:
     Raises:
         UsageError: a path with images that the history does not know.
     """
-    is_path = "/" in dataset or dataset.startswith(("sklearn:", "torchvision:")) or "::" in dataset
+    there = ("/" in dataset or "::" in dataset) and Path(dataset.partition("::")[0]).expanduser().exists()
+    is_path = there or dataset.startswith(("sklearn:", "torchvision:"))
     if dataset in history.names or not is_path:
         return dataset
     from history_store.readers import open_images
