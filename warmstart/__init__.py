@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from warmstart.api import answer, neighbours, suggest
     from warmstart.client import Client
     from warmstart.descriptor import Descriptor
+    from warmstart.prediction import Prediction, Predictions, predict
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.tune import tune, tune_many
     from warmstart.suggestions.advisor import Advisor, Location
@@ -30,9 +31,12 @@ _HOMES = {
     "JointResult": "warmstart.studies.results.summary",
     "Location": "warmstart.suggestions.advisor",
     "Neighbour": "warmstart.suggestions.answer",
+    "Prediction": "warmstart.prediction",
+    "Predictions": "warmstart.prediction",
     "TuneResult": "warmstart.studies.results.summary",
     "answer": "warmstart.api",
     "neighbours": "warmstart.api",
+    "predict": "warmstart.prediction",
     "suggest": "warmstart.api",
     "tune": "warmstart.studies.tune",
     "tune_many": "warmstart.studies.tune",
@@ -48,10 +52,13 @@ __all__ = [
     "JointResult",
     "Location",
     "Neighbour",
+    "Prediction",
+    "Predictions",
     "TuneResult",
     "__version__",
     "answer",
     "neighbours",
+    "predict",
     "suggest",
     "tune",
     "tune_many",

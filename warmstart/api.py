@@ -2,15 +2,17 @@
 
 import logging
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from warmstart.locations import PathLike
+from warmstart.locations import PathLike, history_path
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
 from warmstart.suggestions.query import dataset_of
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
+    from warmstart.suggestions.query import Dataset
 
 _log = logging.getLogger("warmstart")
 
@@ -120,6 +122,7 @@ def answer(
     cache: bool = True,
     download: bool = False,
     explain: bool = False,
+    workload: str | None = None,
 ) -> Answer:
     """Say all that the history knows about a dataset: neighbours, configurations, confidence.
 
@@ -145,9 +148,11 @@ def answer(
         cache: keep and use meta-features in the cache folder.
         download: let torchvision fetch what is missing of ``torchvision:NAME``; nothing else touches the network.
         explain: collect the reasons too.
+        workload: what the configurations train: a name in `training.workloads.WORKLOADS`. A history that never measured it
+            is answered by its usual configurations, with a note; when left out, whatever the history measured.
 
     Raises:
-        UsageError: arguments that do not fit together, k larger than the number of configurations.
+        UsageError: arguments that do not fit together, an unknown workload, k larger than the number of configurations.
         MissingPathError: a path that is not there.
         DataError: images or labels that cannot be used.
         StorageError: a history or model that is damaged, of another version, or that do not belong together.
@@ -164,7 +169,50 @@ def answer(
         cache=cache,
         download=download,
     )
-    return advisor.suggest(dataset, k, strategy=strategy, space=space, rename=rename, explain=explain)
+    if workload is None:
+        return advisor.suggest(dataset, k, strategy=strategy, space=space, rename=rename, explain=explain)
+    return suggest_for(
+        advisor, dataset, k, workload=workload, strategy=strategy, space=space, rename=rename, explain=explain
+    )
+
+
+def suggest_for(
+    advisor: Advisor,
+    dataset: "Dataset",
+    k: int | None = None,
+    *,
+    workload: str,
+    strategy: str | None = None,
+    space: "SpaceLike | None" = None,
+    rename: Mapping[str, str] | None = None,
+    explain: bool = False,
+) -> Answer:
+    """Ask an advisor for configurations of a workload: its usual ones where the history never measured it.
+
+    Arguments and refusals as in `answer`.
+    """
+    if not _measured(workload, advisor.history):
+        from warmstart.suggestions.usual import usual_answer
+
+        where = str(history_path(advisor.history))
+        return usual_answer(dataset, k, workload=workload, history=where, seed=advisor.seed, download=advisor.download)
+    found = advisor.suggest(dataset, k, strategy=strategy, space=space, rename=rename, explain=explain)
+    return replace(found, workload=workload)
+
+
+def _measured(workload: str, history: PathLike | None) -> bool:
+    """Tell whether the configurations of a history are those of a workload.
+
+    Raises:
+        UsageError: when there is no workload of that name.
+    """
+    from history_store.history import History
+    from training.workloads import get_workload
+    from warmstart.studies.state.spec import measures
+
+    get_workload(workload)
+    with History.open(history_path(history)) as opened:
+        return measures(opened.space_json, workload)
 
 
 def nearest(

@@ -125,7 +125,7 @@ def test_the_command_line_takes_all_of_them(plugin, cli, photos, tmp_path, monke
     assert run("history", "collect", "--history", "h.h5", *options)["measured"] == {"ok": 4}
     with History.open("h.h5") as history:
         assert {evaluation.origin for evaluation in history.evaluations()} == {"collect/softmax/short"}
-    assert "expected workload among cnn, softmax" in run("history", "collect", "--workload", "forest", code=2)
+    assert "expected workload among cnn, transfer, softmax" in run("history", "collect", "--workload", "forest", code=2)
     assert "target network: expected numbers" in run("history", "collect", "--history", "h.h5", code=3)
     tuned = run(
         "tune", "--dataset", photos, "--workload", "softmax", "--space", "softmax", "--no-warm",
@@ -134,7 +134,7 @@ def test_the_command_line_takes_all_of_them(plugin, cli, photos, tmp_path, monke
     assert tuned["trials"] == {"ok": 2}
     assert load_classifier("c.safetensors").classes == ("a", "b", "c")
     monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.endswith("site")])
-    with pytest.raises(UsageError, match="expected workload among cnn, got 'softmax'"):
+    with pytest.raises(UsageError, match="expected workload among cnn, transfer, got 'softmax'"):
         load_classifier("c.safetensors")
 
 

@@ -29,7 +29,7 @@ DEFAULT = "cnn"
 WORKLOADS: Registry[type[Workload]] = Registry(
     "warmstart.workloads",
     "workload",
-    {"cnn": "training.workloads.cnn.workload:CNN"},
+    {"cnn": "training.workloads.cnn.workload:CNN", "transfer": "training.workloads.transfer.workload:Transfer"},
     check=lambda found: isinstance(found, type) and issubclass(found, Workload),
     wanted="a subclass of training.workloads.Workload",
 )

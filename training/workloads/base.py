@@ -172,11 +172,13 @@ class Workload(ABC):
         name: in the registry, in studies and in saved files: a lower-case word.
         spaces: names of its spaces, the usual one first.
         budgets: names of its budgets, the usual one first.
+        recipes: programs for which it writes a configuration; see `recipe`.
     """
 
     name: ClassVar[str]
     spaces: ClassVar[tuple[str, ...]]
     budgets: ClassVar[tuple[str, ...]]
+    recipes: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def space(self, name: str | None = None) -> ConfigurationSpace:
@@ -197,6 +199,27 @@ class Workload(ABC):
         Raises:
             UsageError: when there is none of that name.
         """
+
+    def usual_configs(self) -> tuple[Config, ...]:
+        """List configurations of the usual space to begin with where no history knows of the workload; best first."""
+        return ()
+
+    def recipe(self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int) -> str:  # noqa: ARG002  the interface
+        """Write a configuration for another program.
+
+        Args:
+            config: hyperparameter values by name.
+            program: one of `recipes`.
+            dataset: path of the images.
+            n_train: training images.
+            n_classes: number of classes.
+
+        Raises:
+            UsageError: when the workload writes nothing for this program.
+        """
+        known = ", ".join(self.recipes) or "none"
+        msg = f"workload {self.name!r}: expected a program that it writes for ({known}), got {program!r}. Use json."
+        raise UsageError(msg, param="format")
 
     @abstractmethod
     def check(self, config: Config) -> None:
@@ -227,6 +250,14 @@ class Workload(ABC):
         Returns: the last step; None where it is not known: by what was given, or before the end of a run.
         """
         return None
+
+    def check_installed(self) -> None:
+        """Check that the packages are there that training needs beside warmstart's own.
+
+        Raises:
+            UsageError: when one is not; it names the command that installs it.
+        """
+        return
 
     @abstractmethod
     def prepare(self, dataset: Dataset, *, device: str | None = None) -> Prepared:

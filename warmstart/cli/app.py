@@ -4,7 +4,21 @@ from typing import Annotated
 
 import typer
 
-from warmstart.cli import collect, evaluate, evaluations, inspect, maintain, plot, serve, studies, suggest, train, tune
+from warmstart.cli import (
+    cache,
+    collect,
+    evaluate,
+    evaluations,
+    inspect,
+    maintain,
+    plot,
+    predict,
+    serve,
+    studies,
+    suggest,
+    train,
+    tune,
+)
 
 app = typer.Typer(
     name="warmstart",
@@ -85,6 +99,14 @@ app.command(
         "warmstart serve --host 0.0.0.0 --token-file tokens --history ours.h5",
     ),
 )(serve.serve)
+app.command(
+    "predict",
+    epilog=example(
+        "warmstart predict clf.safetensors photos/new/ a.jpg",
+        "warmstart predict clf.safetensors --dataset sklearn:digits",
+    ),
+)(predict.predict)
+app.command("cache", epilog=example("warmstart cache", "warmstart cache --clear"))(cache.cache)
 history.command("create", epilog=example("warmstart history create mine.h5 --space compact --configs 64"))(
     maintain.create
 )

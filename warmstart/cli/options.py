@@ -25,6 +25,9 @@ class SuggestFormat(StrEnum):
     OPTUNA = "optuna"
     RAY = "ray"
     CONFIGSPACE = "configspace"
+    TIMM = "timm"
+    PYTHON = "python"
+    TRAINER = "trainer"
 
 
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the result on stdout.")]

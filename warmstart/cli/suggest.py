@@ -58,6 +58,10 @@ def suggest(
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
+    workload: Annotated[
+        str | None,
+        typer.Option("--workload", help="What is trained: cnn, transfer; what the history measured when left out."),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why: what the neighbours are, how the configurations did around.")
     ] = False,
@@ -91,7 +95,10 @@ def suggest(
         cache=not no_cache,
         download=download,
     )
-    found = advice.suggest(asked, k, strategy=strategy, space=space, rename=renamed, explain=explain)
+    wanted = {"strategy": strategy, "space": space, "rename": renamed, "explain": explain}
+    found = (
+        advice.suggest(asked, k, **wanted) if workload is None else _for_workload(advice, asked, k, workload, wanted)
+    )
     _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
     if format is SuggestFormat.TABLE:
@@ -108,7 +115,7 @@ def suggest(
             SuggestFormat.RAY: lambda: formats.to_ray(found),
             SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(found),
         }
-        write(texts[format]())
+        write(texts[format]() if format in texts else formats.to_recipe(found, format.value))
 
 
 def _advice(server: str | None, history: str | None, model: str | None, **options: Any) -> Any:
@@ -128,6 +135,22 @@ def _advice(server: str | None, history: str | None, model: str | None, **option
         msg = f"expected no `history` beside it, got {history!r}. The server answers from its own."
         raise UsageError(msg, param="server")
     return Client(server, advisor=Advisor(None, model, **options))
+
+
+def _for_workload(advice: Any, dataset: str, k: int | None, workload: str, wanted: dict[str, Any]) -> Any:
+    """Suggest for a workload that the history may not have measured.
+
+    Raises:
+        UsageError: of a server, which answers for what its history measured.
+    """
+    from history_store.errors import UsageError
+    from warmstart.api import suggest_for
+    from warmstart.suggestions.advisor import Advisor
+
+    if not isinstance(advice, Advisor):
+        msg = f"expected none beside a server, got {workload!r}. A server answers for the workload of its history."
+        raise UsageError(msg, param="workload")
+    return suggest_for(advice, dataset, k, workload=workload, **wanted)
 
 
 def _tell_notes(shell: Shell, found: Any) -> None:

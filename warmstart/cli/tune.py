@@ -104,7 +104,9 @@ def tune(
         int | None,
         typer.Option("--trials", min=1, help="Total number of trials of the study; 50, or what --timeout allows."),
     ] = Execution.trials,
-    timeout: Annotated[str | None, typer.Option("--timeout", help="Start no trial after this time, e.g. 30m.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", "--time", help="Start no trial after this time, e.g. 30m.")
+    ] = None,
     storage: Annotated[
         str | None,
         typer.Option("--storage", help="Path (SQLite, or .journal) or URL; warmstart-studies.db when left out."),
@@ -164,7 +166,10 @@ def tune(
         float | None, typer.Option("--budget", help="Budget of each trial, in the objective's own unit.")
     ] = Search.budget,
     workload: Annotated[
-        str, typer.Option("--workload", help="What to train without an objective: cnn, or one of an installed package.")
+        str,
+        typer.Option(
+            "--workload", help="What to train without an objective: cnn, transfer, or one of an installed package."
+        ),
     ] = Problem.workload,
     metric: Annotated[
         str | None,

@@ -17,6 +17,7 @@ from history_store.errors import AllTrialsFailedError, MissingPathError, UsageEr
 from history_store.space import load_space
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
+from warmstart.prediction import predict_validation
 from warmstart.studies.execution.local_workers import run_crew
 from warmstart.studies.execution.worker import Job, work
 from warmstart.studies.history.record import check_recordable, record_study
@@ -36,7 +37,7 @@ from warmstart.studies.options import (
 )
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
 from warmstart.studies.results.progress import Progress, Watch
-from warmstart.studies.results.report import write_joint_report, write_report
+from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import Trial, count_statuses
 from warmstart.studies.state.spec import StudySpec, check_warm
@@ -47,6 +48,7 @@ from warmstart.studies.state.trial_queue import find_plan
 from warmstart.studies.tune_options import TuneOptions, default_name
 
 if TYPE_CHECKING:
+    from training.workloads import Classifier
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
 
@@ -179,7 +181,10 @@ def tune_dataset(dataset: str | None, options: TuneOptions) -> TuneResult:
         reported = replace(found, report=str(place))
         found = reported if _written(place, lambda: write_report(place, reported, plan), options) else found
     _check_any(name, found.trials)
-    _hand_out(options, outputs[name], found, plan)
+    classifier = _hand_out(options, outputs[name], found, plan)
+    if classifier is not None and found.report is not None and dataset is not None:
+        said = predict_validation(classifier, options.save_model or "", dataset)
+        _written(Path(found.report), lambda: add_classifier(Path(found.report or ""), said), options)
     return found
 
 
@@ -330,13 +335,14 @@ def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> N
         _check_savable(output.save_model, plan)
 
 
-def _hand_out(options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec) -> None:
-    """Add a study to the history, and save its networks, as far as that is wanted."""
+def _hand_out(options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec) -> Classifier | None:
+    """Add a study to the history, and save its networks, as far as that is wanted; return what was saved."""
     if output.record is not None:
         path = history_path(options.history)
         options.tell(record_study(path, output.record, plan, found.trials, download=options.download).line)
-    if output.save_model is not None:
-        _save_networks(output.save_model, plan, found, options.ensemble, options.tell)
+    if output.save_model is None:
+        return None
+    return _save_networks(output.save_model, plan, found, options.ensemble, options.tell)
 
 
 def _labels(paths: Sequence[str]) -> list[str]:
@@ -371,16 +377,19 @@ def _check_savable(path: Path, plan: StudySpec) -> None:
         raise MissingPathError(msg, param="save_model")
 
 
-def _save_networks(path: Path, plan: StudySpec, found: TuneResult, k: int, tell: Callable[[str], object]) -> None:
-    """Train the best networks again and write them."""
+def _save_networks(
+    path: Path, plan: StudySpec, found: TuneResult, k: int, tell: Callable[[str], object]
+) -> Classifier | None:
+    """Train the best networks again and write them; None where no trial ended well."""
     if not any(trial.status is TrialStatus.OK and trial.feasible for trial in found.trials):
         tell(f"{path}: not written: no trial ended well and met its constraints.")
-        return
+        return None
     from warmstart.studies.results.saved_networks import train_best
 
     networks = train_best(plan, found.trials, k=k)
     networks.save(path)
     tell(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
+    return networks
 
 
 def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bool:

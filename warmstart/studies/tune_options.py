@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bo.transfer.strategies import STRATEGIES
 from history_store.errors import UsageError
-from history_store.space import load_space
+from history_store.space import dump_space, load_space
 from training.collection.plan import parse_time
-from training.workloads import get_workload
+from training.workloads import DEFAULT, get_workload
 from warmstart.arguments import (
     Check,
     check_arguments,
@@ -49,7 +49,7 @@ from warmstart.studies.options import (
     pick_from,
 )
 from warmstart.studies.related_dataset import AUTO
-from warmstart.studies.state.spec import StudySpec, check_warm
+from warmstart.studies.state.spec import StudySpec, check_warm, measures
 from warmstart.studies.state.split import Split
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
             raise UsageError(msg, param="strategy")
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
-        space = _space_text(self.space, known, self.history)
+        space = _space_text(self.space, known, self.history, workload=self._own_workload())
         plan = StudySpec(
             space=space,
             objective=_objective_text(self.objective, self.command, self.workload, self.target_budget),
@@ -153,6 +153,10 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         )
         plan.sampler()  # a wrong name is told before anything is written
         return plan
+
+    def _own_workload(self) -> str | None:
+        """Name the workload that is tuned; None where the objective is a person's own."""
+        return None if self.objective is not None or self.command is not None else self.workload
 
     def _initial(self, space: str, *, is_new: bool) -> tuple[Mapping[str, Any], ...]:
         """Read the configurations to begin with, and put them into the space; what was done is told of a new study."""
@@ -262,8 +266,10 @@ def _objective_text(
     return {"function": None, "command": None, "workload": workload, "target_budget": budget}
 
 
-def _space_text(space: SpaceLike | None, known: StudySpec | None, history: PathLike | None) -> str:
-    """Return the space that was named, else the study's, else the history's."""
+def _space_text(
+    space: SpaceLike | None, known: StudySpec | None, history: PathLike | None, *, workload: str | None
+) -> str:
+    """Return the space that was named, else the study's, else the history's; where that is none of the workload's, its usual one."""
     from warmstart.spaces import space_text
 
     if space is not None:
@@ -273,4 +279,7 @@ def _space_text(space: SpaceLike | None, known: StudySpec | None, history: PathL
     from history_store.history import History
 
     with History.open(history_path(history)) as opened:
-        return opened.space_json
+        found = opened.space_json
+    if workload in (None, DEFAULT) or measures(found, workload):
+        return found
+    return dump_space(get_workload(workload).space())

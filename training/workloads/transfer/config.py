@@ -1,0 +1,165 @@
+"""A configuration of the transfer workload, checked and cast. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, cast
+
+from history_store.errors import DataError
+from history_store.records import Config
+from training.workloads.transfer.depths import DEPTHS, TUNED_STAGES, Depth, TunedStages
+
+FEATURE_NAMES = ("backbone", "image_size", "depth", "flip_copies", "steps")
+"""What every configuration has."""
+TUNING_NAMES = (
+    "learning_rate",
+    "body_lr_multiplier",
+    "tuned_stages",
+    "weight_decay",
+    "random_flip",
+    "crop_scale",
+    "mixup_alpha",
+    "label_smoothing",
+)
+"""What one with steps > 0 has beside."""
+HEADS = ("auto", "ridge", "knn", "centroid", "logistic")
+SMALLEST, LARGEST = 16, 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSet:
+    """Which features of the images a head is fitted on.
+
+    Attributes:
+        backbone: name as `find_backbone` takes it.
+        image_size: pixels a side.
+        depth: where in the network.
+        flip_copies: train on the mirrored images too.
+    """
+
+    backbone: str
+    image_size: int
+    depth: Depth
+    flip_copies: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the network is trained on from the head on its frozen features.
+
+    Attributes:
+        steps: of AdamW, ≥ 1.
+        learning_rate: of the head at its highest.
+        body_lr_multiplier: that of the body divided by that of the head.
+        tuned_stages: which part of the body is trained.
+        weight_decay: of AdamW.
+        random_flip: mirror half of the images.
+        crop_scale: least share of an image's area that is cut out; 1 = no cutting.
+        mixup_alpha: of the Beta distribution; 0 = none.
+        label_smoothing: in [0, 1).
+    """
+
+    steps: int
+    learning_rate: float
+    body_lr_multiplier: float
+    tuned_stages: TunedStages
+    weight_decay: float
+    random_flip: bool
+    crop_scale: float
+    mixup_alpha: float
+    label_smoothing: float
+
+
+@dataclass(frozen=True, slots=True)
+class TransferConfig:
+    """A configuration of the transfer workload.
+
+    Attributes:
+        features: what the head sees.
+        head: ``auto`` = the best of ridge, nearest neighbours and centroids on training images left out; or one kind.
+        tuning: None = the features stay frozen.
+    """
+
+    features: FeatureSet
+    head: str = "auto"
+    tuning: Tuning | None = None
+
+    @classmethod
+    def of(cls, config: Config) -> TransferConfig:
+        """Read a configuration.
+
+        Raises:
+            DataError: when a hyperparameter is missing, unknown or out of range.
+        """
+        try:
+            steps = _whole(config["steps"])
+            names = [*FEATURE_NAMES, *(TUNING_NAMES if steps > 0 else ())]
+            values: dict[str, Any] = {name: config[name] for name in names}
+            depth, size = str(values["depth"]), _whole(values["image_size"])
+            features = FeatureSet(str(values["backbone"]), size, cast("Depth", depth), _truth(values["flip_copies"]))
+            tuning = _tuning(steps, values) if steps > 0 else None
+        except (KeyError, TypeError, ValueError) as error:
+            msg = f"transfer: expected values for {', '.join(FEATURE_NAMES)} and, with steps > 0, {', '.join(TUNING_NAMES)}, got {dict(config)}. The space must be the workload's: give `space` as transfer."
+            raise DataError(msg) from error
+        found = cls(features, str(config.get("head", "auto")), tuning)
+        extra = [name for name in config if name not in (*names, "head")]
+        if extra or not _in_range(found, steps):
+            wrong = f"also {', '.join(extra)} " if extra else ""
+            msg = (
+                f"transfer: expected depth one of {', '.join(DEPTHS)}, head one of {', '.join(HEADS)} (auto or ridge with steps > 0), {SMALLEST} ≤ image_size ≤ {LARGEST}, steps ≥ 0, "
+                f"tuned_stages one of {', '.join(TUNED_STAGES)}, rates > 0, 0 < crop_scale ≤ 1, mixup_alpha ≥ 0, 0 ≤ label_smoothing < 1, got {wrong}{dict(config)}. Correct the configuration."
+            )
+            raise DataError(msg)
+        return found
+
+
+def _tuning(steps: int, values: dict[str, Any]) -> Tuning:
+    return Tuning(
+        steps=steps,
+        learning_rate=float(values["learning_rate"]),
+        body_lr_multiplier=float(values["body_lr_multiplier"]),
+        tuned_stages=cast("TunedStages", str(values["tuned_stages"])),
+        weight_decay=float(values["weight_decay"]),
+        random_flip=_truth(values["random_flip"]),
+        crop_scale=float(values["crop_scale"]),
+        mixup_alpha=float(values["mixup_alpha"]),
+        label_smoothing=float(values["label_smoothing"]),
+    )
+
+
+def _in_range(config: TransferConfig, steps: int) -> bool:
+    features, tuning = config.features, config.tuning
+    if not (
+        features.depth in DEPTHS
+        and features.backbone
+        and SMALLEST <= features.image_size <= LARGEST
+        and steps >= 0
+        and config.head in (HEADS if tuning is None else ("auto", "ridge"))
+    ):
+        return False
+    return tuning is None or (
+        tuning.tuned_stages in TUNED_STAGES
+        and tuning.learning_rate > 0
+        and tuning.body_lr_multiplier >= 0
+        and tuning.weight_decay >= 0
+        and 0 < tuning.crop_scale <= 1
+        and tuning.mixup_alpha >= 0
+        and 0 <= tuning.label_smoothing < 1
+    )
+
+
+def _whole(value: object) -> int:
+    """Return a whole number; raises ValueError where it is none."""
+    number = float(str(value))
+    if number != int(number):
+        raise ValueError(value)
+    return int(number)
+
+
+def _truth(value: object) -> bool:
+    """Return a truth value; raises ValueError where it is none."""
+    if str(value).lower() in ("true", "1"):
+        return True
+    if str(value).lower() in ("false", "0"):
+        return False
+    raise ValueError(value)

@@ -1,0 +1,219 @@
+"""Pooled features of a pretrained network at three depths, kept on disk once computed."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+from history_store.errors import StorageError, UsageError
+from metafeat.cache import cache_folder
+from metafeat.files import replace_file
+from training.workloads.transfer.backbones import Backbone, build_backbone, normalisation
+from training.workloads.transfer.depths import Depth
+
+if TYPE_CHECKING:
+    from torch import nn
+
+BATCH = 32
+LIMIT_VARIABLE = "WARMSTART_FEATURE_CACHE_MB"
+LIMIT_MB = 2048
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Features of `n` images, averaged over the positions of a feature map.
+
+    Attributes:
+        s8: `n x d8` float32, of the last map at an eighth of the image's side.
+        s16: `n x d16` float32, at a sixteenth.
+        full: `n x d` float32, of the whole network, before its classifier.
+    """
+
+    s8: NDArray[np.float32]
+    s16: NDArray[np.float32]
+    full: NDArray[np.float32]
+
+    def at(self, depth: Depth) -> NDArray[np.float32]:
+        """Return the features at a depth, `n x d`; both side by side for ``s16+full``."""
+        parts = [getattr(self, part) for part in depth.split("+")]
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+    def rows(self, rows: NDArray[np.int64]) -> Features:
+        """Return those of some images."""
+        return Features(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+
+class FeatureNetwork(torch.nn.Module):
+    """A backbone that gives pooled features: pixels in [0, 1] in, one vector a depth out."""
+
+    mean: torch.Tensor
+    spread: torch.Tensor
+
+    def __init__(self, network: nn.Module, mean: tuple[float, ...], spread: tuple[float, ...]) -> None:
+        super().__init__()
+        self.network = network
+        self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1))
+        self.register_buffer("spread", torch.tensor(spread).view(1, 3, 1, 1))
+        self.stages = _stages(network)
+
+    def forward(self, pixels: torch.Tensor, depth: Depth | None = None) -> dict[str, torch.Tensor]:
+        """Compute the features, `n x d` a depth.
+
+        Args:
+            pixels: `n x 3 x size x size` float in [0, 1].
+            depth: the only one that is needed; the network is left as soon as it is reached. None = all three.
+        """
+        standard = (pixels - self.mean) / self.spread
+        body: Any = self.network
+        if depth in ("s8", "s16"):
+            stage = self.stages[0 if depth == "s8" else -1]
+            (found,) = body.forward_intermediates(
+                standard, indices=[stage], output_fmt="NCHW", stop_early=True, intermediates_only=True
+            )
+            return {depth: found.mean((2, 3))}
+        final, maps = body.forward_intermediates(standard, indices=list(self.stages), output_fmt="NCHW")
+        pooled = [each.mean((2, 3)) for each in maps]
+        return {"s8": pooled[0], "s16": pooled[-1], "full": body.forward_head(final, pre_logits=True)}
+
+
+def _stages(network: nn.Module) -> tuple[int, ...]:
+    """Choose the feature maps at an eighth and a sixteenth of the side; in a network of one scale at a half and three quarters of its depth."""
+    info = getattr(network, "feature_info", None)
+    if info is None or not hasattr(network, "forward_intermediates"):
+        msg = f"backbone: expected a network of timm that gives feature maps, got {type(network).__name__}. Take a tf_efficientnet, resnet, convnext or vit."
+        raise UsageError(msg)
+    steps = [each["reduction"] for each in (info if isinstance(info, list) else info.get_dicts())]
+    if len(set(steps)) == 1:
+        return (max(len(steps) // 2 - 1, 0), max(3 * len(steps) // 4 - 1, 0))
+    eighth = max((i for i, step in enumerate(steps) if step <= 8), default=0)
+    sixteenth = max((i for i, step in enumerate(steps) if step <= 16), default=0)
+    return tuple(sorted({eighth, sixteenth}))
+
+
+def open_network(backbone: Backbone, *, size: int, device: torch.device) -> FeatureNetwork:
+    """Build a pretrained network that gives features.
+
+    Raises: as `build_backbone`.
+    """
+    network = FeatureNetwork(build_backbone(backbone, size=size), *normalisation(backbone))
+    return network.to(device).to(memory_format=torch.channels_last).eval()
+
+
+def to_pixels(images: NDArray[np.uint8], device: torch.device) -> torch.Tensor:
+    """Turn `n x s x s x c` uint8, c = 1 or 3, into `n x 3 x s x s` float32 in [0, 1], channels last."""
+    pixels = torch.from_numpy(np.ascontiguousarray(images)).to(device).permute(0, 3, 1, 2).float() / 255
+    return pixels.expand(-1, 3, -1, -1).contiguous(memory_format=torch.channels_last)
+
+
+@torch.inference_mode()
+def compute_features(network: FeatureNetwork, images: NDArray[np.uint8], *, flipped: bool = False) -> Features:
+    """Compute the features of images in float32, batch by batch.
+
+    Args:
+        network: on its device.
+        images: `n x s x s x c` uint8, c = 1 or 3.
+        flipped: left and right exchanged first.
+    """
+    device = network.mean.device
+    parts: dict[str, list[NDArray[np.float32]]] = {"s8": [], "s16": [], "full": []}
+    for start in range(0, len(images), BATCH):
+        batch = images[start : start + BATCH]
+        found = network(to_pixels(batch[:, :, ::-1] if flipped else batch, device))
+        for name, tensor in found.items():
+            parts[name].append(tensor.float().cpu().numpy())
+    return Features(**{name: np.concatenate(part) for name, part in parts.items()})
+
+
+class FeatureCache:
+    """Features by (dataset, backbone, image size, flip), a file each; the oldest used go first beyond a limit.
+
+    A damaged file counts as absent and a folder that cannot be written as an empty one: the cache may cost time, never
+    a result.
+
+    Args:
+        folder: made at the first `put`; None = `feature_folder()`.
+        limit_mb: megabytes that all files take together; None = ``$WARMSTART_FEATURE_CACHE_MB``, else 2048. 0 keeps none.
+    """
+
+    def __init__(self, folder: Path | None = None, *, limit_mb: float | None = None) -> None:
+        self.folder = folder or feature_folder()
+        self.limit_bytes = int((feature_limit_mb() if limit_mb is None else limit_mb) * 1_000_000)
+
+    def get(self, key: str) -> Features | None:
+        """Return features bit for bit as they were put, or None."""
+        path = self._path(key)
+        try:
+            found = load_tensors(path.read_bytes())
+            os.utime(path)
+            return Features(**found)
+        except FileNotFoundError:
+            return None
+        except (OSError, SafetensorError, TypeError, ValueError) as error:
+            _log.debug("%s: cannot be used (%s), computing the features", path, error)
+            return None
+
+    def put(self, key: str, features: Features) -> None:
+        """Keep features, and drop the longest unused ones beyond the limit; where that is not possible, go on without."""
+        content = save_tensors(
+            {field.name: np.ascontiguousarray(getattr(features, field.name)) for field in fields(features)}
+        )
+        if len(content) > self.limit_bytes:
+            return
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            replace_file(self._path(key), content, durable=False)
+            self._shrink()
+        except (OSError, StorageError) as error:
+            _log.debug("%s: not cached (%s)", self.folder, error)
+
+    def files(self) -> list[Path]:
+        """List the files, the longest unused first."""
+        if not self.folder.is_dir():
+            return []
+        return sorted(self.folder.glob("*.features"), key=lambda path: path.stat().st_mtime)
+
+    def _shrink(self) -> None:
+        files = self.files()
+        excess = sum(path.stat().st_size for path in files) - self.limit_bytes
+        for path in files:
+            if excess <= 0:
+                return
+            excess -= path.stat().st_size
+            path.unlink(missing_ok=True)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.features"
+
+
+def feature_folder() -> Path:
+    """Return the folder of cached features."""
+    return cache_folder() / "features"
+
+
+def feature_limit_mb() -> float:
+    """Return the limit of the cache in megabytes.
+
+    Raises:
+        UsageError: when ``$WARMSTART_FEATURE_CACHE_MB`` is no number ≥ 0.
+    """
+    text = os.environ.get(LIMIT_VARIABLE) or str(LIMIT_MB)
+    try:
+        limit = float(text)
+    except ValueError:
+        limit = -1.0
+    if not limit >= 0:
+        msg = f"${LIMIT_VARIABLE}: expected megabytes ≥ 0, got {text!r}. Leave it out for {LIMIT_MB}."
+        raise UsageError(msg)
+    return limit

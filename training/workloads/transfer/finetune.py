@@ -1,0 +1,256 @@
+"""Train a pretrained network on from the ridge head on its frozen features."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+from torch.nn import functional
+
+from history_store.records import Status
+from training.workloads.transfer.budget import TransferBudget
+from training.workloads.transfer.config import Tuning
+from training.workloads.transfer.depths import Depth, TunedStages
+from training.workloads.transfer.features import BATCH, FeatureNetwork, to_pixels
+from training.workloads.transfer.heads import LinearHead
+
+BATCH_SIZE = 16
+WARM_UP = 0.1
+"""Share of a run in which the learning rate rises; after it, it falls as a cosine to zero."""
+WATCHED = 256
+"""Validation images along the way at most; the end sees all of them."""
+
+
+class TunedNetwork(nn.Module):
+    """A feature network and a linear classifier on its features at one depth.
+
+    Args:
+        body: gives the features.
+        head: what the classifier begins as.
+        depth: of the features.
+    """
+
+    mean: torch.Tensor
+    spread: torch.Tensor
+
+    def __init__(self, body: FeatureNetwork, head: LinearHead, depth: Depth) -> None:
+        super().__init__()
+        self.body, self.depth = body, depth
+        self.register_buffer("mean", torch.from_numpy(head.mean).float())
+        self.register_buffer("spread", torch.from_numpy(head.spread).float())
+        self.weight = nn.Parameter(torch.from_numpy(head.scale * head.weight).float())
+        self.bias = nn.Parameter(torch.from_numpy(head.scale * head.bias).float())
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Compute the logits, `n x classes`, of pixels in [0, 1]."""
+        found = self.body(pixels, self.depth)
+        rows = torch.cat([found[part] for part in self.depth.split("+")], 1)
+        return ((rows - self.mean) / self.spread) @ self.weight + self.bias
+
+    def linear_head(self) -> LinearHead:
+        """Return the classifier as it is now."""
+        mean, spread, weight, bias = (
+            part.detach().double().cpu().numpy() for part in (self.mean, self.spread, self.weight, self.bias)
+        )
+        return LinearHead(mean, spread, weight, bias)
+
+
+@dataclass(frozen=True, slots=True)
+class TuningImages:
+    """What fine-tuning sees.
+
+    Attributes:
+        images: `n x s x s x c` uint8 of the training part.
+        labels: `n` int64.
+        val_images: `v x s x s x c` uint8.
+        val_labels: `v` int64.
+    """
+
+    images: NDArray[np.uint8]
+    labels: NDArray[np.int64]
+    val_images: NDArray[np.uint8]
+    val_labels: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TunedResult:
+    """How a fine-tuning ended.
+
+    Attributes:
+        error: validation error in the end; NaN where there is none.
+        status: ok, diverged or timeout.
+        curve: pairs (step, validation error), on `WATCHED` images but for the last.
+    """
+
+    error: float
+    status: Status
+    curve: tuple[tuple[int, float], ...]
+
+
+def fine_tune(
+    network: TunedNetwork,
+    data: TuningImages,
+    tuning: Tuning,
+    *,
+    budget: TransferBudget,
+    seed: int,
+    report: Callable[[int, float], None],
+    seconds: Callable[[], float],
+    timeout_s: float = math.inf,
+) -> TunedResult:
+    """Train a network in place: AdamW, warm-up and cosine, norms frozen.
+
+    Args:
+        network: that begins as the head on frozen features.
+        data: images and labels.
+        tuning: hyperparameters.
+        budget: the most that is spent.
+        seed: of the order and of what is done to the images.
+        report: called with each (step, validation error); what it raises ends the run.
+        seconds: tells the work done so far, in seconds.
+        timeout_s: of work after which the run is given up.
+    """
+    device = network.weight.device
+    draws = torch.Generator().manual_seed(seed)
+    beta = np.random.default_rng(seed)
+    optimizer = _optimizer(network, tuning, to_pixels(data.images[:2], device))
+    rates = [group["lr"] for group in optimizer.param_groups]
+    length, begun = budget.steps(tuning.steps), seconds()
+    watch = np.linspace(0, len(data.val_labels) - 1, min(WATCHED, len(data.val_labels))).astype(np.int64)
+    queue = torch.empty(0, dtype=torch.int64)
+    curve: list[tuple[int, float]] = []
+    step, progress, marks = 0, 0.0, 0
+    network.eval()
+    while progress < 1:
+        if len(queue) < min(BATCH_SIZE, len(data.labels)):
+            queue = torch.cat([queue, torch.randperm(len(data.labels), generator=draws)])
+        rows, queue = queue[:BATCH_SIZE].numpy(), queue[BATCH_SIZE:]
+        for group, rate in zip(optimizer.param_groups, rates, strict=True):
+            group["lr"] = rate * _schedule(progress)
+        loss = _loss(network, data, rows, tuning, draws, beta)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        step += 1
+        progress = budget.progress(step, length, seconds() - begun)
+        if progress * budget.curve_points >= marks + 1 or progress >= 1:
+            marks = int(progress * budget.curve_points)
+            chosen = np.arange(len(data.val_labels)) if progress >= 1 else watch
+            error = validation_error(network, data.val_images[chosen], data.val_labels[chosen])
+            if math.isnan(error) or not math.isfinite(loss.item()):
+                return TunedResult(math.nan, Status.DIVERGED, tuple(curve))
+            curve.append((step, error))
+            report(step, error)
+        if progress < 1 and seconds() > timeout_s:
+            return TunedResult(math.nan, Status.TIMEOUT, tuple(curve))
+    return TunedResult(curve[-1][1], Status.OK, tuple(curve))
+
+
+@torch.inference_mode()
+def logits(network: TunedNetwork, images: NDArray[np.uint8]) -> torch.Tensor:
+    """Compute the logits of images, batch by batch, on the CPU: `n x classes`."""
+    device = network.weight.device
+    starts = range(0, len(images), BATCH)
+    return torch.cat([network(to_pixels(images[start : start + BATCH], device)).float().cpu() for start in starts])
+
+
+def validation_error(network: TunedNetwork, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> float:
+    """Compute the share of wrong answers; NaN where the outputs are not finite."""
+    found = logits(network, images)
+    if not bool(torch.isfinite(found).all()):
+        return math.nan
+    return int((found.argmax(1).numpy() != labels).sum()) / len(labels)
+
+
+def process_seconds(device: torch.device) -> Callable[[], float]:
+    """Return a clock that starts now: CPU seconds on a CPU, so that a busy machine does not count, else wall seconds."""
+    clock = time.process_time if device.type == "cpu" else time.perf_counter
+    begun = clock()
+    return lambda: clock() - begun
+
+
+def _schedule(progress: float) -> float:
+    return min(1.0, (progress + 0.01) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def _optimizer(network: TunedNetwork, tuning: Tuning, pixels: torch.Tensor) -> torch.optim.Optimizer:
+    body = tuned_parameters(network, tuning.tuned_stages, pixels)
+    for parameter in network.body.parameters():
+        parameter.requires_grad_(any(parameter is each for each in body))
+    head = [network.weight, network.bias]
+    rate = tuning.learning_rate
+    groups = [{"params": head, "lr": rate}, {"params": body, "lr": rate * tuning.body_lr_multiplier}]
+    return torch.optim.AdamW([g for g in groups if g["params"]], weight_decay=tuning.weight_decay)
+
+
+def tuned_parameters(network: TunedNetwork, stages: TunedStages, pixels: torch.Tensor) -> list[nn.Parameter]:
+    """List the parameters of the body that are trained: those of the last stages that lead to the features, norms apart."""
+    from timm.models import group_parameters
+
+    body = network.body.network
+    for parameter in body.parameters():
+        parameter.requires_grad_(True)  # noqa: FBT003  torch's
+    network(pixels).sum().backward()
+    named = {name: each for name, each in body.named_parameters() if each.grad is not None}
+    network.zero_grad(set_to_none=True)
+    norms = {
+        id(each) for module in body.modules() if isinstance(module, nn.BatchNorm2d) for each in module.parameters()
+    }
+    groups = group_parameters(body, body.group_matcher(coarse=True))  # type: ignore[operator]
+    reached = [key for key in sorted(groups) if any(name in named for name in groups[key])]
+    # The last group of the whole network is its 1x1 convolution behind the stages, which alone is no stage.
+    spare = 1 if reached and reached[-1] == max(groups) and len(reached) > 1 else 0
+    count = {"last": 1 + spare, "last2": 2 + spare, "all": len(reached)}[stages]
+    return [
+        named[name]
+        for key in reached[-count:]
+        for name in groups[key]
+        if name in named and id(named[name]) not in norms
+    ]
+
+
+def _loss(
+    network: TunedNetwork,
+    data: TuningImages,
+    rows: NDArray[np.int64],
+    tuning: Tuning,
+    draws: torch.Generator,
+    beta: np.random.Generator,
+) -> torch.Tensor:
+    device = network.weight.device
+    pixels = augment(to_pixels(data.images[rows], device), tuning, draws)
+    targets = functional.one_hot(torch.from_numpy(data.labels[rows]), network.weight.shape[1]).float().to(device)
+    if tuning.mixup_alpha > 0:
+        share = float(beta.beta(tuning.mixup_alpha, tuning.mixup_alpha))
+        pixels = share * pixels + (1 - share) * pixels.flip(0)
+        targets = share * targets + (1 - share) * targets.flip(0)
+    loss: torch.Tensor = functional.cross_entropy(network(pixels), targets, label_smoothing=tuning.label_smoothing)
+    return loss
+
+
+def augment(pixels: torch.Tensor, tuning: Tuning, draws: torch.Generator) -> torch.Tensor:
+    """Mirror images and cut parts out of them, each resized to the whole.
+
+    Args:
+        pixels: `n x 3 x s x s`.
+        tuning: says whether, and how much.
+        draws: what decides.
+    """
+    n = len(pixels)
+    area = tuning.crop_scale + (1 - tuning.crop_scale) * torch.rand(n, generator=draws)
+    side = area.sqrt()
+    shift = (2 * torch.rand(n, 2, generator=draws) - 1) * (1 - side)[:, None]
+    mirrored = torch.rand(n, generator=draws) < 0.5
+    sign = torch.where(mirrored, -1.0, 1.0) if tuning.random_flip else torch.ones(n)
+    if tuning.crop_scale == 1:
+        return torch.where((sign < 0).to(pixels.device)[:, None, None, None], pixels.flip(3), pixels)
+    theta = torch.zeros(n, 2, 3)
+    theta[:, 0, 0], theta[:, 1, 1], theta[:, :, 2] = side * sign, side, shift
+    grid = functional.affine_grid(theta, list(pixels.shape), align_corners=False).to(pixels.device)
+    return functional.grid_sample(pixels, grid, padding_mode="reflection", align_corners=False)

@@ -1,0 +1,165 @@
+"""Measure all heads on frozen features of one dataset: a part of the collection that docs/transfer-protocol.md describes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.subsample import stratified_split, stratified_subsample
+from training.workloads.transfer.depths import DEPTHS
+from training.workloads.transfer.features import Features
+from training.workloads.transfer.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
+
+POOL = 700
+"""Images of a dataset at most; 4/7 of them train, 3/7 are for measuring."""
+PARTS = (400, 100)
+"""Training images at most; the smaller part lies in the larger one."""
+SPLITS = 5
+COUNTS = ("left_out", "first_half", "second_half")
+"""What a wrong answer is counted among: training images left out, and two halves of the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Rows of a pool in one drawing.
+
+    Attributes:
+        train: by part, the largest first.
+        halves: two halves of the images that never train.
+    """
+
+    train: tuple[NDArray[np.int64], ...]
+    halves: tuple[NDArray[np.int64], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenTable:
+    """Wrong answers of all heads on all feature sets of one backbone at one image size.
+
+    Attributes:
+        wrong: `splits x parts x depths x flips x heads x 3` uint16, the last axis as `COUNTS`.
+        totals: `splits x parts x 3` uint16, images asked; 0 where a dataset has too few images for a part.
+        seconds: CPU seconds of all heads, `parts x depths x flips`, one split.
+    """
+
+    wrong: NDArray[np.uint16]
+    totals: NDArray[np.uint16]
+    seconds: NDArray[np.float64] = field(repr=False)
+
+
+def draw_pool(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Choose at most `POOL` images, class by class; seed 0."""
+    return stratified_subsample(labels, min(1.0, POOL / len(labels)))
+
+
+def draw_split(labels: NDArray[np.int64], seed: int) -> Split:
+    """Draw the parts of a pool.
+
+    Args:
+        labels: `n` int64 of the pool.
+        seed: number of the split.
+    """
+    codes = stratified_split(labels, (4 / 7, 3 / 7, 0.0), seed=seed)
+    train, rest = np.flatnonzero(codes == 0), np.flatnonzero(codes == 1)
+    parts = [train]
+    for limit in PARTS[1:]:
+        enough = limit <= 0.9 * len(train)
+        parts.append(train[stratified_subsample(labels[train], limit / len(train), seed=seed)] if enough else train[:0])
+    halves = stratified_split(labels[rest], (0.5, 0.5, 0.0), seed=seed)
+    return Split(tuple(parts), (rest[halves == 0], rest[halves == 1]))
+
+
+def measure_frozen(
+    features: Features,
+    flipped: Features,
+    labels: NDArray[np.int64],
+    *,
+    n_classes: int,
+    specs: Sequence[HeadSpec] | None = None,
+    n_splits: int = SPLITS,
+) -> FrozenTable:
+    """Count the wrong answers of all heads on all feature sets.
+
+    Args:
+        features: of the pool.
+        flipped: of the pool's images with left and right exchanged.
+        labels: `n` int64 in 0 .. n_classes - 1.
+        n_classes: number of classes.
+        specs: heads; None = `head_specs()`.
+        n_splits: drawings.
+    """
+    specs = tuple(specs) if specs is not None else head_specs()
+    wrong = np.zeros((n_splits, len(PARTS), len(DEPTHS), 2, len(specs), len(COUNTS)), np.uint16)
+    totals = np.zeros((n_splits, len(PARTS), len(COUNTS)), np.uint16)
+    seconds = np.zeros((len(PARTS), len(DEPTHS), 2))
+    for seed in range(n_splits):
+        split = draw_split(labels, seed)
+        for p, train in enumerate(split.train):
+            if not len(train):
+                continue
+            totals[seed, p] = len(train), *(len(half) for half in split.halves)
+            for d, depth in enumerate(DEPTHS):
+                rows, mirrored = features.at(depth), flipped.at(depth)
+                for copies in (0, 1):
+                    before = time.process_time()
+                    used = np.vstack([rows[train], mirrored[train]]) if copies else rows[train]
+                    data = TrainingFeatures(used, labels[train], n_classes)
+                    wrong[seed, p, d, copies] = _count(data, rows, labels, split.halves, specs)
+                    seconds[p, d, copies] += (time.process_time() - before) / n_splits
+    return FrozenTable(wrong, totals, seconds)
+
+
+def _count(
+    data: TrainingFeatures,
+    rows: NDArray[np.float32],
+    labels: NDArray[np.int64],
+    halves: tuple[NDArray[np.int64], NDArray[np.int64]],
+    specs: Sequence[HeadSpec],
+) -> NDArray[np.uint16]:
+    search = HeadSearch(data, specs)
+    asked = np.concatenate(halves)
+    others, n_first = rows[asked], len(halves[0])
+    misses = np.array([search.scores(spec, others).argmax(1) != labels[asked] for spec in specs])
+    return np.stack([search.wrong(), misses[:, :n_first].sum(1), misses[:, n_first:].sum(1)], axis=1).astype(np.uint16)
+
+
+def landmarks(
+    features: Features, flipped: Features, images: NDArray[np.uint8], labels: NDArray[np.int64], *, n_classes: int
+) -> dict[str, float]:
+    """Compute what the tables lack of the landmark features: pixels and flips, from training images alone.
+
+    Args:
+        features: of the training images, whole size.
+        flipped: of their mirror images.
+        images: `n x s x s x c` uint8 of the training images, small (16 pixels a side).
+        labels: `n` int64.
+        n_classes: number of classes.
+
+    Returns: accuracies by name: the nearest neighbour of a mirrored image among the others at three depths and on pixels
+        (`nnflip_*`), and leave-one-out accuracies of 1-nearest and the best ridge on pixels (`nn_px`, `ridge_px`).
+    """
+    found: dict[str, float] = {}
+    pixels = (images.reshape(len(images), -1) / 255).astype(np.float32)
+    mirrored = (images[:, :, ::-1].reshape(len(images), -1) / 255).astype(np.float32)
+    pairs = [(depth, features.at(depth), flipped.at(depth)) for depth in DEPTHS[:3]]
+    for name, rows, turned in [*pairs, ("px", pixels, mirrored)]:
+        found[f"nnflip_{name}"] = _mirrored_accuracy(rows, turned, labels)
+    search = HeadSearch(TrainingFeatures(pixels, labels, n_classes), head_specs(("ridge", "knn")))
+    accuracy = dict(zip(search.specs, 1 - search.wrong() / len(labels), strict=True))
+    found["ridge_px"] = max(value for spec, value in accuracy.items() if spec.kind == "ridge")
+    found["nn_px"] = max(value for spec, value in accuracy.items() if spec.kind == "knn" and spec.strength == 1)
+    return found
+
+
+def _mirrored_accuracy(rows: NDArray[np.float32], turned: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    mean, spread = rows.mean(0), rows.std(0) + 1e-6
+    a, b = (turned - mean) / spread, (rows - mean) / spread
+    cosines = (a / (np.linalg.norm(a, axis=1, keepdims=True) + 1e-9)) @ (
+        b / (np.linalg.norm(b, axis=1, keepdims=True) + 1e-9)
+    ).T
+    np.fill_diagonal(cosines, -np.inf)
+    return float((labels[cosines.argmax(1)] == labels).mean())

@@ -1,0 +1,455 @@
+"""Classifiers on frozen features: ridge, nearest neighbours, centroids, logistic regression.
+
+Which head suits a set of features is decided on the training images alone: each is asked for every image with that image
+(and its flipped copy) left out. For ridge the answers follow from the hat matrix, for neighbours and centroids by leaving
+out a row; none is fitted twice. Logistic regression is fitted on five folds instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+HeadKind = Literal["ridge", "knn", "centroid", "logistic"]
+HEAD_KINDS: tuple[HeadKind, ...] = get_args(HeadKind)
+RIDGE_PENALTIES = (0.1, 0.3, 0.03, 1.0, 0.01, 3.0, 0.001, 10.0)
+"""Relative to the mean squared length of a centred feature vector."""
+NEIGHBOURS = (5, 3, 10, 1)
+LOGISTIC_PENALTIES = (1e-3, 1e-2)
+FOLDS = 5
+VOTE_TEMPERATURE = 0.07
+"""Of the weight of a neighbour, exp(cosine / temperature)."""
+_SCALES = 2.0 ** np.arange(-1, 9)
+_TINY = 1e-12
+_CHUNK = 1024
+
+Matrix = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class HeadSpec:
+    """Which classifier, before it is fitted.
+
+    Attributes:
+        kind: ridge, knn, centroid or logistic.
+        standardise: divide each feature by its spread in the training part; else all by one number.
+        strength: the penalty of ridge and logistic regression, or the number of neighbours; 0 for centroids.
+    """
+
+    kind: HeadKind
+    standardise: bool
+    strength: float
+
+    def __str__(self) -> str:
+        name = {"ridge": "ridge λ={:g}", "knn": "{:g}-nearest", "centroid": "centroid", "logistic": "logistic λ={:g}"}
+        return name[self.kind].format(self.strength) + (", standardised" if self.standardise else "")
+
+
+def head_specs(kinds: Sequence[HeadKind] = ("ridge", "knn", "centroid")) -> tuple[HeadSpec, ...]:
+    """List the heads that are compared; the earlier one wins a tie."""
+    strengths = {"ridge": RIDGE_PENALTIES, "knn": NEIGHBOURS, "centroid": (0,), "logistic": LOGISTIC_PENALTIES}
+    return tuple(
+        HeadSpec(kind, standardise, float(strength))
+        for kind in kinds
+        for strength in strengths[kind]
+        for standardise in (True, False)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFeatures:
+    """Features of training images, made ready for heads.
+
+    Attributes:
+        rows: `n x d`, or `2n x d` with the flipped copies after the images.
+        labels: `n` int64 in 0 .. n_classes - 1.
+        n_classes: number of classes.
+    """
+
+    rows: NDArray[np.float32]
+    labels: Labels
+    n_classes: int
+
+    @property
+    def copies(self) -> int:
+        """Count the rows of an image."""
+        return len(self.rows) // len(self.labels)
+
+    def targets(self) -> Matrix:
+        """Return one-hot labels of all rows."""
+        return np.eye(self.n_classes)[np.tile(self.labels, self.copies)]
+
+
+@dataclass(frozen=True, slots=True)
+class LinearHead:
+    """Scores that are linear in centred and scaled features.
+
+    Attributes:
+        mean: `d`.
+        spread: `d`, what centred features are divided by.
+        weight: `d x classes`.
+        bias: `classes`.
+        scale: what scores are multiplied by before the softmax.
+        unit: divide each row by its length before the weight.
+    """
+
+    mean: Matrix
+    spread: Matrix
+    weight: Matrix
+    bias: Matrix
+    scale: float = 1.0
+    unit: bool = False
+
+    def scores(self, rows: NDArray[np.float32]) -> Matrix:
+        """Compute the scores, `n x classes`."""
+        ready = (rows - self.mean) / self.spread
+        return (_unit_rows(ready) if self.unit else ready) @ self.weight + self.bias
+
+    def probabilities(self, rows: NDArray[np.float32]) -> Matrix:
+        """Compute the probabilities of the classes, `n x classes`."""
+        return softmax(self.scale * self.scores(rows))
+
+    def tensors(self) -> dict[str, NDArray[np.generic]]:
+        """Return what `head_from_tensors` reads."""
+        settings = np.array([self.scale, self.unit], np.float64)
+        return {
+            "mean": self.mean,
+            "spread": self.spread,
+            "weight": self.weight,
+            "bias": self.bias,
+            "settings": settings,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourHead:
+    """A weighted vote of the nearest training images by cosine.
+
+    Attributes:
+        mean: `d`.
+        spread: `d`.
+        bank: `n x d` rows of length 1.
+        labels: `n` int64.
+        n_classes: number of classes.
+        k: voters.
+    """
+
+    mean: Matrix
+    spread: Matrix
+    bank: Matrix
+    labels: Labels
+    n_classes: int
+    k: int
+
+    def scores(self, rows: NDArray[np.float32]) -> Matrix:
+        """Compute the votes, `n x classes`, rows that sum to 1."""
+        asked = _unit_rows((rows - self.mean) / self.spread)
+        return _nearest(asked, self.bank, self.labels).votes(self.k, self.n_classes)
+
+    def probabilities(self, rows: NDArray[np.float32]) -> Matrix:
+        """Compute the votes with one more vote shared by all classes."""
+        return (self.k * self.scores(rows) + 1 / self.n_classes) / (self.k + 1)
+
+    def tensors(self) -> dict[str, NDArray[np.generic]]:
+        """Return what `head_from_tensors` reads."""
+        settings = np.array([self.n_classes, self.k], np.float64)
+        return {
+            "mean": self.mean,
+            "spread": self.spread,
+            "bank": self.bank,
+            "labels": self.labels,
+            "settings": settings,
+        }
+
+
+Head = LinearHead | NeighbourHead
+
+
+def head_from_tensors(tensors: dict[str, NDArray[np.generic]]) -> Head:
+    """Read a head from its tensors; raises KeyError or ValueError where they are none."""
+    found = {name: np.asarray(tensor, np.float64) for name, tensor in tensors.items()}
+    one, two = found["settings"].tolist()
+    if "bank" in found:
+        labels = found["labels"].astype(np.int64)
+        return NeighbourHead(found["mean"], found["spread"], found["bank"], labels, int(one), int(two))
+    return LinearHead(found["mean"], found["spread"], found["weight"], found["bias"], one, bool(two))
+
+
+class HeadSearch:
+    """All heads on one set of features, each judged with one image left out.
+
+    Args:
+        data: the training part.
+        specs: what is compared.
+    """
+
+    def __init__(self, data: TrainingFeatures, specs: Sequence[HeadSpec] | None = None) -> None:
+        self.data = data
+        self.specs = tuple(specs) if specs is not None else head_specs()
+        self._spaces = {
+            standardise: _Space(data, standardise=standardise) for standardise in {s.standardise for s in self.specs}
+        }
+        self._wrong = np.array(
+            [int((self.left_out_scores(spec).argmax(1) != data.labels).sum()) for spec in self.specs], dtype=np.int64
+        )
+
+    def wrong(self) -> Labels:
+        """Count for each head the training images that it misses when it does not know them."""
+        return self._wrong
+
+    def best(self) -> HeadSpec:
+        """Return the head that misses fewest; the first of them."""
+        return self.specs[int(self._wrong.argmin())]
+
+    def left_out_scores(self, spec: HeadSpec) -> Matrix:
+        """Return the scores of training images that were left out, `n x classes`."""
+        return self._spaces[spec.standardise].left_out(spec)
+
+    def scores(self, spec: HeadSpec, rows: NDArray[np.float32]) -> Matrix:
+        """Compute the scores of other images, `m x classes`, without keeping a head."""
+        return self._spaces[spec.standardise].scores(spec, rows)
+
+    def fit(self, spec: HeadSpec | None = None) -> Head:
+        """Fit a head to all training rows; None = the best."""
+        spec = spec or self.best()
+        head = self._spaces[spec.standardise].fit(spec)
+        if isinstance(head, NeighbourHead):
+            return head
+        scale = best_scale(self.left_out_scores(spec), self.data.labels)
+        return LinearHead(head.mean, head.spread, head.weight, head.bias, scale, head.unit)
+
+
+class _Space:
+    """Centred and scaled rows, with what several heads share computed once."""
+
+    def __init__(self, data: TrainingFeatures, *, standardise: bool) -> None:
+        self.data = data
+        rows = data.rows.astype(np.float64)
+        self.mean = rows.mean(0)
+        centred = rows - self.mean
+        whole = float(np.sqrt((centred**2).mean())) or 1.0
+        each = centred.std(0)
+        self.spread = np.where(each > 1e-6 * whole, each, whole) if standardise else np.full(len(self.mean), whole)
+        self.rows = centred / self.spread
+        self.labels = np.tile(data.labels, data.copies)
+        self._units: Matrix | None = None
+        self._near: _Near | None = None
+        self._factors: tuple[Matrix, Matrix, Matrix] | None = None
+        self._asked: tuple[object, Matrix, _Near] | None = None
+
+    # Ridge.
+
+    def factors(self) -> tuple[Matrix, Matrix, Matrix]:
+        """Factor the rows: U `n x r`, squared singular values `r`, V `d x r`."""
+        if self._factors is None:
+            n, d = self.rows.shape
+            gram = self.rows @ self.rows.T if n <= d else self.rows.T @ self.rows
+            squares, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
+            kept = squares > _TINY * max(float(squares[-1]), _TINY)
+            squares, vectors = squares[kept], vectors[:, kept]
+            other = (self.rows.T if n <= d else self.rows) @ vectors / np.sqrt(squares)
+            self._factors = (vectors, squares, other) if n <= d else (other, squares, vectors)
+        return self._factors
+
+    def _penalty(self, spec: HeadSpec) -> float:
+        """Return the penalty in the unit of squared singular values."""
+        return spec.strength * max(float((self.rows**2).sum()) / len(self.rows), _TINY)
+
+    def _ridge(self, spec: HeadSpec) -> tuple[Matrix, Matrix]:
+        """Return weights `d x classes` and the mean of the targets `classes`."""
+        u, squares, v = self.factors()
+        targets = self.data.targets()
+        mean = targets.mean(0)
+        shrunk = np.sqrt(squares) / (squares + self._penalty(spec))
+        return v @ (shrunk[:, None] * (u.T @ (targets - mean))), mean
+
+    def _ridge_left_out(self, spec: HeadSpec) -> Matrix:
+        u, squares, _ = self.factors()
+        targets, n, m = self.data.targets(), len(self.rows), len(self.data.labels)
+        mean = targets.mean(0)
+        share = squares / (squares + self._penalty(spec))
+        residuals = targets - mean - u @ (share[:, None] * (u.T @ (targets - mean)))
+        leverage = 1 - 1 / n - (u**2) @ share
+        if self.data.copies == 1:
+            alone: Matrix = targets - residuals / np.maximum(leverage, _TINY)[:, None]
+            return alone
+        # An image and its copy leave together: solve the two by two block of I - H.
+        shared = -1 / n - (u[:m] * u[m:]) @ share
+        one, two = leverage[:m], leverage[m:]
+        determinant = np.maximum(one * two - shared**2, _TINY**2)
+        left: Matrix = (two[:, None] * residuals[:m] - shared[:, None] * residuals[m:]) / determinant[:, None]
+        return targets[:m] - left
+
+    # Neighbours and centroids.
+
+    def units(self) -> Matrix:
+        """Return the rows, of length 1."""
+        if self._units is None:
+            self._units = _unit_rows(self.rows)
+        return self._units
+
+    def _near_left_out(self) -> _Near:
+        """Find the nearest rows of each image, itself and its copies apart."""
+        if self._near is None:
+            m = len(self.data.labels)
+            self._near = _nearest(self.units()[:m], self.units(), self.labels, copies=self.data.copies)
+        return self._near
+
+    def _centroids(self) -> Matrix:
+        sums = self.data.targets().T @ self.units()
+        return _unit_rows(sums)
+
+    def _centroid_left_out(self) -> Matrix:
+        m, labels = len(self.data.labels), self.data.labels
+        units = self.units()
+        sums = self.data.targets().T @ units
+        scores = units[:m] @ _unit_rows(sums).T
+        own = sums[labels] - sum(units[copy * m : (copy + 1) * m] for copy in range(self.data.copies))
+        scores[np.arange(m), labels] = (units[:m] * _unit_rows(own)).sum(1)
+        alone = np.bincount(labels, minlength=self.data.n_classes)[labels] == 1
+        scores[np.flatnonzero(alone), labels[alone]] = -1.0
+        return scores
+
+    # Logistic regression.
+
+    def _logistic_left_out(self, spec: HeadSpec) -> Matrix:
+        m, classes = len(self.data.labels), self.data.n_classes
+        folds = np.empty(m, np.int64)
+        order = np.argsort(self.data.labels, kind="stable")
+        folds[order] = np.arange(m) % min(FOLDS, m)
+        out = np.zeros((m, classes))
+        for fold in range(min(FOLDS, m)):
+            train = np.tile(folds != fold, self.data.copies)
+            weight, bias = _logistic(self.rows[train], self.labels[train], classes, spec.strength)
+            out[folds == fold] = self.rows[:m][folds == fold] @ weight + bias
+        return out
+
+    # By kind.
+
+    def left_out(self, spec: HeadSpec) -> Matrix:
+        if spec.kind == "ridge":
+            return self._ridge_left_out(spec)
+        if spec.kind == "logistic":
+            return self._logistic_left_out(spec)
+        if spec.kind == "centroid":
+            return self._centroid_left_out()
+        return self._near_left_out().votes(int(spec.strength), self.data.n_classes)
+
+    def scores(self, spec: HeadSpec, rows: NDArray[np.float32]) -> Matrix:
+        if spec.kind not in ("ridge", "knn"):
+            return self.fit(spec).scores(rows)
+        if self._asked is None or self._asked[0] is not rows:
+            ready = (rows - self.mean) / self.spread
+            near = _nearest(_unit_rows(ready), self.units(), self.labels)
+            self._asked = (rows, ready @ self.factors()[2], near)
+        _, projected, near = self._asked
+        if spec.kind == "knn":
+            return near.votes(int(spec.strength), self.data.n_classes)
+        u, squares, _ = self.factors()
+        targets = self.data.targets()
+        shrunk = np.sqrt(squares) / (squares + self._penalty(spec))
+        scores: Matrix = projected @ (shrunk[:, None] * (u.T @ (targets - targets.mean(0)))) + targets.mean(0)
+        return scores
+
+    def fit(self, spec: HeadSpec) -> Head:
+        if spec.kind == "knn":
+            classes, k = self.data.n_classes, int(spec.strength)
+            return NeighbourHead(self.mean, self.spread, self.units(), self.labels, classes, k)
+        if spec.kind == "centroid":
+            bias = np.zeros(self.data.n_classes)
+            return LinearHead(self.mean, self.spread, self._centroids().T, bias, unit=True)
+        if spec.kind == "logistic":
+            weight, bias = _logistic(self.rows, self.labels, self.data.n_classes, spec.strength)
+        else:
+            weight, bias = self._ridge(spec)
+        return LinearHead(self.mean, self.spread, weight, bias)
+
+
+def best_scale(scores: Matrix, labels: Labels) -> float:
+    """Choose what scores are multiplied by before the softmax, by the least mean negative log likelihood."""
+    rows = np.arange(len(labels))
+    losses = [-np.log(np.maximum(softmax(scale * scores)[rows, labels], _TINY)).mean() for scale in _SCALES]
+    return float(_SCALES[int(np.argmin(losses))])
+
+
+def softmax(scores: Matrix) -> Matrix:
+    """Turn scores into probabilities, row by row."""
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    shares: Matrix = powers / powers.sum(1, keepdims=True)
+    return shares
+
+
+def _unit_rows(rows: Matrix) -> Matrix:
+    units: Matrix = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), _TINY)
+    return units
+
+
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """The nearest rows of each image: `m x k` cosines, the largest first, and the rows' labels; -inf where there are fewer."""
+
+    cosines: Matrix
+    labels: Labels
+
+    def votes(self, k: int, n_classes: int) -> Matrix:
+        """Share the votes of the k nearest among their classes, `m x n_classes`."""
+        weights = np.exp((self.cosines[:, :k] - self.cosines[:, :1]) / VOTE_TEMPERATURE)
+        votes = np.zeros((len(weights), n_classes))
+        np.add.at(votes, (np.arange(len(weights))[:, None], self.labels[:, :k]), weights)
+        shares: Matrix = votes / votes.sum(1, keepdims=True)
+        return shares
+
+
+def _nearest(asked: Matrix, bank: Matrix, labels: Labels, *, copies: int = 0) -> _Near:
+    """Find the rows of a bank with the largest cosines, some images at a time.
+
+    Args:
+        asked: `m x d` rows of length 1.
+        bank: `n x d` likewise.
+        labels: `n` int64.
+        copies: how many rows of the bank are image i itself, at i, i + m, ...; they are passed over.
+    """
+    k, m = min(max(NEIGHBOURS), len(bank)), len(asked)
+    cosines, chosen = np.empty((m, k)), np.empty((m, k), np.int64)
+    for start in range(0, m, _CHUNK):
+        rows = np.arange(start, min(start + _CHUNK, m))
+        found = asked[rows] @ bank.T
+        for copy in range(copies):
+            found[np.arange(len(rows)), rows + copy * m] = -np.inf
+        best = np.argpartition(-found, k - 1, axis=1)[:, :k]
+        values = np.take_along_axis(found, best, 1)
+        order = np.argsort(-values, axis=1, kind="stable")
+        cosines[rows], chosen[rows] = np.take_along_axis(values, order, 1), np.take_along_axis(best, order, 1)
+    return _Near(cosines, labels[chosen])
+
+
+def _logistic(rows: Matrix, labels: Labels, n_classes: int, penalty: float) -> tuple[Matrix, Matrix]:
+    """Fit multinomial logistic regression; penalty times the squared weights is added to the mean loss.
+
+    Returns: weights `d x classes` and bias `classes`; a class without rows gets a bias that no score reaches.
+    """
+    from scipy.optimize import minimize
+
+    present = np.unique(labels)
+    targets = (labels[:, None] == present).astype(np.float64)
+    n, d = rows.shape
+
+    def loss(flat: Matrix) -> tuple[float, Matrix]:
+        weight, bias = flat[: -len(present)].reshape(d, -1), flat[-len(present) :]
+        scores = rows @ weight + bias
+        scores -= scores.max(1, keepdims=True)
+        logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+        error = (np.exp(logs) - targets) / n
+        value = -float((targets * logs).sum()) / n + penalty * float((weight**2).sum())
+        return value, np.concatenate([(rows.T @ error + 2 * penalty * weight).ravel(), error.sum(0)])
+
+    found = minimize(loss, np.zeros((d + 1) * len(present)), jac=True, method="L-BFGS-B", options={"maxiter": 200})
+    weight, bias = np.zeros((d, n_classes)), np.full(n_classes, -1e3)
+    weight[:, present], bias[present] = found.x[: -len(present)].reshape(d, -1), found.x[-len(present) :]
+    return weight, bias

@@ -1,0 +1,195 @@
+"""A dataset made ready for the transfer workload: features by backbone, size and flip, computed once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from history_store.errors import LabelError
+from history_store.records import Config, Status
+from training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
+from training.workloads.dataset import Dataset
+from training.workloads.transfer.backbones import Backbone, find_backbone
+from training.workloads.transfer.budget import TransferBudget
+from training.workloads.transfer.classifier import TransferClassifier, TransferModel
+from training.workloads.transfer.config import FeatureSet, TransferConfig
+from training.workloads.transfer.features import (
+    FeatureCache,
+    FeatureNetwork,
+    Features,
+    compute_features,
+    open_network,
+)
+from training.workloads.transfer.finetune import (
+    TunedNetwork,
+    TuningImages,
+    fine_tune,
+    process_seconds,
+)
+from training.workloads.transfer.heads import Head, HeadKind, HeadSearch, LinearHead, TrainingFeatures, head_specs
+from training.workloads.transfer.workload import own_budget
+
+_KEPT = 2
+"""Sizes whose images, and networks, are kept in memory."""
+
+
+class PreparedTransfer(Prepared):
+    """A dataset and the features of its training and validation images.
+
+    Args:
+        dataset: labelled images in parts.
+        device: of the networks.
+
+    Raises:
+        LabelError: when the training part has fewer than two images or the validation part none.
+    """
+
+    def __init__(self, dataset: Dataset, device: torch.device) -> None:
+        self.dataset, self.device = dataset, device
+        self.train_rows, self.val_rows = dataset.rows("train"), dataset.rows("val")
+        if len(self.train_rows) < 2 or not len(self.val_rows):
+            msg = f"{dataset.location}: expected at least 2 training images and 1 validation image, got {len(self.train_rows)} and {len(self.val_rows)}. Give more images."
+            raise LabelError(msg)
+        self.labels = dataset.labels[self.train_rows]
+        self.val_labels = dataset.labels[self.val_rows]
+        self.cache = FeatureCache()
+        self._images: dict[int, tuple[NDArray[np.uint8], NDArray[np.uint8]]] = {}
+        self._networks: dict[tuple[str, int], FeatureNetwork] = {}
+        self._features: dict[str, Features] = {}
+
+    def train(
+        self,
+        config: Config,
+        *,
+        seed: int,
+        budget: Budget,
+        report: Report | None = None,
+        timeout_s: float = math.inf,
+        keep: bool = False,
+    ) -> TrainingResult:
+        """Fit the heads, and train on from the ridge head where the configuration says so.
+
+        The curve begins with the head's error at step 0. Metrics: ``left_out_error``, the head's among training images
+        left out.
+        """
+        found, own = TransferConfig.of(config), own_budget(budget)
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            return self._train(found, own, seed, report or _nobody, timeout_s, keep=keep)
+
+    def _train(
+        self, config: TransferConfig, budget: TransferBudget, seed: int, report: Report, timeout_s: float, *, keep: bool
+    ) -> TrainingResult:
+        seconds = process_seconds(self.device)
+        backbone = find_backbone(config.features.backbone)
+        head, left_out = self._head(config, backbone)
+        rows = self._of(config.features, backbone, "val").at(config.features.depth)
+        error = int((head.scores(rows).argmax(1) != self.val_labels).sum()) / len(self.val_labels)
+        metrics = {"left_out_error": left_out}
+        if seconds() > timeout_s:
+            return TrainingResult(math.nan, Status.TIMEOUT, seconds(), (), metrics)
+        report(0, error)
+        if config.tuning is None:
+            model = self._model(config.features, backbone, head) if keep else None
+            return TrainingResult(error, Status.OK, seconds(), ((0, error),), metrics, model)
+        assert isinstance(head, LinearHead)  # noqa: S101  fine-tuning starts from ridge
+        body = open_network(backbone, size=config.features.image_size, device=self.device)
+        network = TunedNetwork(body, head, config.features.depth).to(self.device)
+        size = config.features.image_size
+        images, val_images = self._pictures(size)
+        data = TuningImages(images, self.labels, val_images, self.val_labels)
+        done = fine_tune(
+            network, data, config.tuning, budget=budget, seed=seed, report=report, seconds=seconds, timeout_s=timeout_s
+        )  # fmt: skip
+        final = {Status.OK: done.error, Status.DIVERGED: self.constant_error()}.get(done.status, math.nan)
+        tuned = TransferModel(body, network.linear_head(), network.depth, size, _origin(backbone, tuned=True))
+        return TrainingResult(
+            final, done.status, seconds(), ((0, error), *done.curve), metrics, tuned if keep else None
+        )  # fmt: skip
+
+    def constant_error(self) -> float:
+        """Compute the validation error of the most frequent training class."""
+        majority = int(np.bincount(self.labels).argmax())
+        return int((self.val_labels != majority).sum()) / len(self.val_labels)
+
+    def combine(self, members: Sequence[Member], models: Sequence[object]) -> Classifier:
+        """Join models; their probabilities are averaged."""
+        own = [model for model in models if isinstance(model, TransferModel)]
+        size = max(model.image_size for model in own)
+        images = self._pictures(size)[1]
+        made = TransferClassifier(
+            members, own, classes=self.dataset.class_names, channels=images.shape[3], error=math.nan
+        )  # fmt: skip
+        made.error = int((made.predict(images).argmax(1) != self.val_labels).sum()) / len(self.val_labels)
+        return made
+
+    def _head(self, config: TransferConfig, backbone: Backbone) -> tuple[Head, float]:
+        """Fit the head that a configuration asks for, and return its error among training images left out."""
+        features = config.features
+        rows = self._of(features, backbone, "train").at(features.depth)
+        if features.flip_copies:
+            rows = np.vstack([rows, self._of(features, backbone, "train", flipped=True).at(features.depth)])
+        kinds: dict[str, tuple[HeadKind, ...]] = {
+            "auto": ("ridge",) if config.tuning else ("ridge", "knn", "centroid"),
+            "ridge": ("ridge",),
+            "knn": ("knn",),
+            "centroid": ("centroid",),
+            "logistic": ("logistic",),
+        }
+        data = TrainingFeatures(rows, self.labels, len(self.dataset.class_names))
+        search = HeadSearch(data, head_specs(kinds[config.head]))
+        return search.fit(), int(search.wrong().min()) / len(self.labels)
+
+    def _of(self, features: FeatureSet, backbone: Backbone, part: str, *, flipped: bool = False) -> Features:
+        """Return features of a part of the images: from memory, from the disk, or computed."""
+        which = {"part": part, "size": features.image_size, "flipped": flipped, "device": self.device.type}
+        key = f"{self.dataset.fingerprint()} {backbone.key()} {sorted(which.items())}"
+        if key not in self._features:
+            found = self.cache.get(key)
+            if found is None:
+                images = self._pictures(features.image_size)[part == "val"]
+                found = compute_features(self._network(backbone, features.image_size), images, flipped=flipped)
+                self.cache.put(key, found)
+            self._features[key] = found
+        return self._features[key]
+
+    def _pictures(self, size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+        """Return the training and the validation images at a size."""
+        if size not in self._images:
+            images = self.dataset.images(size)
+            _make_room(self._images)
+            self._images[size] = (images[self.train_rows], images[self.val_rows])
+        return self._images[size]
+
+    def _network(self, backbone: Backbone, size: int) -> FeatureNetwork:
+        """Return the pretrained network, kept for the next configuration."""
+        if (backbone.name, size) not in self._networks:
+            _make_room(self._networks)
+            self._networks[backbone.name, size] = open_network(backbone, size=size, device=self.device)
+        return self._networks[backbone.name, size]
+
+    def _model(self, features: FeatureSet, backbone: Backbone, head: Head) -> TransferModel:
+        network = self._network(backbone, features.image_size)
+        return TransferModel(network, head, features.depth, features.image_size, _origin(backbone, tuned=False))
+
+
+def _origin(backbone: Backbone, *, tuned: bool) -> dict[str, Any]:
+    return {
+        "architecture": backbone.architecture,
+        "weights": backbone.key(),
+        "licence": backbone.licence(),
+        "tuned": tuned,
+    }
+
+
+def _make_room(kept: dict[Any, Any]) -> None:
+    while len(kept) >= _KEPT:
+        del kept[next(iter(kept))]
+
+
+def _nobody(step: int, error: float) -> None:
+    """Hear a report and do nothing."""

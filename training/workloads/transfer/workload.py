@@ -1,0 +1,156 @@
+"""Pretrained backbones as a workload: heads on frozen features, and fine-tuning from them.
+
+torch and timm are imported where a dataset is prepared or a file read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, cast
+
+from history_store.errors import UsageError
+from history_store.records import Config
+from training.workloads.base import Budget as AnyBudget
+from training.workloads.base import Classifier, Prepared, Workload
+from training.workloads.dataset import Dataset
+from training.workloads.transfer.backbones import require_timm
+from training.workloads.transfer.budget import BUDGETS, TransferBudget
+from training.workloads.transfer.config import FEATURE_NAMES, TUNING_NAMES, TransferConfig
+from training.workloads.transfer.recipes import RECIPES, write_recipe
+from training.workloads.transfer.space import BACKBONES, IMAGE_SIZES, SPACES, STEPS, SpaceName, transfer_space
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+_GIGA_MULTIPLY_ADDS = {"tf_efficientnet_lite0": 0.41, "tf_efficientnet_lite1": 0.63, "tf_efficientnet_lite2": 0.90}
+"""Of one image of 224 pixels a side; another network counts as 1."""
+_BATCH_SIZE = 16
+_VALIDATION_SHARE = 1 / 3
+_SECONDS_A_GIGA = 0.02
+
+
+class Transfer(Workload):
+    """A pretrained backbone of timm: classifiers on its frozen features, or fine-tuning that starts from them.
+
+    Args:
+        backbones: choices of the space, as `find_backbone` takes them.
+        image_sizes: choices of the space, rising.
+    """
+
+    name: ClassVar[str] = "transfer"
+    spaces: ClassVar[tuple[str, ...]] = SPACES
+    budgets: ClassVar[tuple[str, ...]] = tuple(BUDGETS)
+    recipes: ClassVar[tuple[str, ...]] = RECIPES
+
+    def __init__(self, backbones: Sequence[str] = BACKBONES, image_sizes: Sequence[int] = IMAGE_SIZES) -> None:
+        self.backbones, self.image_sizes = tuple(backbones), tuple(image_sizes)
+
+    def space(self, name: str | None = None) -> ConfigurationSpace:
+        """Build `full` or `frozen`; see `transfer_space`."""
+        wanted = cast("SpaceName", name or SPACES[0])
+        return transfer_space(wanted, backbones=self.backbones, image_sizes=self.image_sizes)
+
+    def budget(self, name: str | None = None, *, amount: float | None = None) -> TransferBudget:
+        """Return ``time`` (60 seconds of fine-tuning at most) or ``steps`` (400 at most), or so much of it."""
+        name = name or self.budgets[0]
+        if name not in BUDGETS:
+            msg = f"expected one of {', '.join(BUDGETS)}, got {name!r}. Leave it out for the first."
+            raise UsageError(msg, param="target_budget")
+        budget = BUDGETS[name]
+        return budget if amount is None else replace(budget, amount=amount)
+
+    def usual_configs(self) -> tuple[Config, ...]:
+        """List feature sets to begin with, cheap ones first, and one fine-tuning."""
+        sizes, first, last = self.image_sizes, self.backbones[0], self.backbones[-1]
+        middle = sizes[len(sizes) // 2]
+        frozen = {"steps": 0, "flip_copies": True}
+        tuned = {name: self.space()[name].default_value for name in TUNING_NAMES}
+        return (
+            {"backbone": first, "image_size": middle, "depth": "s16+full", **frozen},
+            {"backbone": last, "image_size": sizes[-1], "depth": "full", **frozen},
+            {"backbone": first, "image_size": sizes[-1], "depth": "s16+full", **frozen},
+            {"backbone": last, "image_size": sizes[-1], "depth": "s16+full", **frozen, "steps": STEPS[2], **tuned},
+        )
+
+    def recipe(self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int) -> str:
+        """Write a command of timm's `train.py`, a PyTorch script or Hugging Face's `TrainingArguments`."""
+        if program not in RECIPES:
+            return super().recipe(config, program, dataset=dataset, n_train=n_train, n_classes=n_classes)
+        return write_recipe(config, program, dataset=dataset, n_train=n_train, n_classes=n_classes)
+
+    def check(self, config: Config) -> None:
+        """Check that all hyperparameters that are active are there and in their ranges."""
+        TransferConfig.of(config)
+
+    def cost(self, config: Config, budget: AnyBudget, *, n_train: int) -> float:
+        """Estimate the seconds on one core: a pass over all images for the features, three a step of fine-tuning."""
+        found, own = TransferConfig.of(config), own_budget(budget)
+        features = found.features
+        giga = _GIGA_MULTIPLY_ADDS.get(features.backbone, 1.0) * (features.image_size / 224) ** 2
+        images = n_train * (1 + _VALIDATION_SHARE + features.flip_copies)
+        seconds = _SECONDS_A_GIGA * images * giga + 1e-3 * n_train
+        if found.tuning is None:
+            return seconds
+        length = own.steps(found.tuning.steps)
+        tuning = _SECONDS_A_GIGA * 3 * length * _BATCH_SIZE * giga
+        return seconds + (tuning if own.name == "steps" else min(tuning, own.amount))
+
+    def steps(self, budget: AnyBudget, *, config: Config | None = None, n_train: int | None = None) -> int | None:  # noqa: ARG002  the interface
+        """Tell the steps of fine-tuning, 0 for frozen features; not known where time ends a run."""
+        own = own_budget(budget)
+        if config is None:
+            return None
+        tuning = TransferConfig.of(config).tuning
+        if tuning is None:
+            return 0
+        return own.steps(tuning.steps) if own.name == "steps" else None
+
+    def check_names(self, names: Collection[str]) -> None:
+        """Check that a space has the hyperparameters of a feature set and, where it has one of fine-tuning, all of these.
+
+        Raises:
+            UsageError: when one is missing.
+        """
+        tuned = any(name in names for name in TUNING_NAMES)
+        if not tuned and all(name in names for name in FEATURE_NAMES):
+            return
+        super().check_names(names)
+
+    def check_installed(self) -> None:
+        """Check that timm is there."""
+        require_timm()
+
+    def prepare(self, dataset: Dataset, *, device: str | None = None) -> Prepared:
+        """Choose the device; images are decoded, and features computed, at the sizes that configurations ask for.
+
+        Raises:
+            LabelError: when the training part has fewer than two images or the validation part none.
+            UsageError: when there is no such device, or timm is not installed.
+        """
+        require_timm()
+        from metafeat.device import open_device
+        from training.workloads.transfer.prepared import PreparedTransfer
+
+        return PreparedTransfer(dataset, open_device(device))
+
+    def load(self, path: Path) -> Classifier:
+        """Read a classifier."""
+        require_timm()
+        from training.workloads.transfer.classifier import TransferClassifier
+
+        return TransferClassifier.load(path)
+
+
+def own_budget(budget: AnyBudget) -> TransferBudget:
+    """Return a budget that is this workload's.
+
+    Raises:
+        UsageError: when it is another workload's.
+    """
+    if not isinstance(budget, TransferBudget) or not math.isfinite(budget.amount):
+        msg = f"transfer: expected a budget of the workload 'transfer', got {budget!r}. Take one from Transfer().budget()."
+        raise UsageError(msg)
+    return budget

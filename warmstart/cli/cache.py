@@ -1,0 +1,40 @@
+"""`cache`: what is kept so that it need not be computed again."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.shell import Shell
+
+_KINDS = {"meta-features": ("*.emb", "."), "features": ("*.features", "features")}
+"""Which files of the cache folder are what: a pattern, and the folder below."""
+
+
+def cache(
+    *,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all of it; it is computed again when needed.")] = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Show what the cache holds: meta-features of datasets, features of pretrained networks; or clear it."""
+    from history_store.errors import StorageError
+    from metafeat.cache import cache_folder
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    folder = cache_folder()
+    rows = []
+    for kind, (pattern, below) in _KINDS.items():
+        files = sorted((folder / below).glob(pattern))
+        n_bytes = sum(file.stat().st_size for file in files)
+        rows.append({"what": kind, "files": len(files), "MB": round(n_bytes / 1e6, 1), "folder": str(folder / below)})
+        for file in files if clear else ():
+            try:
+                Path(file).unlink(missing_ok=True)
+            except OSError as error:
+                msg = f"{file}: expected a file that can be removed, got: {error.strerror}. Check who owns the folder, or name another one with $WARMSTART_CACHE."
+                raise StorageError(msg) from error
+    shell.result({"cleared": clear, "kept": rows}, rows, title="Cleared:\n" if clear else "")

@@ -1,0 +1,56 @@
+"""`predict`: what a saved classifier says of pictures."""
+
+from typing import Annotated
+
+import typer
+
+from warmstart.cli.options import (
+    DownloadOption,
+    Format,
+    FormatOption,
+    MaybeDatasetOption,
+    QuietOption,
+    SeedOption,
+    SkipBrokenOption,
+    ThreadsOption,
+    VerboseOption,
+)
+from warmstart.cli.shell import Shell
+
+
+def predict(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A classifier that `warmstart tune --save-model` wrote.")
+    ],
+    images: Annotated[
+        list[str] | None, typer.Argument(metavar="IMAGES...", help="Picture files, and folders of them.")
+    ] = None,
+    *,
+    dataset: MaybeDatasetOption = None,
+    skip_broken: SkipBrokenOption = False,
+    download: DownloadOption = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    threads: ThreadsOption = 1,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Name the class of pictures, with its probability; of a labelled dataset, count the errors too."""
+    from metafeat.device import cpu_threads
+    from warmstart.prediction import predict as ask
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    with cpu_threads(threads):
+        found = ask(model, images or (), dataset=dataset, skip_broken=skip_broken, download=download)
+    for image, reason in found.broken:
+        shell.note(f"{image}: left out ({reason}).")
+    if format is Format.TABLE and found.error is not None:
+        wrong = sum(row.label != row.truth for row in found.rows)
+        shell.table(found.confusion(), title=f"{wrong} of {len(found.rows)} wrong, error {found.error:.4g}\n")
+        return
+    rows = [
+        {"image": row.image, "class": row.label, "probability": row.probability}
+        | ({} if row.truth is None else {"truth": row.truth})
+        for row in found.rows
+    ]
+    shell.result(found.to_dict(), rows)

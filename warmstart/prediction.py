@@ -1,0 +1,294 @@
+"""What a saved classifier says of pictures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import BrokenImagesError, DataError, MissingPathError, UsageError
+
+if TYPE_CHECKING:
+    from history_store.images import ImageSource
+    from training.workloads import Classifier
+    from warmstart.locations import PathLike
+
+SCHEMA = 1
+_CHUNK = 256
+_NAMED = 5
+_GREY = np.array([299, 587, 114])
+"""Thousandths of red, green and blue in a grey picture, as Pillow has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a classifier says of one picture.
+
+    Attributes:
+        image: path of the file, or its number in a dataset.
+        label: the most probable class.
+        probability: of that class, in [0, 1].
+        probabilities: by class, in the order of the classifier.
+        truth: the class that the dataset names; None for files.
+    """
+
+    image: str
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+    truth: str | None = None
+
+    @property
+    def of_truth(self) -> float | None:
+        """Return the probability of the true class; None where it is not known."""
+        return None if self.truth is None else self.probabilities.get(self.truth, 0.0)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        found = {"image": self.image, "class": self.label, "probability": self.probability}
+        return {
+            **found,
+            "probabilities": self.probabilities,
+            **({"truth": self.truth} if self.truth is not None else {}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """What a classifier says of pictures.
+
+    Attributes:
+        model: path of the classifier.
+        classes: in its order.
+        rows: one a picture, in the order given.
+        broken: pictures that were left out, with the reason.
+    """
+
+    model: str
+    classes: tuple[str, ...]
+    rows: tuple[Prediction, ...]
+    broken: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def error(self) -> float | None:
+        """Return the share of wrong answers among pictures whose class is known; None where none is."""
+        known = [row for row in self.rows if row.truth is not None]
+        return sum(row.label != row.truth for row in known) / len(known) if known else None
+
+    def worst(self, n: int) -> list[Prediction]:
+        """List at most n wrong answers, those first that gave their true class the least."""
+        wrong = [row for row in self.rows if row.truth is not None and row.label != row.truth]
+        return sorted(wrong, key=lambda row: row.of_truth or 0.0)[:n]
+
+    def confusion(self) -> list[dict[str, Any]]:
+        """Count answers: a row for each true class, a column for each answer that was given."""
+        truths = [name for name in self.classes if any(row.truth == name for row in self.rows)]
+        others = sorted({row.truth for row in self.rows if row.truth is not None} - set(truths))
+        answers = [name for name in self.classes if any(row.label == name for row in self.rows)]
+        return [
+            {"truth": truth} | {name: sum(r.truth == truth and r.label == name for r in self.rows) for name in answers}
+            for truth in (*truths, *others)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON has it."""
+        found: dict[str, Any] = {"schema_version": SCHEMA, "model": self.model, "classes": list(self.classes)}
+        found["predictions"] = [row.to_dict() for row in self.rows]
+        if self.error is not None:
+            found |= {"error": self.error, "confusion": self.confusion()}
+        return found | {"broken": [{"image": image, "reason": reason} for image, reason in self.broken]}
+
+
+def predict(
+    model: PathLike,
+    images: PathLike | Sequence[PathLike] = (),
+    *,
+    dataset: PathLike | None = None,
+    skip_broken: bool = False,
+    download: bool = False,
+) -> Predictions:
+    """Ask a saved classifier about pictures.
+
+    Args:
+        model: a file that ``warmstart tune --save-model`` wrote, also with a release before 0.2.
+        images: picture files, and folders of which all pictures are taken, in the order of their names.
+        dataset: labelled pictures instead, in any layout that ``warmstart.suggest`` takes; then the error is known too.
+        skip_broken: leave out pictures that cannot be decoded.
+        download: let torchvision fetch what is missing of a dataset.
+
+    Raises:
+        MissingPathError: when a path is not there.
+        UsageError: when there are no pictures, or both kinds; or the workload of the classifier is not installed.
+        DataError: when pictures cannot be decoded, or are none.
+        ModelError: when the model is no such file, or damaged.
+    """
+    from training.workloads import load_classifier
+
+    given = [images] if isinstance(images, str | os.PathLike) else list(images)
+    if bool(given) == (dataset is not None):
+        msg = f"expected labelled pictures, or else picture files and folders, got {'both' if given else 'neither'}. Name the pictures, as in `warmstart predict clf.safetensors photos/`."
+        raise UsageError(msg, param="dataset")
+    classifier = load_classifier(os.fspath(model))
+    if dataset is not None:
+        rows, broken = _of_dataset(classifier, os.fspath(dataset), skip_broken=skip_broken, download=download)
+    else:
+        rows, broken = _of_files(classifier, list_pictures(given), skip_broken=skip_broken)
+    return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken))
+
+
+def predict_validation(classifier: Classifier, model: PathLike, dataset: PathLike) -> Predictions:
+    """Ask a classifier about the validation part of a dataset, that which `warmstart.tune` measured errors on.
+
+    Args:
+        classifier: of the same classes.
+        model: path that it was saved at.
+        dataset: path, as it was tuned on.
+
+    Raises:
+        DataError: when the dataset cannot be read.
+    """
+    from training.workloads import SourceDataset
+    from warmstart.suggestions.query import open_path
+
+    source = open_path(os.fspath(dataset))
+    found = SourceDataset(source)
+    rows = found.rows("val")
+    files = getattr(source, "files", None)
+    names = [str(files[row]) if files is not None else str(row) for row in rows.tolist()]
+    truths = [found.class_names[label] for label in found.labels[rows].tolist()]
+    images = source.read(rows, size=classifier.size).images
+    told = _told(classifier, names, to_channels(images, classifier.channels), truths)
+    return Predictions(os.fspath(model), classifier.classes, tuple(told))
+
+
+def list_pictures(paths: Sequence[PathLike]) -> list[str]:
+    """List picture files: those named, and those in folders named and below, by name.
+
+    Raises:
+        MissingPathError: when a path is not there.
+        DataError: when a folder holds no pictures.
+    """
+    from history_store.picture import SUFFIXES
+
+    found: list[str] = []
+    for each in paths:
+        path = Path(each)
+        if not path.exists():
+            msg = f"{path}: expected a picture or a folder of pictures, got nothing there. Check the path."
+            raise MissingPathError(msg)
+        if not path.is_dir():
+            found.append(str(path))
+            continue
+        inside = sorted(str(file) for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+        if not inside:
+            msg = f"{path}: expected pictures ({', '.join(sorted(SUFFIXES)[:6])} ...), got a folder without any. Name another one, or `dataset` for labelled images in other layouts."
+            raise DataError(msg)
+        found += inside
+    return found
+
+
+def _of_files(
+    classifier: Classifier, files: Sequence[str], *, skip_broken: bool
+) -> tuple[list[Prediction], list[tuple[str, str]]]:
+    rows: list[Prediction] = []
+    broken: list[tuple[str, str]] = []
+    for start in range(0, len(files), _CHUNK):
+        names: list[str] = []
+        read: list[NDArray[np.uint8]] = []
+        for file in files[start : start + _CHUNK]:
+            picture = _read(file, classifier)
+            if isinstance(picture, str):
+                broken.append((file, picture))
+            else:
+                names.append(file)
+                read.append(picture)
+        if read:
+            rows += _told(classifier, names, np.stack(read))
+    if broken and (not skip_broken or not rows):
+        named = "; ".join(f"{file} ({reason})" for file, reason in broken[:_NAMED])
+        more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+        step = (
+            "Repair or remove them, or go on without them: `skip_broken`."
+            if rows
+            else "Not one is left: check the files."
+        )
+        msg = f"expected pictures that can be decoded, got {len(broken)} broken of {len(files)}: {named}{more}. {step}"
+        raise BrokenImagesError(msg, [file for file, _ in broken])
+    return rows, broken
+
+
+def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
+    """Decode one picture for a classifier; the reason where that is not possible."""
+    import warnings
+
+    from history_store.picture import decode
+
+    try:
+        with warnings.catch_warnings():  # Pillow warns of odd metadata
+            warnings.simplefilter("ignore")
+            picture = decode(file, classifier.size, "pixels")
+    except UsageError:  # a limit that is none
+        raise
+    except Exception as error:  # noqa: BLE001  damaged bytes make decoders raise anything
+        return " ".join(str(error).split())[:120] or type(error).__name__
+    return to_channels(picture if picture.ndim == 3 else picture[..., None], classifier.channels)
+
+
+def to_channels(images: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
+    """Turn pictures `... x c` into grey (1) or coloured (3) ones."""
+    if images.shape[-1] == channels:
+        return images
+    if channels == 3:
+        return np.repeat(images, 3, axis=-1)
+    grey: NDArray[np.uint8] = ((images @ _GREY + 500) // 1000).astype(np.uint8)[..., None]
+    return grey
+
+
+def _of_dataset(
+    classifier: Classifier, dataset: str, *, skip_broken: bool, download: bool
+) -> tuple[list[Prediction], list[tuple[str, str]]]:
+    from history_store.readers import open_images
+
+    source = open_images(dataset, download=download)
+    if not set(source.class_names) & set(classifier.classes):
+        msg = f"{dataset}: expected some of the classes {', '.join(classifier.classes[:_NAMED])}, got {', '.join(source.class_names[:_NAMED])}. Give pictures as files where their classes are others."
+        raise DataError(msg)
+    rows: list[Prediction] = []
+    broken: list[tuple[str, str]] = []
+    for start in range(0, len(source), _CHUNK):
+        wanted = np.arange(start, min(start + _CHUNK, len(source)))
+        read = source.read(wanted, size=classifier.size, skip_broken=skip_broken)
+        names = [str(number) for number in wanted.tolist()]
+        if read.broken:
+            broken += [(each.path, each.reason) for each in read.broken]
+            names = [str(number) for number in wanted.tolist() if _is_whole(source, number, classifier.size)]
+        truths = [source.class_names[label] for label in read.labels.tolist()]
+        rows += _told(classifier, names, to_channels(read.images, classifier.channels), truths)
+    return rows, broken
+
+
+def _is_whole(source: ImageSource, number: int, size: int) -> bool:
+    """Tell whether one picture of a dataset can be decoded."""
+    try:
+        source.read([number], size=size)
+    except BrokenImagesError:
+        return False
+    return True
+
+
+def _told(
+    classifier: Classifier, names: Sequence[str], images: NDArray[np.uint8], truths: Sequence[str] | None = None
+) -> Iterator[Prediction]:
+    """Yield what a classifier says of pictures."""
+    probabilities = classifier.predict(images)
+    for i, (name, row) in enumerate(zip(names, probabilities, strict=True)):
+        best = int(row.argmax())
+        by_class = {each: round(float(value), 6) for each, value in zip(classifier.classes, row, strict=True)}
+        yield Prediction(
+            name, classifier.classes[best], round(float(row[best]), 6), by_class, truths[i] if truths else None
+        )

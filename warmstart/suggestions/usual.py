@@ -1,0 +1,59 @@
+"""The answer where no history knows of a workload: its usual configurations, and a plain word that nothing was compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from history_store.errors import UsageError
+from history_store.space import dump_space, natural
+from training.workloads import get_workload
+from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign
+from warmstart.suggestions.query import open_query
+
+if TYPE_CHECKING:
+    from history_store.records import Config
+    from warmstart.suggestions.query import Dataset
+
+STRATEGY = "usual"
+REASON = "workload-not-in-history"
+
+
+def usual_answer(
+    dataset: Dataset, k: int | None, *, workload: str, history: str, seed: int = 0, download: bool = False
+) -> Answer:
+    """Answer with the usual configurations of a workload.
+
+    Args:
+        dataset: as `warmstart.suggest` takes it.
+        k: how many; all when left out, at most 3.
+        workload: name in `training.workloads.WORKLOADS`.
+        history: path of the history that knows nothing of it.
+        seed: goes into the answer.
+        download: let torchvision fetch what is missing.
+
+    Raises:
+        UsageError: k larger than the number of usual configurations, or a workload that names none.
+    """
+    trained = get_workload(workload)
+    configs: Sequence[Config] = trained.usual_configs()
+    if not configs:
+        msg = f"expected a history that measured the workload {workload!r}, got {history}. Name one with `history`; `warmstart history collect --workload {workload}` makes one."
+        raise UsageError(msg, param="workload")
+    k = min(3, len(configs)) if k is None else k
+    if not 1 <= k <= len(configs):
+        msg = (
+            f"expected 1 to {len(configs)}, the number of usual configurations of {workload!r}, got {k}. Ask for fewer."
+        )
+        raise UsageError(msg, param="k")
+    query = open_query(dataset, download=download)
+    source = query.source
+    summary = DatasetSummary(source.location, len(source), len(source.class_names), query.fingerprint)
+    why = f"one of the usual configurations of {workload}"
+    chosen = tuple(InitialDesign(dict(each), natural(each), why=why, measured=False) for each in configs[:k])
+    note = f"{history} never measured {workload}: these are its usual configurations, the same for every dataset."
+    confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(REASON,))
+    space = dump_space(trained.space())
+    return Answer(
+        summary, (), chosen, STRATEGY, confidence, history, "", seed, space_json=space, notes=(note,), workload=workload
+    )
