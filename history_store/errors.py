@@ -28,7 +28,7 @@ argument that a message speaks of stands in backquotes, and is spelled likewise:
 codes and HTTP statuses lives in `warmstart.status` alone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 class WarmstartError(Exception):
@@ -37,10 +37,14 @@ class WarmstartError(Exception):
     Attributes:
         message: what is wrong, without the arguments.
         params: names of the arguments at fault, as Python spells them; empty where none is.
+        given: a name that is not known; empty where that is not the matter.
+        choices: those that are, so that the nearest can be offered.
     """
 
-    def __init__(self, message: str = "", *, param: str | Sequence[str] = ()) -> None:
-        self.message = message
+    def __init__(
+        self, message: str = "", *, param: str | Sequence[str] = (), given: object = "", choices: Iterable[str] = ()
+    ) -> None:
+        self.message, self.given, self.choices = message, str(given), tuple(map(str, choices))
         self.params = (param,) if isinstance(param, str) else tuple(param)
         super().__init__(f"{', '.join(self.params)}: {message}" if self.params else message)
 

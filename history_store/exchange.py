@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from history_store.file.codec import decode_info, decode_run, encode_info
 from history_store.file.table import STATUSES
 from history_store.history import History
 from history_store.records import DatasetInfo, Evaluation, Value
+from history_store.space import space_names, with_logarithms
+from history_store.wording import in_words
 
 FORMAT = "warmstart-evaluations"
 VERSION = 1
@@ -95,7 +98,7 @@ def import_history(source: str | Path, path: str | Path) -> History:
         settings = {"configs": about["configs"], "stored_size": about["stored_size"], "notes": about["notes"]}
         space = about["space"]
     except KeyError as error:
-        msg = f"{source}: expected what `warmstart history export` writes, got no {error}. Export it anew."
+        msg = f"{source}: expected what `warmstart history export` writes, got {in_words(error)}. Export it anew."
         raise DataError(msg) from error
     evaluations = list(_evaluations(rows, space, source))
     datasets = _new_datasets((), about, rows, source)
@@ -222,7 +225,7 @@ def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
     try:
         values = json.loads(about)
     except ValueError as error:
-        msg = f"{path}: expected JSON about the history it came from, got: {error}. Export it anew."
+        msg = f"{path}: expected JSON about the history it came from, got {in_words(error)}. Export it anew."
         raise DataError(msg) from error
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         return None, rows  # some other JSON file that happens to have the name
@@ -242,12 +245,25 @@ def _read_csv(path: Path) -> tuple[str | None, Rows]:
             )  # rows longer than the header, which pandas would cut
             frame = pd.read_csv(path, dtype=str, na_filter=False, encoding="utf-8-sig", index_col=False)
     except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
-        said = "an empty file" if isinstance(error, pd.errors.EmptyDataError) else str(error).strip()
-        msg = f"{path}: expected a CSV file in UTF-8 with a header, got: {said}. Save it anew as CSV."
+        msg = f"{path}: expected a CSV file in UTF-8 with a header, got {_csv_fault(error)}. Save it anew as CSV."
         raise DataError(msg) from error
     beside = path.with_suffix(".json")
     about = beside.read_text(encoding="utf-8") if beside.exists() else None
     return about, Rows({str(name): frame[name].tolist() for name in frame.columns}, 2, "line")
+
+
+def _csv_fault(error: Exception) -> str:
+    """Say what is wrong with a CSV file."""
+    from pandas.errors import EmptyDataError, ParserError, ParserWarning
+
+    if isinstance(error, EmptyDataError):
+        return "an empty file"
+    if isinstance(error, ParserWarning):
+        return "rows that are longer than the header"
+    if isinstance(error, ParserError):
+        line = re.search(r"line (\d+)", str(error))
+        return f"a row of another length in line {line[1]}" if line else "quotes that stay open"
+    return in_words(error)
 
 
 def _read_parquet(path: Path) -> tuple[str | None, Rows]:
@@ -257,7 +273,7 @@ def _read_parquet(path: Path) -> tuple[str | None, Rows]:
     try:
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
-        msg = f"{path}: expected a Parquet file, got: {str(error).strip()[:200]}. Write it anew."
+        msg = f"{path}: expected a Parquet file, got {in_words(error)}. Write it anew."
         raise DataError(msg) from error
     about = (table.schema.metadata or {}).get(b"warmstart")
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
@@ -282,7 +298,7 @@ def _new_datasets(known: Sequence[str], about: Mapping[str, Any] | None, rows: R
 def _evaluations(rows: Rows, space_json: str, source: Path) -> Iterator[Evaluation]:
     """Build the evaluations of all rows."""
     columns = rows.columns
-    parsers = _parsers(space_json)
+    parsers, names = _parsers(space_json), space_names(space_json)
     values = _config_columns(columns, parsers, source)
     if "dataset" not in columns:
         msg = f"{source}: expected a column 'dataset', got the columns {', '.join(columns)}. Add it."
@@ -299,7 +315,8 @@ def _evaluations(rows: Rows, space_json: str, source: Path) -> Iterator[Evaluati
             raise DataError(msg)
         if keys[i] not in configs:
             cells = zip(values, keys[i], strict=True)
-            configs[keys[i]] = {n: parsers[n](cell, f"{where}: {n}") for n, cell in cells if not is_empty(cell)}
+            given = {n: parsers[n](cell, f"{where}: {n}") for n, cell in cells if not is_empty(cell)}
+            configs[keys[i]] = with_logarithms(given, names, where=where)
         run = {name: run_cell(columns[name][i], name, where) for name in RUN_COLUMNS if name in columns}
         run = {name: cell for name, cell in run.items() if cell is not None}
         run.setdefault("origin", f"import/{source.name}")
@@ -326,8 +343,10 @@ def _config_columns(
 
 
 def _parsers(space_json: str) -> dict[str, Callable[[Any, str], Value]]:
-    """Return what turns a cell into a value, by hyperparameter; ConfigSpace judges the result later."""
-    return {item["name"]: _parser(item) for item in json.loads(space_json)["hyperparameters"]}
+    """Return what turns a cell into a value, by hyperparameter or its natural name; ConfigSpace judges the result later."""
+    items = json.loads(space_json)["hyperparameters"]
+    natural = {item["name"].removeprefix("log10_"): _parser(item) for item in items if "choices" not in item}
+    return natural | {item["name"]: _parser(item) for item in items}
 
 
 def _parser(item: Mapping[str, Any]) -> Callable[[Any, str], Value]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from history_store.file.snapshot import Snapshot
 from history_store.file.stored_images import check_images, write_images
 from history_store.file.writing import Files, check_free, check_may_write, check_writer, install
 from history_store.records import Config, DatasetInfo, Evaluation
+from history_store.space import space_names, with_logarithms
 
 if TYPE_CHECKING:
     from history_store.images import ImageSet
@@ -158,21 +160,34 @@ class History(Snapshot):
         """Add one evaluation; see `extend`."""
         self.extend([evaluation])
 
+    @property
+    def origins(self) -> dict[str, int]:
+        """Count the evaluations by who measured them."""
+        table = self._content.table
+        counts = np.bincount(table.origin, minlength=len(table.origins)).tolist()
+        return {name: count for name, count in zip(table.origins, counts, strict=True) if count}
+
     def extend(self, evaluations: Iterable[Evaluation], *, datasets: Sequence[DatasetInfo] = ()) -> None:
         """Add evaluations, all or none; configurations that are new are checked against the space and added.
 
         Args:
-            evaluations: of datasets that the history has, or of `datasets`.
+            evaluations: of datasets that the history has, or of `datasets`. For a logarithm of the space its natural value is
+                taken too.
             datasets: added first, without images.
 
         Raises:
+            UsageError: a value and its logarithm that are not equal.
             DataError: a dataset is unknown, a configuration does not fit, or the same run (dataset, configuration, seed
                 and origin) is there already. Runs of an unknown seed may repeat.
             HistoryReadOnlyError: opened for reading.
             StorageError: it could not be written; nothing was added, nothing lost.
         """
         content, where = self._state(), str(self.path)
-        runs = list(evaluations)
+        runs = [
+            each if each.config is config else replace(each, config=config)
+            for each in evaluations
+            for config in [self._in_our_names(each.config)]
+        ]
         if not datasets and len(runs) <= _JOURNAL_RUNS:
             if runs:
                 self._commit(content.plan_extend(runs, where))
@@ -194,9 +209,21 @@ class History(Snapshot):
             HistoryReadOnlyError: opened for reading.
             StorageError: it could not be written; nothing was added, nothing lost.
         """
-        operation = self._state().plan_configs(list(configs), str(self.path))
+        operation = self._state().plan_configs([self._in_our_names(each) for each in configs], str(self.path))
         if operation["configs"]:
             self._commit(operation)
+
+    def _in_our_names(self, config: Config) -> Config:
+        """Return a configuration in the names of the space; itself where it is."""
+        names = self._names_of_space
+        is_ours = not isinstance(config, Mapping) or names.issuperset(
+            config
+        )  # what is none is told where it is checked
+        return config if is_ours else with_logarithms(config, names, where=str(self.path))
+
+    @cached_property
+    def _names_of_space(self) -> frozenset[str]:
+        return frozenset(space_names(self.space_json))
 
     def add_dataset(
         self, info: DatasetInfo, images: ImageSet | None = None, split: NDArray[np.int8] | None = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from history_store.errors import ManifestError, MissingPathError
+from history_store.wording import in_words
 
 ObtainKind = Literal["folder", "file", "torchvision", "download"]
 SplitKind = Literal["stratified", "own"]
@@ -115,7 +116,7 @@ def read_manifest(path: str | Path) -> Manifest:
         msg = f"{path}: expected a manifest, got no such file. Check the path."
         raise MissingPathError(msg) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        msg = f"{path}: expected TOML, got: {error}. Correct the file."
+        msg = f"{path}: expected TOML, got {in_words(error)}. Correct the file."
         raise ManifestError(msg) from error
     return _Table(content, str(path)).manifest()
 

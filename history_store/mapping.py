@@ -21,9 +21,10 @@ from history_store.conversion import Converted, choice_among, convert, describe,
 from history_store.errors import DataError, UsageError
 from history_store.external_runs import ForeignParameter
 from history_store.matching import Column, Match, Wishes
-from history_store.pairing import pair_names
+from history_store.pairing import in_names, pair_names
 from history_store.records import Value
 from history_store.rescaling import inside
+from history_store.space import with_logarithms
 from history_store.space_arrays import active_values, encode_columns, forbidden_rows
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def map_configs(
         DataError: the two spaces have nothing in common.
     """
     wishes = wishes or Wishes()
+    params = _one_scale(params, where)
+    wishes = replace(wishes, fill=_fill_in_names(wishes.fill, space))
     found, matches = match_columns(params, space, known=known or {}, wishes=wishes)
     if not found:
         unread = "".join(f"; {each.there}: {each.reason}" for each in matches if not each.reason.startswith(NO_PLACE))
@@ -101,6 +104,8 @@ def match_columns(
     Raises:
         UsageError: a wish names what is not there.
     """
+    renamed = {in_names(params, source): in_names(space, target) for source, target in wishes.rename.items()}
+    wishes = replace(wishes, rename=renamed)
     apart = partial(_never_together, space) if wishes.nearest else lambda names: False  # noqa: ARG005
     pairs, rivals = pair_names(list(params), list(space), rename=wishes.rename, guess=wishes.nearest, exclusive=apart)
     _check_wishes(wishes, params, space)
@@ -116,6 +121,41 @@ def match_columns(
         if there not in used
     ]
     return found, left
+
+
+def _one_scale(params: Mapping[str, Sequence[object]], where: str) -> dict[str, Sequence[object]]:
+    """Leave out natural values beside their logarithms, which must agree wherever both are there.
+
+    Raises:
+        UsageError: where they do not.
+    """
+    found = dict(params)
+    for name in [name for name in params if f"log10_{name}" in params]:
+        logarithm = f"log10_{name}"
+        (values, unread), (logs, unread_too) = read_numbers(params[name]), read_numbers(params[logarithm])
+        if unread.any() or unread_too.any():
+            continue  # told where the columns are converted
+        with np.errstate(divide="ignore", invalid="ignore"):
+            of_values = np.log10(values)
+        differs = ~np.isnan(values) & ~np.isnan(logs) & ~np.isclose(of_values, logs, rtol=0, atol=5e-4)
+        if differs.any():
+            row = int(np.flatnonzero(differs)[0])
+            msg = f"{where}: expected {name} to be 10^{logarithm}, got {values[row]:g} and {logs[row]:g} in run {row + 1}. Leave one of the two out."
+            raise UsageError(msg)
+        both = np.where(np.isnan(logs), of_values, logs).tolist()
+        found[logarithm] = [None if np.isnan(value) else value for value in both]
+        del found[name]
+    return found
+
+
+def _fill_in_names(fill: Mapping[str, Value], space: ConfigurationSpace) -> dict[str, Any]:
+    """Return values to fill in the names of a space; a natural one is taken for its logarithm."""
+    numbers = {}
+    for name, value in fill.items():
+        number, unread = read_numbers([value])
+        is_natural = name not in space and f"log10_{name}" in space and not unread[0]
+        numbers[name] = float(number[0]) if is_natural else value
+    return with_logarithms(numbers, list(space), where="fill")
 
 
 def _never_together(space: ConfigurationSpace, names: Collection[str]) -> bool:

@@ -66,6 +66,11 @@ def split_logarithm(name: str) -> tuple[str, str]:
     return "", name
 
 
+def in_names(names: Collection[str], name: str) -> str:
+    """Return the name that a natural one stands for: `learning_rate` where only `log10_learning_rate` is there."""
+    return f"log10_{name}" if name not in names and f"log10_{name}" in names else name
+
+
 def last_part(name: str) -> str:
     """Return the last part of a nested name: `optimizer/lr`, `model.lr`, `sgd:lr` and `model__lr` become `lr`."""
     return re.split(r"[./:]|__", name)[-1] or name

@@ -160,7 +160,7 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
     try:
         opened = Image.open(file, formats=FORMATS)
     except Image.DecompressionBombError as error:
-        msg = f"{where}: expected a picture of a size that Pillow allows, got one that claims more: {error} Shrink it, or leave it out."
+        msg = f"{where}: expected a picture of a size that Pillow allows, got one that claims more. Shrink it, or leave it out."
         raise DataError(msg) from error
     with opened as picture:
         if size is not None:

@@ -66,7 +66,7 @@ def rescaling(name: str) -> Rescaling:
     """
     if name not in RESCALINGS:
         msg = f"expected one of {', '.join(RESCALINGS)}, got {name!r}. Write `rescale` 'learning_rate=log10(x)'."
-        raise UsageError(msg, param="rescale")
+        raise UsageError(msg, param="rescale", given=name, choices=RESCALINGS)
     return RESCALINGS[name]
 
 

@@ -18,6 +18,8 @@ from history_store.file.codec import config_key, decode_info, decode_run, encode
 from history_store.file.content import check_info, quoted, unit_rows
 from history_store.history import History
 from history_store.records import Config, DatasetInfo, Evaluation, Value
+from history_store.space import with_logarithms
+from history_store.wording import in_words
 
 FORMAT = "warmstart-shards"
 VERSION = 1
@@ -270,7 +272,7 @@ def _read_collection(folder: Path) -> dict[str, Any]:
         msg = f"{path}: expected a folder of shards, got none there. Check the path."
         raise MissingPathError(msg) from error
     except ValueError as error:
-        msg = f"{path}: expected JSON, got: {error}. Take the file back from version control."
+        msg = f"{path}: expected JSON, got {in_words(error)}. Take the file back from version control."
         raise DataError(msg) from error
     if not isinstance(values, dict) or values.get("format") != FORMAT:
         msg = f"{path}: expected format {FORMAT!r}, got something else. Check the path."
@@ -283,6 +285,9 @@ def _read_collection(folder: Path) -> dict[str, Any]:
     if wrong:
         msg = f"{path}: expected {', '.join(kinds)}, got a wrong or no {', '.join(wrong)}. Correct the file."
         raise DataError(msg)
+    if all(isinstance(config, dict) for config in values["configs"]):  # else told where they are checked
+        names = [item["name"] for item in values["space"].get("hyperparameters", ())]
+        values["configs"] = [with_logarithms(config, names, where=str(path)) for config in values["configs"]]
     return values
 
 
@@ -298,7 +303,7 @@ def _object(line: bytes, where: str) -> dict[str, Any]:
     try:
         values = json.loads(line)
     except ValueError as error:
-        msg = f"{where}: expected a line of JSON, got {line[:60]!r} ({error}). Correct the line."
+        msg = f"{where}: expected a line of JSON, got {line[:60]!r} ({in_words(error)}). Correct the line."
         raise DataError(msg) from error
     if not isinstance(values, dict):
         msg = f"{where}: expected a JSON object, got {line[:60]!r}. Correct the line."

@@ -6,8 +6,9 @@ ConfigSpace is imported inside the functions: answering a query needs stored con
 from __future__ import annotations
 
 import json
+import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
     try:
         space = ConfigurationSpace.from_serialized_dict(json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r} ({error}). Write one with ConfigurationSpace.to_json."
+        msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
         raise DataError(msg) from error
     if not len(space):
         msg = f"{where}: expected ConfigSpace JSON with at least one hyperparameter, got {text[:60]!r}. Add one to the space."
@@ -106,9 +107,28 @@ def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.
         try:
             rows[index] = Configuration(space, values=dict(config)).get_array()
         except (ValueError, KeyError, TypeError, ForbiddenValueError, HyperparameterNotFoundError) as error:
-            msg = f"configuration {dict(config)}: expected one that the space {space.name!r} allows, got: {error}. Correct the value or its name."
+            msg = f"configuration {dict(config)}: expected one that the space {space.name!r} allows, got {_misfit(space, config)}. Correct it."
             raise DataError(msg) from error
     return rows
+
+
+def _misfit(space: ConfigurationSpace, config: Config) -> str:
+    """Say why a space does not allow a configuration."""
+    from history_store.conversion import describe
+
+    unknown = [name for name in config if name not in space]
+    if unknown:
+        return f"{unknown[0]!r}, which is none of {', '.join(space)}"
+    for name, value in config.items():
+        if not space[name].legal_value(value):
+            return f"{name} = {value!r}, which is not {describe(space[name])}"
+    lacking = [name for name in space if name not in config and not space.parent_conditions_of[name]]
+    if lacking:
+        return f"none of {', '.join(lacking)}"
+    inactive = [name for name in config if space.parent_conditions_of[name]]
+    if inactive:
+        return f"a combination that it forbids, or one of {', '.join(inactive)} where it is not active"
+    return "a combination that it forbids"
 
 
 def natural(config: Config) -> dict[str, float]:
@@ -121,6 +141,49 @@ def natural(config: Config) -> dict[str, float]:
         for name, value in config.items()
         if name.startswith("log10_") and isinstance(value, int | float) and value < sys.float_info.max_10_exp
     }
+
+
+def shown(config: Config) -> dict[str, Value]:
+    """Return a configuration as people read it: natural values in place of their logarithms."""
+    values = natural(config)
+    found: dict[str, Value] = {}
+    for name, value in config.items():
+        plain = name.removeprefix("log10_")
+        is_natural = plain != name and plain in values and plain not in config
+        found[plain if is_natural else name] = values[plain] if is_natural else value
+    return found
+
+
+def with_logarithms(
+    config: Mapping[str, Any], names: Collection[str], *, where: str = "configuration"
+) -> dict[str, Any]:
+    """Return a configuration in the names of a space: `learning_rate` 0.001 becomes `log10_learning_rate` -3.
+
+    Args:
+        config: values by name; of a value and its logarithm one is enough.
+        names: of the space.
+        where: begins messages.
+
+    Raises:
+        UsageError: a value and its logarithm that are not equal, or a value that has none.
+    """
+    found = dict(config)
+    for name in [name for name in config if name not in names and f"log10_{name}" in names]:
+        value, logarithm = found.pop(name), f"log10_{name}"
+        is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+        if not is_number:
+            msg = f"{where}: expected {name} > 0, got {value!r}. Correct it, or give {logarithm}."
+            raise UsageError(msg)
+        there = found.setdefault(logarithm, math.log10(value))
+        if not isinstance(there, int | float) or not math.isclose(there, math.log10(value), rel_tol=0, abs_tol=5e-4):
+            msg = f"{where}: expected {name} to be 10^{logarithm}, got {value!r} and {there!r}. Give one of the two."
+            raise UsageError(msg)
+    return found
+
+
+def space_names(space_json: str) -> list[str]:
+    """List the hyperparameters of a space without building it."""
+    return [item["name"] for item in json.loads(space_json)["hyperparameters"]]
 
 
 def _decode(space: ConfigurationSpace, row: NDArray[np.float64]) -> dict[str, Value] | None:

@@ -25,7 +25,7 @@ def resolve_device(device: str) -> str:
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        msg = f"expected cpu, cuda or auto, got {device!r} ({str(error).splitlines()[0]}). Use cpu."
+        msg = f"expected cpu, cuda or auto, got {device!r}, which torch cannot use here. Use cpu."
         raise UsageError(msg, param="device") from error
     return device
 
@@ -47,7 +47,7 @@ def open_device(name: str | None) -> torch.device:
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, AssertionError, ValueError) as error:
-        msg = f"expected one that torch can use here, got {name!r} ({str(error).splitlines()[0]}). Use cpu, cuda or cuda:0."
+        msg = f"expected one that torch can use here, got {name!r}. Use cpu, cuda or cuda:0."
         raise UsageError(msg, param="device") from error
     return device
 

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
 from history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
+from history_store.wording import in_words
 from metafeat.files import replace_file
 
 FORMAT = "warmstart-index"
@@ -157,10 +158,10 @@ class DatasetIndex:
             index = cls(header["dim"], made_with)
             index.add(header["ids"], vectors)
         except (SafetensorError, KeyError, TypeError, ValueError) as error:
-            msg = f"{path}: expected an index of warmstart, got a file that is damaged or of another kind ({error}). Build it anew from the history."
+            msg = f"{path}: expected an index of warmstart, got a file that is damaged or of another kind. Build it anew from the history."
             raise ModelError(msg) from error
         except PermissionError as error:
-            msg = f"{path}: expected a readable index file, got: {error}. Check its permissions."
+            msg = f"{path}: expected a readable index file, got: {in_words(error)}. Check its permissions."
             raise ModelError(msg) from error
         if made_with != model_hash:
             msg = f"{path}: expected an index of model {model_hash}, got one of model {made_with}. Build it anew with this model."

@@ -60,7 +60,7 @@ class MetaFeatureModel:
         try:
             wing.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
         except RuntimeError as error:
-            raise misfit(path, error) from error
+            raise misfit(path) from error
         return cls(wing, header)
 
     def save(self, path: str | Path, header: Mapping[str, Any] | None = None) -> None:

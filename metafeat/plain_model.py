@@ -40,7 +40,7 @@ class PlainModel:
         try:
             return cls(spec, weights)
         except KeyError as error:
-            raise misfit(path, error) from error
+            raise misfit(path) from error
 
     def embed(
         self,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from history_store.errors import MissingPathError, ModelError, UsageError
+from history_store.wording import in_words
 from metafeat.spec import METADATA_KEY, ModelSpec, check_version
 
 Weights = dict[str, NDArray[Any]]
@@ -31,7 +32,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], ModelSpec, Weights]:
     try:
         spec = ModelSpec.from_dict(header["spec"], version=header["version"])
     except (KeyError, TypeError, UsageError) as error:
-        raise misfit(path, error) from error
+        raise misfit(path) from error
     found = weights_hash(spec, weights)
     if header.get("hash") != found:
         msg = f"{path}: expected weights with hash {header.get('hash')}, got {found}. The file was altered: restore or train it anew."
@@ -48,9 +49,9 @@ def weights_hash(spec: ModelSpec, weights: Mapping[str, NDArray[Any]]) -> str:
     return digest.hexdigest()[:16]
 
 
-def misfit(path: str | Path, error: Exception) -> ModelError:
+def misfit(path: str | Path) -> ModelError:
     """Say that spec and weights of a file do not go together."""
-    return ModelError(f"{path}: expected spec and weights of a model, got: {str(error)[:200]}. Train the model anew.")
+    return ModelError(f"{path}: expected spec and weights of a model, got others. Train the model anew.")
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Weights]:
@@ -61,10 +62,10 @@ def _read(path: Path) -> tuple[dict[str, Any], Weights]:
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         header = json.loads(metadata[METADATA_KEY])
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
-        msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind ({error}). Restore it or train it anew."
+        msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind. Restore it or train it anew."
         raise ModelError(msg) from error
     except OSError as error:
-        msg = f"{path}: expected a readable model file, got: {error}. Check its permissions."
+        msg = f"{path}: expected a readable model file, got: {in_words(error)}. Check its permissions."
         raise ModelError(msg) from error
     check_version(header if isinstance(header, dict) else {}, path)
     return header, weights

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from history_store.space import shown
+
 if TYPE_CHECKING:
     from warmstart.suggestions.answer import Answer
 
@@ -20,7 +22,7 @@ def answer_html(found: Answer) -> str:
     if found.suggestions:
         rows = [
             {
-                **each.config,
+                **shown(each.config),
                 "from": each.source or "all datasets",
                 "distance": each.distance,
                 "error there": each.source_error,
@@ -29,6 +31,8 @@ def answer_html(found: Answer) -> str:
             for each in found.suggestions
         ]
         parts.append(table(f"Configurations to try first, by {found.strategy}", rows))
+        if found.measured_with is not None and found.measured_with.line:
+            parts.append(f"<p>{escape(found.measured_with.line)}</p>")
     parts.append(table("Datasets that it resembles most", [each.to_row() for each in found.neighbours]))
     return section(parts)
 

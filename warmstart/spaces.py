@@ -62,7 +62,7 @@ def _read_named(space: str) -> "ConfigurationSpace":
     file = Path(space)
     if not file.is_file():
         msg = f"expected {', '.join(space_names())} or a file of a space, got {space!r}. Write one in YAML, e.g. 'lr: {{log: [1e-5, 0.1]}}'; docs/spaces.md shows how."
-        raise UsageError(msg, param="space")
+        raise UsageError(msg, param="space", given=space, choices=space_names())
     if file.stat().st_size > LARGEST:
         msg = f"expected a file of a space, got {space!r} of {file.stat().st_size:,} bytes. Name another file."
         raise UsageError(msg, param="space")

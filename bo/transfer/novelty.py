@@ -21,7 +21,7 @@ NEAREST = 3
 """Pixel statistics are compared with those of so many nearest datasets."""
 FEW_GROUPS = 10
 """With fewer groups than this, a further one of the same kind lies beyond all of them more than one time in ten."""
-SILENT_SHARE = 0.03
+SILENT_SHARE = 0.02
 """Share of the history's own datasets that may seem to say nothing of their classes, at the size of a query."""
 CHANCE_SCORE = 1.64
 """Labels that mean nothing score higher one time in twenty: no limit lies above."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 import warnings
 from pathlib import Path
 
@@ -85,7 +84,4 @@ def _reason(error: Exception, path: str) -> str:
         return "an empty file" if not Path(path).stat().st_size else "not a picture"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
-    if isinstance(error, struct.error):
-        return "damaged data"
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text[:120]
+    return "cut short" if "truncated" in str(error) else "damaged data"

@@ -18,6 +18,7 @@ from history_store.images import SPLITS
 from history_store.limits import check_unpacked
 from history_store.readers.arrays import ArraySource, Block, Files, check_shape, split_ranges
 from history_store.readers.labels import encode_labels
+from history_store.wording import in_words
 
 IMAGES_NAME = re.compile(r"^(?P<prefix>.*?)images(?P<dot>[-._])idx(?P<rank>[34])-ubyte(?P<gz>\.gz)?$", re.IGNORECASE)
 LABELS_NAME = re.compile(r"^.*?labels[-._]idx1-ubyte(\.gz)?$", re.IGNORECASE)
@@ -129,7 +130,7 @@ def _gunzip(path: Path, length: int) -> bytes:
         with gzip.open(path) as file:
             return file.read(length)
     except (OSError, EOFError, zlib.error) as error:
-        msg = f"{path}: expected a gzip file, got damaged data ({error}). Download the file again."
+        msg = f"{path}: expected a gzip file, got {in_words(error)}. Download the file again."
         raise DataError(msg) from error
 
 

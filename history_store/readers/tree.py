@@ -17,6 +17,7 @@ from history_store.images import SPLITS, DatasetWarning
 from history_store.picture import SUFFIXES
 from history_store.readers.base import plural, printable
 from history_store.readers.labels import natural_key
+from history_store.wording import in_words
 
 _IGNORED = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"})
 _SPELLINGS = {
@@ -132,7 +133,7 @@ def walk(root: str) -> Found:
                         found.n_others += 1
                         found.other = max(found.other, prefix + name)
         except OSError as error:
-            msg = f"{printable(f'{root}/{folder}')}: expected a folder that can be read, got {error.strerror or error}. Check its permissions and links."
+            msg = f"{printable(f'{root}/{folder}')}: expected a folder that can be read, got {in_words(error)}. Check its permissions and links."
             raise DataError(msg) from error
     return found
 

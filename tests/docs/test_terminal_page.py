@@ -1,7 +1,10 @@
 """The sessions of the page on terminals are what a terminal of 80 columns shows, figures apart."""
 
+import os
 import re
+import runpy
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,9 +29,13 @@ def shape(lines):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    (code,) = re.findall(r"```python\n# quadratic\.py\n(.*?)```", TEXT, re.DOTALL)
-    (tmp_path / "quadratic.py").write_text(code)
+def folder(tmp_path, monkeypatch):
+    """Write the programs of the page and what they make; `python` means this one."""
+    for name, code in re.findall(r"```(?:python|yaml)\n# (\w+\.(?:py|yaml))\n(.*?)```", TEXT, re.DOTALL):
+        (tmp_path / name).write_text(code)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path(str(tmp_path / "images.py"))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     return tmp_path
 
 

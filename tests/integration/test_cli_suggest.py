@@ -22,7 +22,7 @@ def test_json_has_the_shape_of_the_contract(cli, photos, tiny):
     document = cli("suggest", "--dataset", photos, "-k", 5, "--format", "json").json()
     assert set(document) == {
         *("schema_version", "dataset", "neighbours", "suggestions", "strategy"),
-        *("confidence", "history", "model", "seed"),
+        *("confidence", "history", "model", "seed", "measured_with"),
     }
     assert document["schema_version"] == 1
     assert document["dataset"]["path"] == str(photos)

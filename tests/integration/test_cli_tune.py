@@ -104,7 +104,7 @@ def test_storages_that_fail(tune, folder, monkeypatch):
     Path("s.db").write_bytes(b"something else" * 99)
     run = tune("--storage", "s.db")
     assert run.code == 4
-    assert "expected a storage of studies that answers, got: file is not a database" in run.err
+    assert "expected a storage of studies, got a file of another kind, or a damaged one" in run.err
     assert tune("--storage", "t.db", trials=1).code == 0
     Path("t.db").chmod(0o444)
     run = tune("--storage", "t.db")

@@ -7,18 +7,18 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from history_store.errors import UsageError
+from history_store.errors import AllTrialsFailedError, UsageError
 from history_store.file.codec import config_key
 from history_store.file.content import unit_rows
 from history_store.manifest import Manifest
 from history_store.records import Config, Evaluation, Status
 from history_store.shards import append_shard, create_shards, merge_shards, read_shards, write_shards
-from history_store.space import load_space, sobol_configs
+from history_store.space import load_space, sobol_configs, space_names, with_logarithms
 from training.collection.add_sources import enrol
 from training.collection.measure import Measure, Measured, limit_of, lost_evaluation
 from training.collection.plan import Cell, blocks, evaluation_key, parse_time, plan_block, wall_seconds_left
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ORIGIN = "collect/"
+MOST_FAILURES = 6
+"""So many runs of a person's own program may fail before the first one succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ def collect(
 
     A cell is (dataset, configuration, seed); the seed follows from the other two, so a collection that was stopped,
     or killed, goes on with the cells that the history lacks. All datasets get the first 16 configurations, then
-    32, then 64. Only this process writes the history; what a run does (diverge, crash, run out of memory or
+    32, then 64; of a person's own program one configuration after the other. Only this process writes the history; what a run does (diverge, crash, run out of memory or
     time, take its process down twice) is recorded as its status. Ctrl-C raises KeyboardInterrupt; what was measured is
     in the history and the shards.
 
@@ -160,7 +162,7 @@ def collect(
         DataError: when a source does not fit its manifest, or the space is not the workload's.
         MissingPathError: when a source is not there.
         StorageError: when the history cannot be written.
-        AllTrialsFailedError: when no worker starts.
+        AllTrialsFailedError: when no worker starts, or the first runs of a person's own program all fail.
     """
     started = time.monotonic()
     limit_s = parse_time(time_budget)
@@ -171,8 +173,8 @@ def collect(
         msg = f"collect: expected at least one replicate, got replicates={replicates}. Use replicates=1."
         raise UsageError(msg)
     shared = shared_configs(history.space_json, configs, seed=seed, first=first, workload=workload)
-    n_first = len({config_key(config) for config in first})
-    block_ranges = blocks(len(shared) - n_first, first=n_first)
+    n_first = len({config_key(config) for config in _in_names(history.space_json, first)})
+    block_ranges = blocks(len(shared) - n_first, first=n_first, one_by_one=workload.is_own)
     _check_budget(history, origin)
     if shards is not None:
         _take_shards(history, Path(shards), budget, seed)
@@ -182,6 +184,7 @@ def collect(
     racing = None if race is None else Race(names, shared, race, seed=seed)
     written = None if shards is None else _ShardFolder(history, Path(shards), budget, seed)
     ledger = _Ledger(history, plan, workers=workers, costs=costs, progress=progress, race=racing)
+    ledger.trusts = not workload.is_own or any(e.origin == origin and e.status.has_error for e in history.evaluations())
     if executor is None:
         news = None if progress is None else ledger.hear
         executor = LocalExecutor(workers, limit_s=limit_of(cell_timeout), news=news)
@@ -200,14 +203,9 @@ def collect(
             ledger.begun += 1
             yield again
 
-    with contextlib.closing(executor.run(measure, tasks())) as results, contextlib.ExitStack() as interrupted:
-        if written is not None:
-            interrupted.callback(written.complete)  # Ctrl-C may come between the two writes of a cell
-        for done in results:
-            evaluation = ledger.write(done, origin)
-            if written is not None:
-                written.append(evaluation)
-        interrupted.pop_all()
+    with contextlib.closing(executor.run(measure, tasks())) as results:
+        _write(results, ledger, written, origin)
+    ledger.check_some_succeeded()
     return ledger.report(names, time.monotonic() - started)
 
 
@@ -224,12 +222,19 @@ def shared_configs(
         msg = f"collect: expected at least one configuration, got configs={n}. Ask for 16, 32 or 64."
         raise UsageError(msg)
     workload = workload or get_workload()
-    unit_rows(space_json, first, "collect: configurations to measure first")
-    given = {config_key(config): config for config in first}
+    given = {config_key(config): config for config in _in_names(space_json, first)}
     drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed)) if n else []
     for config in (*given.values(), *drawn):
         workload.check(config)
     return [*given.values(), *(config for config in drawn if config_key(config) not in given)]
+
+
+def _in_names(space_json: str, configs: Sequence[Config]) -> list[Config]:
+    """Return configurations to measure first in the names of a space, checked against it."""
+    where, names = "collect: configurations to measure first", space_names(space_json)
+    found: list[Config] = [with_logarithms(config, names, where=where) for config in configs]
+    unit_rows(space_json, found, where)
+    return found
 
 
 def _costs(
@@ -271,6 +276,7 @@ class _Ledger:
         self.running: dict[Hashable, RunningCell] = {}
         self.started = time.monotonic()
         self.begun, self.done = 0, list[int]()
+        self.trusts, self.doubtful, self.failure = True, list[Evaluation](), ""
         self._tell(None)
 
     def missing(self) -> list[list[Cell]]:
@@ -292,11 +298,14 @@ class _Ledger:
             self.total += 1
         return cell
 
-    def write(self, done: Done[Cell, Measured], origin: str) -> Evaluation:
-        """Put a result into the history, durably.
+    def write(self, done: Done[Cell, Measured], origin: str) -> list[Evaluation]:
+        """Put a result into the history, durably; failures before the first success wait for that.
+
+        Returns: what was written.
 
         Raises:
             WarmstartError: when the worker said that the collection cannot go on.
+            AllTrialsFailedError: when too many failed and none succeeded.
         """
         cell, note = done.task, done.note
         if done.result is None:
@@ -309,14 +318,33 @@ class _Ledger:
             evaluation, note = done.result.evaluation, done.result.note
         if not evaluation.status.has_error:
             log.warning("%s, configuration %d: %s. %s", cell.dataset, cell.index, evaluation.status.value, note)
-        self.history.append(evaluation)
         self.running.pop(cell.key, None)
         del self.todo[cell.key]
         self.measured[evaluation.status] += 1
         self.done.append(cell.index)
         self._learn(cell.index, evaluation)
+        self.trusts = self.trusts or evaluation.status.has_error
+        self.doubtful.append(evaluation)
+        if not self.trusts:
+            self.failure = f"{evaluation.status.value}. {note}".strip()
+            if len(self.doubtful) >= MOST_FAILURES:
+                self.check_some_succeeded()
+            self._tell(None)
+            return []
+        written, self.doubtful = self.doubtful, []
+        self.history.extend(written)
         self._tell(evaluation)
-        return evaluation
+        return written
+
+    def check_some_succeeded(self) -> None:
+        """Check that not all runs failed of a program that has never succeeded.
+
+        Raises:
+            AllTrialsFailedError: when they did; nothing of them is written.
+        """
+        if self.doubtful:
+            msg = f"collect: expected a run that gives an error, got {len(self.doubtful)} that failed and none that did; the last {self.failure.rstrip('.')}. Correct it and start again: nothing of these is in the history."
+            raise AllTrialsFailedError(msg)
 
     def report(self, names: tuple[str, ...], elapsed_s: float) -> CollectReport:
         """Sum the run up."""
@@ -356,7 +384,8 @@ class _Ledger:
                 costs=self.costs,
             )
             total = self.total + len(to_come)
-            self.progress(Progress(self.total - len(self.todo), total, left_s, latest, tuple(self.running.values())))
+            done = self.total - len(self.todo) - len(self.doubtful)
+            self.progress(Progress(done, total, left_s, latest, tuple(self.running.values())))
 
 
 class _ShardFolder:
@@ -389,6 +418,18 @@ class _ShardFolder:
 
     def _number(self) -> None:
         self.index = {config_key(config): number for number, config in enumerate(read_shards(self.folder).configs)}
+
+
+def _write(results: Iterable[Done[Cell, Measured]], ledger: _Ledger, written: _ShardFolder | None, origin: str) -> None:
+    """Write cells into the history and the shards as they come."""
+    with contextlib.ExitStack() as interrupted:
+        if written is not None:
+            interrupted.callback(written.complete)  # Ctrl-C may come between the two writes of a cell
+        for done in results:
+            for evaluation in ledger.write(done, origin):
+                if written is not None:
+                    written.append(evaluation)
+        interrupted.pop_all()
 
 
 def _take_shards(history: History, folder: Path, budget: Budget, seed: int) -> None:

@@ -81,7 +81,7 @@ class Measure:
         """
         started = time.perf_counter()
         try:
-            return Measured(self._train(cell, tell))
+            return self._train(cell, tell)
         except WarmstartError as error:
             return Measured(None, stop=error)
         except Exception as error:  # noqa: BLE001  a configuration that breaks is a result
@@ -91,10 +91,11 @@ class Measure:
             note = f"{type(error).__name__}: {error}"
             return Measured(lost_evaluation(cell, status, self.origin, duration=duration), note)
 
-    def _train(self, cell: Cell, tell: Callable[[tuple[float | None, float]], None] | None) -> Evaluation:
-        import torch
+    def _train(self, cell: Cell, tell: Callable[[tuple[float | None, float]], None] | None) -> Measured:
+        if not self.workload.is_own:
+            import torch
 
-        torch.set_num_threads(1)
+            torch.set_num_threads(1)
         workload, budget = self.workload, self.budget
         if tell is not None:
             tell((0.0, math.nan))
@@ -106,7 +107,7 @@ class Measure:
                 tell((step / length if length else None, error))
 
         result = prepared.train(cell.config, seed=cell.seed, budget=budget, report=report, timeout_s=self.timeout_s)
-        return Evaluation(
+        evaluation = Evaluation(
             dataset=cell.dataset,
             config=cell.config,
             error=result.error,
@@ -116,6 +117,7 @@ class Measure:
             curve=result.curve,
             origin=self.origin,
         )
+        return Measured(evaluation, result.note)
 
     def _prepared(self, name: str) -> tuple[Prepared, int]:
         """Return a dataset that is ready, and the number of its training images."""

@@ -44,16 +44,19 @@ def evaluation_key(evaluation: Evaluation) -> CellKey:
     return evaluation.dataset, config_key(evaluation.config), evaluation.seed
 
 
-def blocks(configs: int, *, first: int = 0) -> list[range]:
+def blocks(configs: int, *, first: int = 0, one_by_one: bool = False) -> list[range]:
     """Return blocks of configurations that end at 16, 32, 64, ...: after each, a history is complete for so many.
 
     Args:
         configs: how many of the sequence.
         first: how many are given besides, a block of their own before the sequence's.
+        one_by_one: each configuration is a block: what costs hours and prepares nothing is complete for as many as there was time for.
 
     Raises:
         UsageError: when there is no configuration.
     """
+    if one_by_one:
+        return [range(index, index + 1) for index in range(first + configs)]
     if first:
         return [range(first), *(range(b.start + first, b.stop + first) for b in (blocks(configs) if configs else ()))]
     if configs < 1:

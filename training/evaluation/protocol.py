@@ -92,5 +92,5 @@ def held_together(protocol: Protocol, names: Sequence[str], groups: Sequence[str
     """
     if protocol not in PROTOCOLS:
         msg = f"protocol: expected one of {', '.join(PROTOCOLS)}, got {protocol!r}. Use 'leave-source-out'."
-        raise UsageError(msg)
+        raise UsageError(msg, given=protocol, choices=PROTOCOLS)
     return groups if protocol == "leave-source-out" else names

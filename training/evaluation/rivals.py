@@ -153,7 +153,7 @@ def choose_rivals(rivals: Mapping[str, Rival], names: Sequence[str]) -> dict[str
     unknown = [name for name in names if name not in rivals]
     if unknown:
         msg = f"expected names among {', '.join(rivals)}, got {', '.join(unknown)}. Leave it out for all of them."
-        raise UsageError(msg, param="rivals")
+        raise UsageError(msg, param="rivals", given=unknown[0], choices=rivals)
     return {name: rival for name, rival in rivals.items() if not names or name in names}
 
 

@@ -121,7 +121,7 @@ def read_table(path: Path) -> ErrorTable:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
             arrays: dict[str, NDArray[Any]] = {key: file[key] for key in file.files if key != "info"}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        msg = f"{path}: expected an npz file with a table of errors, got a file that cannot be read as one ({error}). Write it with numpy.savez."
+        msg = f"{path}: expected an npz file with a table of errors, got a file that cannot be read as one. Write it with numpy.savez."
         raise DataError(msg) from error
     lacking = [name for name in ("errors", "dataset_names") if name not in arrays]
     if lacking:
@@ -212,7 +212,7 @@ def _floats(path: Path, name: str, values: NDArray[Any]) -> Matrix:
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        msg = f"{path}: expected {name} to hold numbers, got {values.dtype} ({error}). Give NaN where one is missing."
+        msg = f"{path}: expected {name} to hold numbers, got {values.dtype}. Give NaN where one is missing."
         raise DataError(msg) from error
 
 

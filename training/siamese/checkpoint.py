@@ -86,7 +86,7 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
             None if header["best"] is None else (header["best"], parts["best"]),
         )
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        msg = f"{path}: expected a checkpoint of Siamese training, got a file that is damaged or of another kind ({error}). Delete it to start anew."
+        msg = f"{path}: expected a checkpoint of Siamese training, got a file that is damaged or of another kind. Delete it to start anew."
         raise ModelError(msg) from error
     if found != (FORMAT, VERSION):
         msg = f"{path}: expected format {FORMAT!r} version {VERSION}, got {found[0]!r} version {found[1]}. Upgrade warmstart or delete it to start anew."

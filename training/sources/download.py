@@ -12,6 +12,7 @@ from http.client import HTTPException
 from pathlib import Path
 
 from history_store.errors import DataError, MissingPathError, UsageError
+from history_store.wording import in_words
 
 CHUNK = 1 << 18
 TIMEOUT_S = 30.0
@@ -76,7 +77,7 @@ def download(
             raise DataError(msg)
         part.replace(path)
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
-        msg = f"{url}: expected a file, got: {error}. Check the address and the network, or put the file at {path}."
+        msg = f"{url}: expected a file, got {_refusal(error)}. Check the address and the network, or put the file at {path}."
         raise MissingPathError(msg) from error
     finally:
         part.unlink(missing_ok=True)
@@ -100,7 +101,8 @@ def unpack(archive: str | Path, folder: str | Path) -> Path:
             shutil.unpack_archive(archive, part, filter="data")
         part.replace(folder)
     except (shutil.ReadError, tarfile.TarError, ValueError, OSError) as error:
-        msg = f"{archive}: expected a zip or tar archive, got: {error}. Unpack it by hand to {folder}."
+        said = "a member that would land outside" if isinstance(error, tarfile.FilterError) else in_words(error)
+        msg = f"{archive}: expected a zip or tar archive, got {said}. Unpack it by hand to {folder}."
         raise DataError(msg) from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -111,3 +113,12 @@ def hash_file(path: str | Path) -> str:
     """Compute the sha256 of a file."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _refusal(error: Exception) -> str:
+    """Say why nothing was fetched."""
+    code = getattr(error, "code", None)
+    if code is not None:
+        return f"the server's answer {code}"
+    reason = getattr(error, "reason", error)
+    return in_words(reason) if isinstance(reason, OSError) else "no answer"

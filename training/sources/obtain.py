@@ -76,6 +76,14 @@ def open_manifest(
     return open_images(path)
 
 
+def manifest_path(manifest: Manifest, *, root: str | Path | None = None) -> str:
+    """Return the path of the images that a manifest names, as `open_manifest` opens it, or ``torchvision:NAME``."""
+    obtain = manifest.obtain
+    if obtain.kind == "torchvision":
+        return f"torchvision:{obtain.dataset}"
+    return str(((data_folder() if root is None else Path(root)) / obtain.path).absolute())
+
+
 def open_torchvision(
     name: str, *, root: str | Path | None = None, download: bool = False, seed: int = 0
 ) -> ImageSource:
@@ -100,8 +108,8 @@ def open_torchvision(
     if folder.is_dir():
         try:
             joined = JoinedParts(name, folder, download=download, seed=seed)
-        except (RuntimeError, OSError) as error:
-            reason = str(error)
+        except (RuntimeError, OSError):
+            reason = "none that torchvision can read"
         else:
             return TorchvisionSource(name, joined)
     else:

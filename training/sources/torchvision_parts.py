@@ -41,7 +41,7 @@ def check_name(name: str) -> None:
     """
     if name not in PARTS:
         msg = f"torchvision:{name}: expected one of {', '.join(sorted(PARTS))}, got {name!r}. Correct the name."
-        raise UsageError(msg)
+        raise UsageError(msg, given=name, choices=PARTS)
 
 
 class JoinedParts:

@@ -56,6 +56,7 @@ class TrainingResult:
         curve: pairs (step, validation error) in rising steps, the last one at the end of a run that was ok.
         metrics: other numbers by name.
         model: what was trained, where it was asked for; see `Prepared.combine`.
+        note: one line on what went wrong, empty where nothing did.
     """
 
     error: float
@@ -64,6 +65,7 @@ class TrainingResult:
     curve: tuple[tuple[int, float], ...]
     metrics: Mapping[str, float] = field(default_factory=dict)
     model: object = None
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +175,19 @@ class Workload(ABC):
         spaces: names of its spaces, the usual one first.
         budgets: names of its budgets, the usual one first.
         recipes: programs for which it writes a configuration; see `recipe`.
+        is_own: whether a run is a person's own program: it needs no torch here, nothing is shared by the runs on a dataset,
+            and it may be wrong, so that failures count only once a run has succeeded.
+        network: what is trained, in words for people; empty = its name says it.
+        optimiser: of its weights, likewise; empty = it is a hyperparameter, or there is none.
     """
 
     name: ClassVar[str]
     spaces: ClassVar[tuple[str, ...]]
     budgets: ClassVar[tuple[str, ...]]
     recipes: ClassVar[tuple[str, ...]] = ()
+    is_own: ClassVar[bool] = False
+    network: ClassVar[str] = ""
+    optimiser: ClassVar[str] = ""
 
     @abstractmethod
     def space(self, name: str | None = None) -> ConfigurationSpace:
@@ -280,6 +289,11 @@ class Workload(ABC):
         Raises:
             ModelError: when it is something else, damaged or of a newer version.
         """
+
+    def length(self, budget: Budget) -> str:
+        """Say a budget in words: its amount in its unit where it tells, else its name."""
+        amount = budget.to_dict().get("amount")
+        return f"{amount:g} {budget.unit}" if isinstance(amount, int | float) else budget.name
 
     def origin(self, budget: Budget) -> str:
         """Name who measured an evaluation: evaluations of two origins are never mixed in one collection."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from history_store.errors import MissingPathError, ModelError
+from history_store.wording import in_words
 
 METADATA_KEY = "warmstart-networks"
 SCHEMA = 1
@@ -56,6 +57,6 @@ def read_header(path: str | Path) -> dict[str, Any]:
 def not_a_classifier(path: str | Path, error: Exception) -> ModelError:
     """Say that a file is none that we wrote."""
     return ModelError(
-        f"{path}: expected networks that `warmstart tune --save-model` wrote, got something else "
-        f"({type(error).__name__}: {error}). Write them again: the same command takes the trials that it has."
+        f"{path}: expected networks that `warmstart tune --save-model` wrote, got {in_words(error)}. "
+        "Write them again: the same command takes the trials that it has."
     )

@@ -9,9 +9,12 @@ from warmstart.cli.options import (
     Format,
     FormatOption,
     GpusOption,
+    MaximizeOption,
+    MetricOption,
     QuietOption,
     RayAddressOption,
     RayOption,
+    ScaleOption,
     SeedOption,
     VerboseOption,
 )
@@ -55,7 +58,27 @@ def collect(
     ] = "cnn",
     target_budget: Annotated[
         str | None,
-        typer.Option("--target-budget", help="Length of one training run, by name; of cnn: compact-400 or paper."),
+        typer.Option(
+            "--target-budget",
+            help="Length of one training run, by name; of cnn: compact-400 or paper. Of your script: a number, its {warmstart.budget}.",
+        ),
+    ] = None,
+    objective: Annotated[
+        str | None,
+        typer.Option("--objective", help="Measure your function: module:function or file.py:function."),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(
+            "--command",
+            help='Measure your program, which prints its error: "python train.py --data {warmstart.dataset} --lr {lr}".',
+        ),
+    ] = None,
+    metric: MetricOption = None,
+    maximize: MaximizeOption = False,
+    scale: ScaleOption = None,
+    log: Annotated[
+        str | None, typer.Option("--log", help="File to which all that your script prints is added.")
     ] = None,
     space: Annotated[
         str | None,
@@ -98,34 +121,59 @@ def collect(
     from warmstart.histories.collect import collect_into
     from warmstart.integrations.ray.cluster import chosen_cluster
 
+    script = None
+    if objective is not None or command is not None or metric is not None or maximize or scale is not None or log:
+        from warmstart.studies.objectives.metric import Metric
+        from warmstart.studies.own_workload import OwnScript, parse_amount
+
+        script = OwnScript(
+            objective=objective,
+            command=command,
+            metric=Metric(metric, maximize, None if scale is None else scale.value),
+            budget=parse_amount(target_budget),
+            log=None if log is None else Path(log),
+        )
     shell = Shell(format, quiet=quiet, verbose=verbose)
     # Ray prints what befalls its nodes; stdout is for the result.
+    measured = 0
     with shell.progress("collecting") as show, contextlib.redirect_stdout(sys.stderr):
-        report = collect_into(
-            Path(history),
-            [Path(manifest) for manifest in manifests or ()],
-            space=space,
-            root=root,
-            download=download,
-            fractions=tuple(fraction or (1.0,)),
-            configs=configs,
-            first=None if first is None else Path(first),
-            replicates=replicates,
-            race=race,
-            seed=seed,
-            workload=workload,
-            target_budget=target_budget,
-            workers=workers,
-            cluster=chosen_cluster(
-                ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
-            ),
-            device=device,
-            time_budget=budget,
-            cell_timeout=math.inf if timeout is None else timeout,
-            shards=shards,
-            progress=lambda now: _show(show, now),
-        )
+
+        def told(now: "Progress") -> None:
+            nonlocal measured
+            measured = now.done
+            _show(show, now)
+
+        try:
+            report = collect_into(
+                Path(history),
+                [Path(manifest) for manifest in manifests or ()],
+                space=space,
+                root=root,
+                download=download,
+                fractions=tuple(fraction or (1.0,)),
+                configs=configs,
+                first=None if first is None else Path(first),
+                replicates=replicates,
+                race=race,
+                seed=seed,
+                workload=workload,
+                target_budget=None if script is not None else target_budget,
+                script=script,
+                workers=workers,
+                cluster=chosen_cluster(
+                    ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
+                ),
+                device=device,
+                time_budget=budget,
+                cell_timeout=math.inf if timeout is None else timeout,
+                shards=shards,
+                progress=told,
+            )
+        except KeyboardInterrupt:
+            shell.note(f"Stopped after {measured} runs; all are in {history}. The same command goes on.")
+            raise
     row = {name: value for name, value in report.items() if name not in ("datasets", "noise")}
+    row["measured"] = ", ".join(f"{count} {status}" for status, count in report["measured"].items()) or "none"
     shell.result({"schema_version": 1, **report}, [{"history": history, "datasets": len(report["datasets"]), **row}])
 
 
@@ -140,8 +188,7 @@ def _show(show: "Show", now: "Progress") -> None:
         more = f"error {cell.error:.3f}" if cell.error == cell.error else more
     elif now.running:
         text = "; ".join(
-            f"{cell.dataset}, configuration {cell.index}"
-            + ("" if cell.share is None else f", {100 * cell.share:.0f} %")
+            f"{cell.dataset}, configuration {cell.index}" + ("" if not cell.share else f", {100 * cell.share:.0f} %")
             for cell in now.running[:3]
         ) + (f" and {len(now.running) - 3} more" if len(now.running) > 3 else "")
     parts = sum(cell.share or 0.0 for cell in now.running)

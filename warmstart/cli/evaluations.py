@@ -136,7 +136,10 @@ def record(
     verbose: VerboseOption = 0,
 ) -> None:
     """Record one run; it is on the disk when the command returns."""
+    from dataclasses import replace
+
     from history_store.history import History
+    from history_store.space import space_names, with_logarithms
     from warmstart.histories.add import read_evaluation
     from warmstart.locations import history_path
 
@@ -157,9 +160,11 @@ def record(
     else:
         path = str(history_path(history))
         with History.open(path, write=True) as opened:
+            config_here = with_logarithms(evaluation.config, space_names(opened.space_json), where=path)
+            evaluation = replace(evaluation, config=config_here)
             opened.append(evaluation)
             count = opened.n_evaluations
-    row = {"dataset": dataset, **evaluation.config, "error": error, "status": evaluation.status.value}
+    row = {"dataset": dataset, **shell.cells(evaluation.config), "error": error, "status": evaluation.status.value}
     document = {
         "schema_version": 1,
         "history": path,

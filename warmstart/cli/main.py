@@ -8,8 +8,10 @@ import threading
 import warnings
 from collections.abc import Sequence
 
+from history_store.errors import WarmstartError
 from warmstart.cli.errors import shown
-from warmstart.cli.spelling import with_hint
+from warmstart.cli.shell import columns, wrapped
+from warmstart.cli.spelling import with_hint, with_near
 from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
@@ -71,6 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if code != UNEXPECTED
             else f"unexpected {type(error).__name__}: {error}. Run again with -vv and report it."
         )
+        if isinstance(error, WarmstartError) and error.choices:
+            message = with_near(message, error.given, list(error.choices))
         _report(type(error).__name__, message, code, as_json=as_json, params=getattr(error, "params", ()))
         return code
     if code == INTERRUPTED:  # Typer's own way to tell of Ctrl-C
@@ -88,13 +92,14 @@ def _end_undisturbed(argv: Sequence[str] | None) -> None:
 def _report(
     kind: str, message: str, code: int, *, as_json: bool, prelude: str = "", params: Sequence[str] = ()
 ) -> None:
-    """Write one error to stderr, on one line."""
+    """Write one error to stderr, on one line; on a terminal as wide as that."""
     message = with_hint(" ".join(message.split()))
     if as_json:
         about = {"params": list(params)} if params else {}
         sys.stderr.write(json.dumps({"error": {"type": kind, "message": message, "exit_code": code, **about}}) + "\n")
     else:
-        sys.stderr.write(f"{prelude}\nerror: {message}\n" if prelude else f"error: {message}\n")
+        text = wrapped(f"error: {message}", columns(sys.stderr))
+        sys.stderr.write(f"{prelude}\n{text}\n" if prelude else f"{text}\n")
     sys.stderr.flush()
 
 

@@ -84,7 +84,7 @@ def embed(
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
-    """Store missing embeddings, so that later questions are faster."""
+    """Store missing embeddings and what the datasets are like, so that later questions are faster."""
     from warmstart.suggestions.advisor import Advisor
 
     shell = Shell(format, quiet=quiet, verbose=verbose)

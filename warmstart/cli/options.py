@@ -30,6 +30,14 @@ class SuggestFormat(StrEnum):
     TRAINER = "trainer"
 
 
+class ScaleName(StrEnum):
+    """What a metric may be; see docs/tuning.md."""
+
+    FRACTION = "fraction"
+    PERCENT = "percent"
+    ANY = "any"
+
+
 FormatOption = Annotated[Format, typer.Option("--format", "-f", help="Format of the result on stdout.")]
 SuggestFormatOption = Annotated[
     SuggestFormat, typer.Option("--format", "-f", help="Format of the result on stdout; docs/cli.md shows each.")
@@ -91,6 +99,17 @@ SkipBrokenOption = Annotated[
     bool, typer.Option("--skip-broken", help="Leave out pictures that cannot be decoded, and name them.")
 ]
 DownloadOption = Annotated[bool, typer.Option("--download", help="Allow torchvision to download torchvision:NAME.")]
+MetricOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metric", help="What the script gives instead of an error: a JSON key, last, regex:PATTERN or file:PATH:KEY."
+    ),
+]
+MaximizeOption = Annotated[bool, typer.Option("--maximize", help="A larger metric is better.")]
+ScaleOption = Annotated[
+    ScaleName | None,
+    typer.Option("--scale", help="Range of the metric: fraction (0 to 1), percent (0 to 100) or any number."),
+]
 HistoryArgument = Annotated[
     str | None,
     typer.Argument(metavar="HISTORY", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),

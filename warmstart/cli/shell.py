@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from warmstart.cli.table import Row, table
 
 if TYPE_CHECKING:
+    from history_store.records import Config
     from warmstart.cli.bar import Show
 
 WIDTH = 100
@@ -64,6 +65,14 @@ class Shell:
         if drawn.left_out:
             sys.stdout.flush()
             self.note(f"Left out for want of room: {', '.join(drawn.left_out)} (-v shows them).")
+
+    def cells(self, config: "Config") -> dict[str, Any]:
+        """Return the cells of a configuration: natural values for people; those of the space, then natural ones, for programs."""
+        from history_store.space import natural, shown
+
+        if self.format == "table":
+            return shown(config)
+        return {**config, **{name: value for name, value in natural(config).items() if name not in config}}
 
     def say(self, text: str) -> None:
         """Write prose of the result to stdout: a sentence a line, wrapped at its spaces."""

@@ -25,11 +25,16 @@ def with_hint(message: str) -> str:
     if found := _OPTIONS.search(message):
         options = (found["options"] or found["one"]).split(", ")
         return f"{message[: found.start()].rstrip('.')}. Did you mean {_either(options)}?"
-    found = _KNOWN.search(message)
+    found = None if "Did you mean " in message else _KNOWN.search(message)
     if found is None:
         return message
     known = [name.strip(" '") for name in (found["known"] or found["choices"]).replace(" or ", ", ").split(",")]
-    near = closest((found["got"] or found["wrong"]).strip("'"), known)
+    return with_near(message, (found["got"] or found["wrong"]).strip("'"), known)
+
+
+def with_near(message: str, given: str, known: list[str]) -> str:
+    """Return a message with "Did you mean ...?" where a name is nearly one of those that are known."""
+    near = closest(given, known)
     return message if near is None else f"{message.rstrip()} Did you mean {near}?"
 
 

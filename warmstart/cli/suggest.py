@@ -266,6 +266,8 @@ def print_answer(shell: Shell, found: Any) -> None:
         rows.append(row if design.expected_regret is None else {**row, "regret left": design.expected_regret})
     write("")
     shell.table(rows, title=f"Try these first (strategy {found.strategy})")
+    if found.measured_with is not None and found.measured_with.line:
+        shell.say(found.measured_with.line)
     if found.explanation is not None:
         _print_reasons(shell, found)
     write("")
@@ -274,6 +276,8 @@ def print_answer(shell: Shell, found: Any) -> None:
 
 def _print_reasons(shell: Shell, found: Any) -> None:
     """Write why the neighbours are near and why the configurations are there."""
+    from history_store.space import shown as as_shown
+
     write("\nWhy these datasets")
     for near in found.explanation.neighbours:
         place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
@@ -302,6 +306,6 @@ def _print_reasons(shell: Shell, found: Any) -> None:
             f"  {number}. "
             + ", ".join(
                 f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
-                for name, value in config.items()
+                for name, value in as_shown(config).items()
             )
         )

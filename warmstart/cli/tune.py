@@ -16,11 +16,14 @@ from warmstart.cli.options import (
     HistoryOption,
     LabelsColumnOption,
     LabelsOption,
+    MaximizeOption,
+    MetricOption,
     ModelOption,
     NoCacheOption,
     QuietOption,
     RayAddressOption,
     RayOption,
+    ScaleOption,
     SeedOption,
     VerboseOption,
 )
@@ -58,14 +61,6 @@ class PrunerName(StrEnum):
     MEDIAN = "median"
     ASHA = "asha"
     HYPERBAND = "hyperband"
-
-
-class ScaleName(StrEnum):
-    """What a metric may be; see docs/tuning.md."""
-
-    FRACTION = "fraction"
-    PERCENT = "percent"
-    ANY = "any"
 
 
 _WARM, _PRUNER = WarmName(WarmStart.warm), PrunerName(Search.pruner)
@@ -171,17 +166,9 @@ def tune(
             "--workload", help="What to train without an objective: cnn, transfer, or one of an installed package."
         ),
     ] = Problem.workload,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            "--metric", help="What to tune instead of an error: a JSON key, last, regex:PATTERN or file:PATH:KEY."
-        ),
-    ] = Search.metric,
-    maximize: Annotated[bool, typer.Option("--maximize", help="A larger metric is better.")] = Search.maximize,
-    scale: Annotated[
-        ScaleName | None,
-        typer.Option("--scale", help="Range of the metric: fraction (0 to 1), percent (0 to 100) or any number."),
-    ] = None,
+    metric: MetricOption = Search.metric,
+    maximize: MaximizeOption = Search.maximize,
+    scale: ScaleOption = None,
     target_budget: Annotated[
         str | None,
         typer.Option(
@@ -341,7 +328,7 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
 
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
     title = f"{len(found.studies)} datasets in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
-    best = [{} if study.best is None else study.best.config for study in found.studies]
+    best = [{} if study.best is None else shell.cells(study.best.config) for study in found.studies]
     rows = [{**row, **config} for row, config in zip(joint_rows(found), best, strict=True)]
     shell.result(found.to_dict(), rows, title=title)
     if shell.format == Format.TABLE:
@@ -358,7 +345,7 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
 def _print(shell: Shell, found: "TuneResult") -> None:
     best = found.best
     row: dict[str, Any] = (
-        {} if best is None else {"trial": best.number, found.metric.name: found.best_value, **best.config}
+        {} if best is None else {"trial": best.number, found.metric.name: found.best_value, **shell.cells(best.config)}
     )
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
     title = f"{found.study} in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"

@@ -17,6 +17,7 @@ from history_store.picture import DECODING
 from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.splits import split_codes
 from history_store.subsample import TEST, TRAIN, VAL
+from history_store.wording import in_words
 from metafeat.labels import check_contrast
 from warmstart.suggestions.tuned_before import LEFT_OUT
 
@@ -155,7 +156,7 @@ def read_evaluation(
         kind = Status(status)
     except ValueError as problem:
         msg = f"expected one of {', '.join(Status)}, got {status!r}. Leave it out for a run that went well."
-        raise UsageError(msg, param="status") from problem
+        raise UsageError(msg, param="status", given=status, choices=Status) from problem
     if error is None and kind.has_error:
         msg = f"expected a validation error in [0, 1] for status {status!r}, got none. Give it, or `status` crashed, timeout or oom."
         raise UsageError(msg, param="error")
@@ -220,10 +221,10 @@ def _json(text: str, param: str) -> Any:
         try:
             text = Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as problem:
-            msg = f"expected a readable file after @, got {text[1:]!r} ({problem}). Check the path."
+            msg = f"expected a readable file after @, got {text[1:]!r} ({in_words(problem)}). Check the path."
             raise MissingPathError(msg, param=param) from problem
     try:
         return json.loads(text)
     except ValueError as problem:
-        msg = f"expected JSON, got {text[:80]!r} ({problem}). Quote names with double quotes."
+        msg = f"expected JSON, got {text[:80]!r} ({in_words(problem)}). Quote names with double quotes."
         raise UsageError(msg, param=param) from problem

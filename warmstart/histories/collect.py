@@ -5,16 +5,20 @@ import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError
+from history_store.wording import in_words
 
 if TYPE_CHECKING:
+    from history_store.history import History
     from history_store.manifest import Manifest
     from training.collection.collect import Progress
     from warmstart.integrations.ray.cluster import Cluster
+    from warmstart.spaces import SpaceLike
+    from warmstart.studies.own_workload import OwnScript, OwnWorkload
 
 WORKERS = 2
 
@@ -23,7 +27,7 @@ def collect_into(
     path: Path,
     manifests: Sequence[Path] = (),
     *,
-    space: str | None = None,
+    space: "SpaceLike | None" = None,
     root: str | None = None,
     download: bool = False,
     fractions: Sequence[float] = (1.0,),
@@ -34,6 +38,7 @@ def collect_into(
     seed: int = 0,
     workload: str = "cnn",
     target_budget: str | None = None,
+    script: "OwnScript | None" = None,
     workers: int | None = None,
     cluster: "Cluster | None" = None,
     device: str = "auto",
@@ -46,7 +51,7 @@ def collect_into(
 
     `path` is the history, made over `space` (see `warmstart.spaces`; None = the workload's usual one) where it is not there;
     `manifests` are as in `open_sources`, `first` a file as in `read_configs`; `workload` is a name in `training.workloads.WORKLOADS`,
-    `target_budget` the name of one of its budgets, None = the usual one; `cluster` is where cells are measured, None = on this
+    `target_budget` the name of one of its budgets, None = the usual one; `script` is measured instead of a workload; `cluster` is where cells are measured, None = on this
     machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
     `progress` is that of `training.collection.collect.collect`.
     The other arguments, and what is refused, are those of `training.collection.collect.collect`.
@@ -61,19 +66,34 @@ def collect_into(
     from training.workloads import get_workload
     from warmstart.spaces import space_text
 
-    trained = get_workload(workload)
-    length = trained.budget(target_budget)
     sources, given = open_sources(manifests), () if first is None else read_configs(first)
     if not (configs or given):
         msg = f"expected at least 1, got {configs} and none with `first`. Ask for 16, 32 or 64."
         raise UsageError(msg, param="configs")
-    if not path.exists():
-        made_over = dump_space(trained.space()) if space is None else space_text(space)
+    is_new = not path.exists()
+    made_over = None if space is None else space_text(space)
+    if script is None:
+        trained = get_workload(workload)
+        length = trained.budget(target_budget)
+        made_over = made_over or dump_space(trained.space())
+    else:
+        _check_script(script, fractions, is_given=workload != "cnn" or device != "auto" or target_budget is not None)
+        if is_new:
+            trained = _own(script, made_over, _paths(sources, root))
+        else:
+            with History.open(path) as history:
+                sources = _known_names(history, sources)
+                trained = _own(script, history.space_json, _paths(sources, root, history))
+        length = trained.budget()
+    if is_new:
+        assert made_over is not None  # noqa: S101  refused where there is none
         History.create(path, made_over).close()
+    elif space is not None and made_over is not None:
+        _check_same_space(path, made_over)
     with contextlib.ExitStack() as stack:
         executor, where = None, None
         if cluster is None:
-            where = resolve_device(device)
+            where = resolve_device(device) if script is None else None
         else:
             from warmstart.integrations.ray.cluster import RayExecutor
 
@@ -115,6 +135,90 @@ def collect_into(
     return fields
 
 
+def _check_script(script: "OwnScript", fractions: Sequence[float], *, is_given: bool) -> None:
+    """Refuse options of a workload where a script is measured.
+
+    Raises:
+        UsageError: when there are some.
+    """
+    if is_given:
+        msg = f"expected none of `workload`, `target_budget` and `device` with a script of your own, got one. Put what {script.label} needs into the command."
+        raise UsageError(msg)
+    if tuple(fractions) != (1.0,):
+        msg = f"expected whole datasets with a script of your own, which reads its images itself, got {list(fractions)}. Leave it out."
+        raise UsageError(msg, param="fraction")
+
+
+def _own(script: "OwnScript", space_json: str | None, paths: Mapping[str, str]) -> "OwnWorkload":
+    """Make the workload of a script, checked against its space and datasets.
+
+    Raises:
+        UsageError: no space, or a script that does not fit.
+    """
+    from warmstart.studies.own_workload import OwnWorkload
+
+    if space_json is None:
+        msg = "expected the space of your script for a new history, got none. Write a file like 'lr: {log: [1e-5, 0.1]}'; docs/spaces.md shows how."
+        raise UsageError(msg, param="space")
+    if not paths:
+        msg = "expected datasets to measure, got none. Name folders of images."
+        raise UsageError(msg)
+    script.check(space_json, list(paths.values()))
+    return OwnWorkload(script, space_json, paths)
+
+
+def _paths(sources: "Sequence[Manifest]", root: str | None, history: "History | None" = None) -> dict[str, str]:
+    """Find where the images of the datasets lie, by their names: of all that the history has where none are named.
+
+    Raises:
+        MissingPathError: when nothing is known of one.
+    """
+    from history_store.errors import MissingPathError
+    from training.sources.obtain import manifest_path
+
+    if sources or history is None:
+        return {manifest.name: manifest_path(manifest, root=root) for manifest in sources}
+    found = {}
+    for info in history.datasets:
+        if not history.has_images(info.name):
+            continue
+        places = [Path(info.source), history.path.absolute().parent / info.source]
+        place = next((place for place in places if info.source and place.exists()), None)
+        if place is None and not info.source.startswith("torchvision:"):
+            msg = f"{history.path}:{info.name}: expected the path of its images for your script, got {info.source or 'none'}, where nothing is. Name their folder: warmstart history collect FOLDER."
+            raise MissingPathError(msg)
+        found[info.name] = info.source if place is None else str(place.absolute())
+    return found
+
+
+def _known_names(history: "History", sources: "Sequence[Manifest]") -> "tuple[Manifest, ...]":
+    """Call images by the name that the history knows them by, where it does."""
+    from training.sources.obtain import open_manifest
+
+    names = {info.fingerprint: info.name for info in history.datasets if info.fingerprint and info.fraction == 1}
+    found = []
+    for manifest in sources:
+        is_images = manifest.source == manifest.obtain.path and manifest.name not in history.names
+        print_ = open_manifest(manifest).fingerprint("content") if is_images else ""
+        found.append(dataclasses.replace(manifest, name=names.get(print_, manifest.name)))
+    return tuple(found)
+
+
+def _check_same_space(path: Path, space_json: str) -> None:
+    """Check that a history is over the space that a person named.
+
+    Raises:
+        UsageError: when it is over another.
+    """
+    from history_store.history import History
+    from warmstart.studies.state.spec import same_space
+
+    with History.open(path) as history:
+        if not same_space(history.space_json, space_json):
+            msg = f"expected the space of {path}, which is there already, got another. Leave it out, or name a new file with `history`."
+            raise UsageError(msg, param="space")
+
+
 def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
     """Read manifests, and write them for images that have none.
 
@@ -137,7 +241,7 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
             name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().stem if path.is_file() else path.resolve().name)
             name = name.strip("-._") or "images"
             where = Obtain("folder" if path.is_dir() else "file", str(path.resolve()))
-            some = (Manifest(name, name, f"images of {path.name}", "one's own", "not stated", where),)
+            some = (Manifest(name, name, f"images of {path.name}", where.path, "not stated", where),)
         else:
             msg = f"{path}: expected a manifest, or images to measure, got nothing there. Check the path."
             raise MissingPathError(msg)
@@ -149,7 +253,7 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
     return tuple(found.values())
 
 
-def read_configs(path: Path) -> "list[dict[str, Any]]":
+def read_configs(path: Path) -> list[dict[str, Any]]:
     """Read configurations from JSON: a list of them, one a line, or what ``warmstart suggest --format json`` writes.
 
     Raises:
@@ -172,7 +276,7 @@ def read_configs(path: Path) -> "list[dict[str, Any]]":
         try:
             value = [json.loads(line) for line in text.splitlines() if line.strip()]
         except ValueError as error:
-            msg = f"{path}: expected JSON, got: {error}. Write a list of configurations."
+            msg = f"{path}: expected JSON, got {in_words(error)}. Write a list of configurations."
             raise DataError(msg) from error
     if isinstance(value, dict):
         value = [each.get("config") for each in value["suggestions"]] if "suggestions" in value else [value]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from history_store.errors import DataError, MissingPathError
+from history_store.wording import in_words
 
 PARTS = ("mean", "low", "high")
 _VERSION = 1
@@ -44,7 +45,7 @@ def read_json(path: Path, *, what: str) -> Any:
         msg = f"{path}: expected {what}, got nothing there. Check the path."
         raise MissingPathError(msg) from error
     except (OSError, ValueError) as error:
-        msg = f"{path}: expected {what}, got a file that cannot be read as JSON ({error}). Write it again."
+        msg = f"{path}: expected {what}, got {in_words(error)}. Write it again."
         raise DataError(msg) from error
 
 

@@ -136,7 +136,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         check_warm(self.warm)
         if self.strategy is not None and self.strategy not in STRATEGIES:
             msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
-            raise UsageError(msg, param="strategy")
+            raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
         counts: Warm = self.warm if dataset is not None or self.initial else "none"
         space = _space_text(self.space, known, self.history, workload=self._own_workload())
         plan = StudySpec(
@@ -160,8 +160,11 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
 
     def _initial(self, space: str, *, is_new: bool) -> tuple[Mapping[str, Any], ...]:
         """Read the configurations to begin with, and put them into the space; what was done is told of a new study."""
-        if not self.initial or self.warm == "none":
+        if not self.initial:
             return ()
+        if self.warm == "none":
+            msg = "expected no configurations to begin with where `warm` is none, got some. Leave one of the two out."
+            raise UsageError(msg, param="initial")
         from warmstart.suggestions.initial_configs import put_into, read_initial
 
         configs = read_initial(self.initial)

@@ -341,7 +341,7 @@ class Advisor:
         check_arguments({"strategy": check_text, "space": check_space, "rename": check_renames}, asked)
         if strategy is not None and strategy not in STRATEGIES:
             msg = f"expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
-            raise UsageError(msg, param="strategy")
+            raise UsageError(msg, param="strategy", given=strategy, choices=STRATEGIES)
         memory, said = (dataset.memory, ()) if isinstance(dataset, Location) else self._memory_for(strategy)
         k = min(USUAL_K, max(1, len(memory.configs))) if k is None else k
         if k > len(memory.configs) > 0:
@@ -381,7 +381,7 @@ class Advisor:
         return replace(found, explanation=why)
 
     def refresh(self) -> tuple[str, ...]:
-        """Compute the embeddings that the history lacks and store them in it, so that nobody computes them again.
+        """Compute the embeddings that the history lacks and store them in it, so that nobody computes them again; the references too.
 
         Returns: the datasets embedded. Those of which runs alone are known are left out.
 
@@ -413,6 +413,7 @@ class Advisor:
             seed=self.seed,
             space_json=place.memory.space_json,
             notes=place.notes,
+            measured_with=place.memory.measured_with,
         )
 
 
@@ -544,10 +545,11 @@ def judge_query(
         images_seen=min(min(memory.about[row].n_train, SAMPLE) for row in rows),
         references=memory.references,
     )
-    if verdict.limit is not None and not verdict.is_typical:
+    slack = memory.references.slack(sample.n_images) if memory.references and sample else 0.0
+    if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
         text = (
-            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit:.3g}, the "
-            f"{TYPICAL_PERCENTILE:.0f}th percentile of the history's own."
+            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit + slack:.3g}, the "
+            f"{TYPICAL_PERCENTILE:.0f}th percentile of the history's own{f' and {slack:.2g} for so few images' if slack else ''}."
         )
         doubts = (Doubt(Code.FAR, text), *doubts)
     if not doubts:

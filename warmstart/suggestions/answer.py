@@ -9,6 +9,7 @@ from history_store.records import Value
 if TYPE_CHECKING:
     from bo.transfer.expected_error import ExpectedError
     from history_store.mapping import Match
+    from warmstart.measured_with import MeasuredWith
     from warmstart.suggestions.explanation import Explanation
     from warmstart.suggestions.tuned_before import TunedBefore
 
@@ -159,6 +160,7 @@ class Answer:
         tuned_before: what the history knows of this very dataset; None where it is new to it.
         expected_error: validation error to expect of the best configuration after a search; None where the history knows too little.
         workload: what the configurations train, where that was asked for.
+        measured_with: the network, optimiser, image size and budget that the configurations are for; None where nobody said.
     """
 
     dataset: DatasetSummary
@@ -176,6 +178,7 @@ class Answer:
     tuned_before: "TunedBefore | None" = None
     expected_error: "ExpectedError | None" = None
     workload: str | None = None
+    measured_with: "MeasuredWith | None" = None
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the configurations and the neighbours as tables."""
@@ -199,6 +202,8 @@ class Answer:
         }
         if self.workload is not None:
             document["workload"] = self.workload
+        if self.measured_with is not None:
+            document["measured_with"] = self.measured_with.to_dict()
         if self.tuned_before is not None:
             document["tuned_before"] = self.tuned_before.to_dict()
         reasons = {} if self.explanation is None else self.explanation.to_dict()

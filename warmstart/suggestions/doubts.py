@@ -151,7 +151,7 @@ def _small_history(groups: Sequence[str]) -> Doubt | None:
     n = len(set(groups))
     if n >= FEW_GROUPS:
         return None
-    text = f"The history is small: {len(groups)} datasets of {n} {'group' if n == 1 else 'groups'}, fewer than the {FEW_GROUPS} groups it takes to tell what is typical."
+    text = f"The history is small: {len(groups)} {'dataset' if len(groups) == 1 else 'datasets'} of {n} {'group' if n == 1 else 'groups'}, fewer than the {FEW_GROUPS} groups it takes to tell what is typical."
     return Doubt(Code.SMALL_HISTORY, text)
 
 

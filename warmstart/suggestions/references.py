@@ -1,7 +1,7 @@
 """What a history's own datasets are like, kept in it: the measure by which a new one is doubted."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +58,10 @@ class References:
             return None
         return float(np.interp(np.log(n_images), np.log(self.sizes), self.movements))
 
+    def slack(self, n_images: int) -> float:
+        """Return how much farther distances move for so few pictures than for as many as the history's own were embedded with."""
+        return max(0.0, (self.movement(n_images) or 0.0) - self.movements[-1]) if self.sizes else 0.0
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON types."""
         return {
@@ -107,7 +111,7 @@ def read_references(history: "History", model_hash: str) -> References | None:
     try:
         return References.from_dict(stored)
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{history.path}: expected references of model {model_hash} as `warmstart train` writes them, got others ({error}). Train the model again, or restore the file."
+        msg = f"{history.path}: expected references of model {model_hash} as `warmstart train` writes them, got others. Train the model again, or restore the file."
         raise HistoryDamagedError(msg) from error
 
 
@@ -129,26 +133,65 @@ def compute_references(
 
     Returns: the references; None where the history holds no images.
     """
+    names = [name for name in history.names if history.has_images(name)]
+    if not names:
+        return None
+    found = _statistics(history, names)
+    return replace(found, **_movements(history, model, device=device, threads=threads))
+
+
+def complete_references(
+    history: "History", model: ModelHeader, *, device: str = "cpu", threads: int | None = None
+) -> tuple[str, ...]:
+    """Compute the references that a history lacks and store them in it; those that it has stay.
+
+    Args:
+        history: open for writing, with its embeddings of this model.
+        model: header of the model.
+        device: where the network runs.
+        threads: CPU threads of the network.
+
+    Returns: the datasets that have some now.
+    """
+    known = read_references(history, model.hash)
+    if known is not None and known.features is None and all(map(history.has_images, known.names)):
+        known = None  # of an earlier version: computed anew, with their features
+    there = set() if known is None else set(known.names)
+    names = [name for name in history.names if name not in there and history.has_images(name)]
+    if not names:
+        return ()
+    found = _statistics(history, names)
+    if known is not None:
+        effects, pixels = np.concatenate([known.effects, found.effects]), np.concatenate([known.pixels, found.pixels])
+        features = None if known.features is None else np.concatenate([known.features, found.features])
+        found = References((*known.names, *names), effects, pixels, known.sizes, known.movements, features)
+    if not found.sizes:
+        found = replace(found, **_movements(history, model, device=device, threads=threads))
+    store_references(history, found, model.hash)
+    return tuple(names)
+
+
+def _statistics(history: "History", names: Sequence[str]) -> References:
+    """Compute what datasets are like."""
     from metafeat.embed import stored_sample
     from metafeat.handcrafted import query_features
     from metafeat.sample_statistics import sample_statistics
 
-    names = [name for name in history.names if history.has_images(name)]
-    if not names:
-        return None
     samples = [stored_sample(history, name) for name in names]
     found = [sample_statistics(*sample) for sample in samples]
-    features = np.stack([query_features(*sample, rng=np.random.default_rng(0)) for sample in samples])
-    movements = {size: _movement(history, model, size, device=device, threads=threads) for size in SIZES}
-    known = {size: movement for size, movement in movements.items() if movement is not None}
     return References(
         tuple(names),
         np.array([each.signal.effect for each in found]),
         np.stack([each.pixels for each in found]),
-        tuple(known),
-        tuple(known.values()),
-        features,
+        features=np.stack([query_features(*sample, rng=np.random.default_rng(0)) for sample in samples]),
     )
+
+
+def _movements(history: "History", model: ModelHeader, *, device: str, threads: int | None) -> dict[str, Any]:
+    """Measure how far distances move, by the fields of `References`."""
+    movements = {size: _movement(history, model, size, device=device, threads=threads) for size in SIZES}
+    known = {size: movement for size, movement in movements.items() if movement is not None}
+    return {"sizes": tuple(known), "movements": tuple(known.values())}
 
 
 def _movement(history: "History", model: ModelHeader, size: int, *, device: str, threads: int | None) -> float | None:

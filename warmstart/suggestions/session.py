@@ -13,7 +13,8 @@ from bo.transfer.calibration import Calibration
 from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, UsageError
 from history_store.records import Config, DatasetInfo
 from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
-from warmstart.suggestions.references import References, read_references
+from warmstart.measured_with import MeasuredWith, measured_with
+from warmstart.suggestions.references import References, complete_references, read_references
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -41,6 +42,7 @@ class Memory:
         notes: what to tell a person once.
         references: what the history's own datasets are like, where the history holds that for this model.
         other_groups: groups of the history's other datasets.
+        measured_with: what its runs were measured with.
     """
 
     path: Path
@@ -59,6 +61,7 @@ class Memory:
     notes: tuple[str, ...] = ()
     references: References | None = None
     other_groups: frozenset[str] = frozenset()
+    measured_with: MeasuredWith | None = None
 
     @property
     def has_runs(self) -> NDArray[np.bool_]:
@@ -205,6 +208,7 @@ def _embedded(
         tuple(notes),
         read_references(history, header.hash),
         frozenset(history.groups),
+        measured_with(history.origins, stored_size=history.stored_size),
     )
 
 
@@ -225,6 +229,7 @@ def _runs_alone(history: "History") -> Memory:
         np.zeros((m, 0), dtype=np.float32),
         np.full((m, m), np.nan),
         None,
+        measured_with=measured_with(history.origins, stored_size=history.stored_size),
     )
 
 
@@ -260,7 +265,7 @@ def read_calibration(history: "History", model_hash: str) -> Calibration | None:
 
 
 def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads: int | None = None) -> tuple[str, ...]:
-    """Compute the embeddings that a history lacks and store them in it.
+    """Compute the embeddings and references that a history lacks and store them in it.
 
     Returns: the datasets embedded.
 
@@ -281,6 +286,7 @@ def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads
             added, _ = _embed_lacking(opened, lacking, header, device=device, threads=threads, cache=True)
             kept = {name: vector for name, vector in {**known, **added}.items() if name in opened.names}
             opened.set_embeddings(header.hash, kept)
+        complete_references(opened, header, device=device, threads=threads)
     return tuple(lacking)
 
 

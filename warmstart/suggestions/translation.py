@@ -1,6 +1,6 @@
 """Suggestions for a space that is not the history's: what the two have in common, and what was done about the rest."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -252,8 +252,7 @@ def translate_configs(
 
     rows: list[Mapping[str, Any]] = list(configs)
     columns = as_columns(rows)
-    renamed = {_name_in(columns, name): to for name, to in rename.items()}
-    wishes = Wishes(rename=renamed, nearest=True, is_trusted=there is None)
+    wishes = Wishes(rename=rename, nearest=True, is_trusted=there is None)
     known = {} if there is None else describe_space(there)
     found, left = match_columns(columns, here, known=known, wishes=wishes)
     lost = np.zeros(len(rows), dtype=np.bool_)
@@ -267,11 +266,6 @@ def translate_configs(
         lost,
         (*matches, *left),
     )
-
-
-def _name_in(columns: Collection[str], name: str) -> str:
-    """Return the name that a natural one stands for."""
-    return f"log10_{name}" if name not in columns and f"log10_{name}" in columns else name
 
 
 def _unmeasured(hyperparameter: Any, n: int) -> Match:

@@ -106,10 +106,10 @@ def test_refuses_and_names_the_key(tmp_path: Path, changes: dict[str, str | None
 def test_refuses_what_is_no_toml(tmp_path: Path) -> None:
     path = tmp_path / "m.toml"
     path.write_text("name = ")
-    with pytest.raises(ManifestError, match=r"m\.toml: expected TOML, got: "):
+    with pytest.raises(ManifestError, match=r"m\.toml: expected TOML, got "):
         read_manifest(path)
     path.write_bytes(b"name = '\xff'")
-    with pytest.raises(ManifestError, match=r"m\.toml: expected TOML, got: "):
+    with pytest.raises(ManifestError, match=r"m\.toml: expected TOML, got "):
         read_manifest(path)
 
 

@@ -235,3 +235,18 @@ def test_a_hundred_thousand_rows() -> None:
     assert all(result.configs)
     rates = np.array([config["log10_learning_rate"] for config in result.configs if config is not None])
     np.testing.assert_allclose(10**rates, params["lr"], rtol=1e-12)
+
+
+def test_a_value_and_its_logarithm_are_one_and_must_agree() -> None:
+    result = mapped([{"rate": 0.01, "log10_rate": -2.0}, {"rate": 0.1}, {"log10_rate": -3.0}])
+    assert [config["log10_rate"] for config in result.configs if config] == [-2.0, pytest.approx(-1.0), -3.0]
+    assert match(result, "log10_rate").action == "kept"
+    with pytest.raises(UsageError, match=r"expected rate to be 10\^log10_rate, got 0\.1 and -2 in run 2"):
+        mapped([{"rate": 0.01, "log10_rate": -2.0}, {"rate": 0.1, "log10_rate": -2.0}])
+
+
+def test_natural_names_are_taken_where_a_person_names_ours() -> None:
+    result = mapped([{"speed": 0.1}], Wishes(rename={"speed": "rate"}))
+    assert result.configs[0]["log10_rate"] == pytest.approx(-1.0)  # type: ignore[index]
+    result = mapped([{"layers": 3}], Wishes(fill={"rate": "0.001"}))
+    assert result.configs[0]["log10_rate"] == pytest.approx(-3.0)  # type: ignore[index]

@@ -21,6 +21,8 @@ from history_store.shards import (
     read_shards,
     write_shards,
 )
+from history_store.space import dump_space, sobol_configs
+from training.workloads.cnn.space import target_space
 
 
 @pytest.fixture
@@ -183,3 +185,16 @@ def test_what_is_not_there(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "h.h5").touch()
     with pytest.raises(UsageError, match="expected nothing there yet"):
         history_from_shards(folder, tmp_path / "h.h5")
+
+
+def test_shards_of_natural_names_are_read(tmp_path: Path) -> None:
+    space = target_space()
+    configs = sobol_configs(space, 2)
+    create_shards(tmp_path, dump_space(space), configs=configs)
+    file = tmp_path / "collection.json"
+    values = json.loads(file.read_text())
+    for config in values["configs"]:
+        config["learning_rate"] = 10 ** config.pop("log10_learning_rate")
+    file.write_text(json.dumps(values))
+    found = [config["log10_learning_rate"] for config in read_shards(tmp_path).configs]
+    assert found == pytest.approx([config["log10_learning_rate"] for config in configs])

@@ -259,3 +259,36 @@ def test_import_needs_no_configspace():
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
+
+
+def test_natural_values_are_taken_for_their_logarithms_and_shown():
+    from history_store.space import shown, with_logarithms
+
+    names = ["log10_learning_rate", "momentum"]
+    assert with_logarithms({"learning_rate": 0.01, "momentum": 0.9}, names) == {
+        "log10_learning_rate": -2.0,
+        "momentum": 0.9,
+    }
+    both = {"learning_rate": 0.01, "log10_learning_rate": -2.0001}
+    assert with_logarithms(both, names) == {"log10_learning_rate": -2.0001}
+    assert with_logarithms({"rate": 3}, names) == {"rate": 3}, "what the space does not have is told by it"
+    assert shown({"log10_learning_rate": -2.0, "momentum": 0.9}) == {"learning_rate": 0.01, "momentum": 0.9}
+    assert shown({"log10_a": -2.0, "a": 7}) == {"log10_a": -2.0, "a": 7}, "two hyperparameters"
+
+
+@pytest.mark.parametrize(
+    ("config", "match"),
+    [
+        ({"learning_rate": 0.01, "log10_learning_rate": -3}, r"expected learning_rate to be 10\^log10_learning_rate, got 0.01 and -3"),
+        ({"learning_rate": 0}, "expected learning_rate > 0, got 0"),
+        ({"learning_rate": "fast"}, "expected learning_rate > 0, got 'fast'"),
+        ({"learning_rate": True}, "expected learning_rate > 0, got True"),
+        ({"learning_rate": 0.01, "log10_learning_rate": "low"}, "got 0.01 and 'low'"),
+    ],
+)  # fmt: skip
+def test_natural_values_that_contradict_are_refused(config, match):
+    from history_store.errors import UsageError
+    from history_store.space import with_logarithms
+
+    with pytest.raises(UsageError, match=match):
+        with_logarithms(config, ["log10_learning_rate"])

@@ -61,7 +61,7 @@ print("torch" in sys.modules)
 def test_a_model_that_looks_at_images_is_refused(tmp_path):
     looking = dataclasses.replace(SPEC, extractor="adf", handcrafted=False)
     MetaFeatureModel.random(looking).save(tmp_path / "adf.safetensors")
-    with pytest.raises(ModelError, match="expected spec and weights of a model, got: 'handcrafted_centre'"):
+    with pytest.raises(ModelError, match="expected spec and weights of a model, got others"):
         PlainModel.load(tmp_path / "adf.safetensors")
 
 

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import pytest
 
 import warmstart
+from history_store.space import shown as natural_names
 from warmstart.html import table
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
@@ -64,6 +65,6 @@ def test_an_answer_shows_its_configurations(tiny, monkeypatch):
     found = warmstart.answer("sklearn:digits", k=2)
     shown = Cells(found._repr_html_())
     heads = [text for tag, text in shown.cells if tag == "th"]
-    assert set(found.suggestions[0].config) <= set(heads)
+    assert set(natural_names(found.suggestions[0].config)) <= set(heads)
     assert {"from", "name", "best_error"} <= set(heads)
     assert sum(tag == "tr" for tag, _ in shown.tags) == 2 + 2 + len(found.neighbours)

@@ -33,6 +33,8 @@ class CNN(Workload):
     name: ClassVar[str] = "cnn"
     spaces: ClassVar[tuple[str, ...]] = SPACES
     budgets: ClassVar[tuple[str, ...]] = tuple(BUDGETS)
+    network: ClassVar[str] = "a CNN from scratch"
+    optimiser: ClassVar[str] = "Adam"
 
     def space(self, name: str | None = None) -> ConfigurationSpace:
         """Build `compact` or `paper`; see `target_space`."""
@@ -43,7 +45,7 @@ class CNN(Workload):
         name = name or self.budgets[0]
         if name not in BUDGETS:
             msg = f"expected one of {', '.join(BUDGETS)}, got {name!r}. Leave it out for the first."
-            raise UsageError(msg, param="target_budget")
+            raise UsageError(msg, param="target_budget", given=name, choices=BUDGETS)
         budget = BUDGETS[name]
         return budget if amount is None else replace(budget, updates=max(int(amount), 1), epochs=None)
 
@@ -83,6 +85,11 @@ class CNN(Workload):
         from training.workloads.cnn.classifier import Networks
 
         return Networks.load(path)
+
+    def length(self, budget: AnyBudget) -> str:
+        """Say how many updates or epochs."""
+        own = _own(budget)
+        return f"{own.epochs} epochs" if own.updates is None else f"{own.updates} updates"
 
     def origin(self, budget: AnyBudget) -> str:
         """Name the budget alone, as before there were other workloads."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from history_store.errors import DataError, MissingPathError
+from history_store.wording import in_words
 
 
 def read_json(path: Path, what: str) -> Any:
@@ -23,8 +24,8 @@ def read_json(path: Path, what: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        msg = f"{path}: expected {what}, got {error.strerror or error}. Check the path."
+        msg = f"{path}: expected {what}, got {in_words(error)}. Check the path."
         raise MissingPathError(msg) from error
     except ValueError as error:
-        msg = f"{path}: expected {what}, got no JSON ({error}). Write it anew."
+        msg = f"{path}: expected {what}, got {in_words(error)}. Write it anew."
         raise DataError(msg) from error

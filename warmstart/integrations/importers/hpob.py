@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from history_store.errors import DataError, UsageError
 from history_store.external_runs import ForeignParameter, ForeignRuns
 from history_store.records import Status
+from history_store.wording import FaultError, in_words
 from warmstart.integrations.importers.external_json import read_json
 
 DESCRIPTORS = "meta-dataset-descriptors.json"
@@ -73,9 +74,9 @@ def _stacked(tables: Any, where: str) -> tuple[NDArray[np.float64], NDArray[np.f
         counts = [len(block) for block in blocks]
         if X.ndim != 2 or counts != [len(column) for column in values]:
             msg = f"X of shape {X.shape} and {len(y)} values"
-            raise ValueError(msg)  # noqa: TRY301 - one message for every fault
+            raise FaultError(msg)
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{where}: expected {_WHAT}, got something else ({type(error).__name__}: {error}). Give one of its meta-...-dataset.json files."
+        msg = f"{where}: expected {_WHAT}, got {in_words(error)}. Give one of its meta-...-dataset.json files."
         raise DataError(msg) from error
     return X, y, [f"hpob-{name}" for name, count in zip(names, counts, strict=True) for _ in range(count)]
 
@@ -95,7 +96,7 @@ def _described(
             return _restored(X, about)
         said = f"{len(about['variables_order'])} variables"
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        said = f"something else ({type(error).__name__}: {error})"
+        said = in_words(error)
     msg = f"{path}:{space}: expected the {X.shape[1]} variables of the table, got {said}. Take the file that belongs to the table."
     raise DataError(msg)
 

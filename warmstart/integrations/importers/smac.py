@@ -16,6 +16,7 @@ from history_store.external_runs import ForeignRuns, as_columns
 from history_store.mapping import describe_space
 from history_store.records import Status
 from history_store.space import load_space
+from history_store.wording import in_words
 from warmstart.integrations.importers.external_json import read_json
 
 RUNHISTORY = "runhistory.json"
@@ -75,7 +76,7 @@ def read_runhistory(source: Path, *, metric: str | None = None) -> ForeignRuns:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, UsageError | DataError):
             raise
-        msg = f"{path}: expected {_WHAT} 2.x, got something else ({type(error).__name__}: {error}). Runs of SMAC 1 need its own tools."
+        msg = f"{path}: expected {_WHAT} 2.x, got {in_words(error)}. Runs of SMAC 1 need its own tools."
         raise DataError(msg) from error
 
 

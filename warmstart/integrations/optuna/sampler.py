@@ -17,6 +17,7 @@ import functools
 import json
 import logging
 import math
+import os
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -371,7 +372,7 @@ def warm_start(
         dataset: a path as `warmstart.suggest` takes it.
         images: instead of a path; `labels` with it.
         labels: of `images`.
-        k: how many.
+        k: how many; all where the history has fewer.
         strategy: as in `warmstart.suggest`, and so the arguments below that are not named here.
         history: the history file.
         model: the meta-feature model.
@@ -401,7 +402,7 @@ def warm_start(
         dataset,
         images=images,
         labels=labels,
-        k=k,
+        k=_at_most(k, history),
         strategy=strategy,
         history=history,
         model=model,
@@ -428,12 +429,28 @@ def _readable(design: InitialDesign) -> dict[str, bool | str | float]:
     return {WARM: True, SOURCE: design.source or "all datasets", **promised}
 
 
+def _at_most(k: int, history: PathLike | None) -> int:
+    """Return k, or the number of configurations of a history that has fewer; what is no number is told later."""
+    from history_store.history import History
+    from warmstart.locations import history_path
+
+    given: tuple[object, object] = k, history
+    if not isinstance(given[0], int) or not isinstance(given[1], str | os.PathLike | None):
+        return k
+    with History.open(history_path(history)) as opened:
+        there = len(opened.configs)
+    if there >= k or not there:
+        return k
+    _log.warning("warm_start: %d configurations were asked for, the history has %d", k, there)
+    return there
+
+
 def _renamed(design: InitialDesign, rename: Mapping[str, str]) -> dict[str, Any]:
     """Return a suggestion under a study's names: both scales of a value, or the one that is renamed."""
     values = {**design.config, **design.natural}
     if unknown := rename.keys() - values.keys():
         msg = f"rename: expected names among {', '.join(values)}, got {min(unknown)!r}. Correct the name."
-        raise UsageError(msg)
+        raise UsageError(msg, given=min(unknown), choices=values)
     twins = {other for name in rename for other in _scales(name) if other not in rename}
     return {rename.get(name, name): value for name, value in values.items() if name not in twins}
 

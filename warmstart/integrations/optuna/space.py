@@ -75,7 +75,7 @@ def to_space(
         except (ValueError, ArithmeticError, TypeError) as error:
             if isinstance(error, UsageError):
                 raise
-            msg = f"parameter {name}: expected a distribution that ConfigSpace can express, got {distribution} ({error}). Change its range or its choices."
+            msg = f"parameter {name}: expected a distribution that ConfigSpace can express, got {distribution}. Change its range or its choices."
             raise UsageError(msg) from error
     for child, presence in (conditions or {}).items():
         space.add(InCondition(space[child], space[presence.parent], list(presence.values)))

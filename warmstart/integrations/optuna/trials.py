@@ -24,6 +24,7 @@ from optuna.trial import FrozenTrial, TrialState
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as_columns
 from history_store.records import Status
+from history_store.wording import in_words
 from warmstart.studies.state.journal_file import JournalFile
 from warmstart.studies.state.sqlite_file import engine_options
 
@@ -152,8 +153,7 @@ def _storage_errors(source: str) -> Iterator[None]:
     except (SQLAlchemyError, optuna.exceptions.OptunaError, RuntimeError, ImportError, ValueError, KeyError, OSError) as error:  # fmt: skip
         if isinstance(error, UsageError | DataError | MissingPathError | StorageError):
             raise
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        msg = f"{source}: expected a storage that Optuna {optuna.__version__} reads, got: {said[0][:200]}. Check the URL; `optuna storage upgrade` brings an old one up to date."
+        msg = f"{source}: expected a storage that Optuna {optuna.__version__} reads, got {in_words(error)}. Check the URL; `optuna storage upgrade` brings an old one up to date."
         raise StorageError(msg) from error
 
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from history_store.errors import AllTrialsFailedError, UsageError
+from history_store.wording import in_words
 from training.processes.executor import FALSE_STARTS, TRIES, Done, Lost
 
 T = TypeVar("T")
@@ -335,7 +336,7 @@ def _load() -> Any:
     try:
         import ray
     except ImportError as error:
-        msg = f'expected Ray to be installed, got none ({error}). Install it with pip install "warmstart[ray]".'
+        msg = f'expected Ray to be installed, got {in_words(error)}. Install it with pip install "warmstart[ray]".'
         raise UsageError(msg, param="ray") from error
     return ray
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from history_store.history import History
     from history_store.images import ImageSource
 
-_STATUS = {
+STATUS = {
     TrialStatus.OK: Status.OK,
     TrialStatus.DIVERGED: Status.DIVERGED,
     TrialStatus.FAILED: Status.CRASHED,
@@ -126,7 +126,7 @@ def _check_same(history: History, name: str, source: ImageSource) -> None:
 
 def _evaluation(trial: Trial, name: str, plan: StudySpec) -> Evaluation | None:
     """Make the evaluation of a trial; None where a history has no room for it."""
-    status = _STATUS.get(trial.status)
+    status = STATUS.get(trial.status)
     if status is None or (trial.error is not None and not 0 <= trial.error <= 1):
         return None
     curve: list[tuple[int, float]] = []

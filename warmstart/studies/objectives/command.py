@@ -23,7 +23,7 @@ from history_store.records import Config
 from history_store.space import natural
 from training.processes.supervisor import Supervised, describe_end
 from warmstart.studies.objectives.base import Report, TrialStatus
-from warmstart.studies.objectives.metric import Metric, MetricReader
+from warmstart.studies.objectives.metric import NUMBER, Metric, MetricReader
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
 OWN = ("seed", "budget", "dataset", "config")
@@ -71,7 +71,7 @@ class CommandObjective:
         try:
             self._words = shlex.split(self.command)
         except ValueError as error:
-            msg = f"expected a command as typed in a shell, got {self.command!r} ({error}). Close its quotes."
+            msg = f"expected a command as typed in a shell, got {self.command!r}, whose quotes or backslash stay open. Close them."
             raise UsageError(msg, param="command") from error
         used = {name for word in self._words for name in _PLACE.findall(word)}
         self._check_names(used)
@@ -103,7 +103,7 @@ class CommandObjective:
         if unknown := sorted(name for name in mine if name not in known):
             shown = sorted(name for name in known if not name.startswith(_OF_SPACE))
             msg = f"expected placeholders among {', '.join(shown)}, got {{{unknown[0]}}}. Correct its name."
-            raise UsageError(msg, param="command")
+            raise UsageError(msg, param="command", given=unknown[0], choices=shown)
 
     def __call__(self, config: Config, *, seed: int, budget: float | None, report: Report) -> object:
         """Run the command; raises `Pruned` where a report is answered by it."""
@@ -212,6 +212,8 @@ def _result(line: str) -> object:
     except (ValueError, RecursionError):
         got = repr(line[:80]) if line else "no line"
         note = f"expected the error as JSON on the last line of its output, got {got}"
+        if NUMBER.search(line):
+            note += "; the metric 'last' takes the last number printed"
         return {"status": TrialStatus.FAILED, "note": note}
     if isinstance(result, dict):
         result.pop("step", None)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from history_store.errors import UsageError
 from history_store.records import Config
+from history_store.wording import in_words
 from warmstart.collisions import make_way
 from warmstart.studies.objectives.base import Report
 from warmstart.studies.objectives.pickling import dump_function
@@ -51,6 +52,7 @@ class FunctionObjective:
     folder: Path = field(default_factory=Path.cwd)
     _called: tuple[Callable[..., object], tuple[str, ...], dict[str, str]] | None = field(default=None, repr=False)
     _sent: str | bytes = field(default=b"", repr=False)
+    _name: str = field(default="", repr=False)
 
     def __post_init__(self) -> None:
         """Check the spelling, or the signature; a module is imported where the function is called.
@@ -68,12 +70,27 @@ class FunctionObjective:
             msg = f"expected a function, or text that names one, got {given!r}. Write train:objective for the function objective of train.py."
             raise UsageError(msg, param="objective")
         else:
-            _bind(given, _called_name(given))
+            self._name = _called_name(given)
+            _bind(given, self._name)
             self._sent = _pickled(given)
 
-    def __reduce__(self) -> tuple[type[FunctionObjective], tuple[str | bytes, str | None, Path]]:
+    def __reduce__(self) -> tuple[type[FunctionObjective], tuple[object, ...]]:
         """Pickle what is sent, so that processes on the way need not load the function."""
-        return type(self), (self._sent, self.dataset, self.folder)
+        return type(self), (self._sent, self.dataset, self.folder, None, b"", self._name)
+
+    @property
+    def name(self) -> str:
+        """Name the function for people."""
+        return self.function if isinstance(self.function, str) else self._name
+
+    @property
+    def takes_dataset(self) -> bool:
+        """Tell whether the function asks for the dataset; known once it is prepared."""
+        return self._called is not None and "dataset" in (*self._called[1], *self._called[2].values())
+
+    def on(self, dataset: str | None) -> FunctionObjective:
+        """Return the same function for another dataset."""
+        return FunctionObjective(self._sent, dataset, self.folder, _name=self.name)
 
     def prepare(self) -> None:
         """Import the function and read its signature.
@@ -112,7 +129,7 @@ class FunctionObjective:
         except ModuleNotFoundError as error:
             if error.name is None or not f"{module}.".startswith(f"{error.name}."):
                 raise
-            msg = f"expected a module that can be imported from {folder}, got {module!r} ({error}). Start in its folder, or write folder/file.py:{name}."
+            msg = f"expected a module that can be imported from {folder}, got {module!r} ({in_words(error)}). Start in its folder, or write folder/file.py:{name}."
             raise UsageError(msg, param="objective") from error
         try:
             function = operator.attrgetter(name)(found)

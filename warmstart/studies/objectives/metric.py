@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from history_store.errors import UsageError
+from history_store.wording import in_words
 
 Scale = Literal["fraction", "percent", "any"]
 """What a metric may be: 0 to 1, 0 to 100, or any number."""
@@ -81,7 +82,7 @@ class Metric:
             raise UsageError(msg, param="maximize")
         if self.scale is not None and self.scale not in get_args(Scale):
             msg = f"expected one of {', '.join(get_args(Scale))}, got {self.scale!r}. Leave it out for the default."
-            raise UsageError(msg, param="scale")
+            raise UsageError(msg, param="scale", given=self.scale, choices=get_args(Scale))
         if self.pattern is not None:
             _check_pattern(self.pattern)
         if self.file is not None and not all(self.file):
@@ -221,7 +222,7 @@ class MetricReader:
             try:
                 document = json.loads(self._file.read_text(encoding="utf-8"))
             except (OSError, ValueError, RecursionError) as problem:
-                return _failed(f"expected {self._file} as JSON, got {type(problem).__name__}: {problem}")
+                return _failed(f"expected {self._file} as JSON, got {in_words(problem)}")
             found = dig(document, metric.file[1]) if isinstance(document, Mapping) else None
             if found is None:
                 return _failed(f"expected {metric.file[1]!r} in {self._file}, got {_shown(document)}")
@@ -264,7 +265,7 @@ def _check_pattern(pattern: str) -> None:
     try:
         re.compile(pattern)
     except re.error as error:
-        msg = f"expected a regular expression after regex:, got {pattern!r} ({error}). Write regex:acc=([0-9.]+)."
+        msg = f"expected a regular expression after regex:, got {pattern!r}, {in_words(error)}. Write regex:acc=([0-9.]+)."
         raise UsageError(msg, param="metric") from error
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from history_store.space import shown
 from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import JointResult, TuneResult
 from warmstart.studies.state.spec import StudySpec
@@ -153,7 +154,7 @@ def best_rows(found: TuneResult) -> list[dict[str, Any]]:
             "trial": trial.number,
             **({} if name == "error" else {"error": trial.error}),
             name: found.value(trial),
-            **trial.config,
+            **shown(trial.config),
         }
         for trial in trials[:SHOWN]
     ]
@@ -174,7 +175,7 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
     errors = {_key(trial.config): trial.error for trial in reversed(found.trials)}
     rows = [
         {
-            **each.config,
+            **shown(each.config),
             "from": "you" if plan.initial else each.source or ("all datasets" if plan.history else plan.workload),
             "error there": each.source_error if each.measured else "not measured",
             "error here": errors.get(_key(each.config)),

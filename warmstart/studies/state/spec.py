@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
+from history_store.wording import in_words
 from training.workloads import DEFAULT, get_workload
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
@@ -192,7 +193,7 @@ class StudySpec(Search, WarmStart):
             meta = optional_tuple(record.pop("meta_feature", None))
             return cls(**record, configs=configs, tasks=tasks, meta_feature=meta, members=members)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            msg = f"{where}: expected a study that warmstart made, got a damaged plan ({type(error).__name__}: {error}). Restore the storage, or begin another study with `study`."
+            msg = f"{where}: expected a study that warmstart made, got a damaged plan ({in_words(error)}). Restore the storage, or begin another study with `study`."
             raise StorageError(msg) from error
 
     def check_same(self, other: StudySpec, where: str) -> None:
@@ -283,7 +284,7 @@ def check_warm(warm: str) -> None:
 def _check_known(param: str, value: str, known: object) -> None:
     if not isinstance(value, str) or value not in get_args(known):
         msg = f"expected one of {', '.join(get_args(known))}, got {value!r}. Leave it out for the default."
-        raise UsageError(msg, param=param)
+        raise UsageError(msg, param=param, given=value, choices=get_args(known))
 
 
 def same_space(one: str, other: str) -> bool:

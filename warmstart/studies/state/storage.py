@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
 from history_store.file.durable import open_companion
+from history_store.wording import in_words
 from warmstart.studies.state.locks import ASKING, NO_STUDY, DatabaseClaims, FileClaims, TrialLocks
 from warmstart.studies.state.sqlite_file import check_not_elsewhere, engine_options
 
@@ -30,6 +31,16 @@ BUSY_S = 30.0
 """Seconds that a write waits for another one."""
 
 _CAUSES = (
+    ("not a database", "a storage of studies, got a file of another kind, or a damaged one", "Name another with `storage`, or restore the file"),
+    ("malformed", "a storage of studies, got a damaged one", "Restore the file, or name another with `storage`"),
+    ("refused", "a server that answers, got a refused connection", "Check host and port, and that it runs"),
+    ("could not translate host", "a server that answers, got a host that nobody knows", "Check its name"),
+    ("Name or service not known", "a server that answers, got a host that nobody knows", "Check its name"),
+    ("timeout expired", "a server that answers, got none in time", "Check host and port, and that it runs"),
+    ("password", "a server that lets you in, got a refusal", "Check user and password"),
+    ("Access denied", "a server that lets you in, got a refusal", "Check user and password"),
+    ("database \"", "a database of that name, got none", "Make it on the server, or correct the name"),
+    ("Unknown database", "a database of that name, got none", "Make it on the server, or correct the name"),
     ("disk is full", "room on the disk, got none left", "Free some space and run the same command again"),
     ("No space left", "room on the disk, got none left", "Free some space and run the same command again"),
     ("locked", "a storage that can be written, got one that is locked by another program", "End that one, and run the same command again"),
@@ -242,7 +253,7 @@ def _server(url: str) -> BaseStorage:
         finally:
             alone.close()
     except ImportError as error:
-        msg = f"expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({error.__cause__ or error}). Install the extra warmstart[postgres] or warmstart[mysql]."
+        msg = f"expected a database whose Python driver is installed, got {url.partition('://')[0]!r} ({in_words(error.__cause__ or error)}). Install the extra warmstart[postgres] or warmstart[mysql]."
         raise UsageError(msg, param="storage") from error
 
 
@@ -264,9 +275,9 @@ def telling(where: str) -> Iterator[None]:
         for sign, expected, step in _CAUSES:
             if sign in said:
                 kind = StorageFullError if "room" in expected else StorageError
-                msg = f"{name}: expected {expected} ({said}). {step}."
+                msg = f"{name}: expected {expected}. {step}."
                 raise kind(msg) from error
-        msg = f"{name}: expected a storage of studies that answers, got: {said}. Check the name and, on a server, that it runs; nothing told before is lost."
+        msg = f"{name}: expected a storage of studies that answers, got an error of the {type(error).__module__.partition('.')[0]} package (-vv shows it). Check the name and, on a server, that it runs; nothing told before is lost."
         raise StorageError(msg) from error
 
 

@@ -128,7 +128,7 @@ def test_truncated_gzip_is_found_when_read(tmp_path):
 def test_gzip_of_something_else(tmp_path):
     save_mnist(tmp_path, GREY, LABELS)
     (tmp_path / "train-images-idx3-ubyte").rename(tmp_path / "train-images-idx3-ubyte.gz")
-    refused(DataError, tmp_path, r"expected a gzip file, got damaged data \(Not a gzipped file")
+    refused(DataError, tmp_path, r"expected a gzip file, got damaged data")
     (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(b"text"))
     refused(DataError, tmp_path, "expected an idx file .*, got first bytes 74 65 78 74")
 

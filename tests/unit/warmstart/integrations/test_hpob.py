@@ -76,12 +76,12 @@ def test_one_of_several_spaces(tmp_path: Path) -> None:
     [
         ([1], "got list"),
         ({}, "got dict"),
-        ({"1": {"3": {"X": [[1.0]]}}}, "KeyError: 'y'"),
+        ({"1": {"3": {"X": [[1.0]]}}}, "no 'y'"),
         ({"1": {"3": {"X": [[1.0], [2.0]], "y": [[1.0]]}}}, r"X of shape \(2, 1\) and 1 values"),
-        ({"1": {"3": {"X": [["a"]], "y": [[1.0]]}}}, "could not convert string to float"),
-        ({"1": {"3": {"X": [[1.0]], "y": [[1.0]]}, "4": {"X": [[1.0, 2.0]], "y": [[1.0]]}}}, "ValueError"),
-        ({"1": 3}, "TypeError"),
-        ({"1": {}}, "ValueError"),
+        ({"1": {"3": {"X": [["a"]], "y": [[1.0]]}}}, "something else"),
+        ({"1": {"3": {"X": [[1.0]], "y": [[1.0]]}, "4": {"X": [[1.0, 2.0]], "y": [[1.0]]}}}, "something else"),
+        ({"1": 3}, "something else"),
+        ({"1": {}}, "something else"),
     ],
 )
 def test_what_is_no_table(tmp_path: Path, table: object, message: str) -> None:
@@ -99,5 +99,5 @@ def test_no_file_and_no_json(tmp_path: Path) -> None:
     with pytest.raises(MissingPathError, match="expected a table of HPO-B"):
         read_hpob(tmp_path / "no.json")
     (tmp_path / "bad.json").write_text("{")
-    with pytest.raises(DataError, match=r"bad\.json: expected a table of HPO-B.*got no JSON"):
+    with pytest.raises(DataError, match=r"bad\.json: expected a table of HPO-B.*got text that is no JSON"):
         read_hpob(tmp_path / "bad.json")

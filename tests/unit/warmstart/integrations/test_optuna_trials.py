@@ -177,10 +177,10 @@ def test_other_tables_and_servers(tmp_path: Path) -> None:
         base.execute("create table t (x)")
     base.close()
     before = path.read_bytes()
-    with pytest.raises(StorageError, match=r"mine\.db: expected a storage that Optuna .* reads, got: "):
+    with pytest.raises(StorageError, match=r"mine\.db: expected a storage that Optuna .* reads, got "):
         read_study(str(path))
     assert path.read_bytes() == before
-    with pytest.raises(StorageError, match=r"expected a storage that Optuna .* reads, got: "):
+    with pytest.raises(StorageError, match=r"expected a storage that Optuna .* reads, got "):
         read_study("mysql+nothing://localhost/none")
 
 

@@ -2,11 +2,13 @@
 
 import logging
 import warnings
+from dataclasses import replace
 
 import optuna
 import pytest
 
 from history_store.errors import MissingPathError, UsageError
+from history_store.history import History
 from warmstart.api import suggest
 from warmstart.integrations.optuna.sampler import WarmStartSampler, warm_start
 from warmstart.spaces import read_space
@@ -126,3 +128,16 @@ def test_names_and_paths_that_are_not_there():
     with pytest.raises(MissingPathError):
         warm_start(study, dataset="no/such/folder")
     assert study.trials == []
+
+
+def test_a_history_of_one_run_gives_what_it_has(tmp_path, caplog, tiny):
+    with History.open(tiny.history) as old, History.create(tmp_path / "one.h5", old.space_json) as history:
+        run = old.evaluations()[0]
+        history.extend(
+            [run], datasets=[replace(old.dataset(run.dataset), n_train=0, n_val=0, n_test=0, class_counts=())]
+        )
+    study = optuna.create_study()
+    designs = warm_start(study, dataset="sklearn:digits", k=3, history=tmp_path / "one.h5", model=tiny.model)
+    assert [dict(design.config) for design in designs] == [dict(run.config)]
+    assert len(study.trials) == 1
+    assert "3 configurations were asked for, the history has 1" in caplog.text

@@ -124,7 +124,7 @@ def test_alone_without_its_space(tmp_path: Path) -> None:
 )
 def test_what_is_no_run_history(tmp_path: Path, content: object) -> None:
     (tmp_path / "runhistory.json").write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"runhistory\.json: expected a run history of SMAC3 2\.x, got something else"):
+    with pytest.raises(DataError, match=r"runhistory\.json: expected a run history of SMAC3 2\.x, got "):
         read_runhistory(tmp_path)
 
 

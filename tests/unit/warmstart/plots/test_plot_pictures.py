@@ -265,7 +265,7 @@ def test_what_is_no_report_is_refused(tmp_path):
     with pytest.raises(MissingPathError, match=r"report\.json: expected a report"):
         read_reports(path)
     for text, said in (
-        ("{", "cannot be read as JSON"),
+        ("{", "text that is no JSON"),
         ("[1]", "without rivals"),
         ('{"schema_version": 1, "rivals": []}', "without rivals"),
         ('{"schema_version": 1, "reports": [{}]}', "without rivals"),

@@ -127,7 +127,7 @@ def test_a_last_line_of_a_step_is_the_result_too():
     ("code", "status", "note"),
     [
         ("", "failed", "expected the error as JSON on the last line of its output, got no line"),
-        ("print('error: 0.3')", "failed", "expected the error as JSON on the last line of its output, got 'error: 0.3'"),
+        ("print('error: 0.3')", "failed", "expected the error as JSON on the last line of its output, got 'error: 0.3'; the metric 'last' takes the last number printed"),
         ("print(float('nan'))", "failed", "expected the error as JSON on the last line of its output, got 'nan'"),
         ("print('NaN')", "failed", "expected an error that is one finite number, got nan"),
         ("print('[0.1, 0.2]')", "failed", "expected an error that is one finite number, got [0.1, 0.2]"),
@@ -152,7 +152,7 @@ def test_limits_hold_for_the_command():
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("python 'train.py", r"^command: expected a command as typed in a shell, got .* \(No closing quotation\)"),
+        ("python 'train.py", r"^command: expected a command as typed in a shell, got .*, whose quotes or backslash stay open"),
         ("python {config} {lerning_rate}", r"^command: expected placeholders among .*learning_rate.*, got {lerning_rate}"),
         ("python {learning_rate}", r"none for momentum. Add {momentum}, or {warmstart.config}"),
         ("python {config} {warmstart.sed}", r"^command: expected placeholders among .*warmstart.seed, got {warmstart.sed}"),

@@ -107,7 +107,7 @@ def test_a_file_brings_its_own_folder(project):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("nothing:objective", r"^objective: expected a module that can be imported from .*, got 'nothing' \(No module named 'nothing'\)"),
+        ("nothing:objective", r"^objective: expected a module that can be imported from .*, got 'nothing' \(no module 'nothing'\)"),
         ("train:objective", r"^objective: expected a function of .*train.py, got 'objective', which it has not"),
         ("train:constant", r"^objective: expected a function, got 'train:constant', which is a int"),
         ("lacks:objective", r"^objective: expected one that loads, got ModuleNotFoundError: No module named 'surely_not"),

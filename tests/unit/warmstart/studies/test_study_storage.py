@@ -62,7 +62,7 @@ def test_a_server_without_its_driver():
 @pytest.mark.parametrize(("name", "content"), [("s.db", b"no database" * 50), ("s.journal", b"{\n{}\n")])
 def test_a_file_that_is_something_else(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(StorageError, match="expected a storage of studies that answers, got"):
+    with pytest.raises(StorageError, match=r"expected a storage of studies.*, got"):
         open_store(tmp_path / name)
 
 
@@ -88,7 +88,7 @@ def test_a_database_that_another_program_keeps_locked(tmp_path, monkeypatch):
     study = study_in(store)
     other = sqlite3.connect(tmp_path / "s.db", isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
-    told = r"one that is locked by another program \(database is locked\). End that"
+    told = r"one that is locked by another program. End that"
     with pytest.raises(StorageError, match=told), store.guard():
         study.set_user_attr("a", 1)
     other.execute("ROLLBACK")

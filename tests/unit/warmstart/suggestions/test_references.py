@@ -8,6 +8,7 @@ import pytest
 from history_store.errors import HistoryDamagedError
 from history_store.history import History
 from metafeat.model_file import read_header
+from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.references import (
     References,
     compute_references,
@@ -50,6 +51,20 @@ def test_a_history_keeps_them(tiny, tmp_path):
         back = read_references(history, model.hash)
     assert back.names == found.names
     np.testing.assert_allclose(back.pixels, found.pixels, atol=1e-4)
+
+
+def test_embedding_stores_those_that_are_lacking(tiny, tmp_path):
+    path = shutil.copy(tiny.history, tmp_path / "h.h5")
+    model = read_header(tiny.model)
+    with History.open(path, write=True) as history:
+        n_statistics = compute_references(history, model).pixels.shape[1]
+        kept = References(("stripes0",), np.array([9.0]), np.full((1, n_statistics), 7.0), (50,), (0.5,))
+        store_references(history, kept, model.hash)
+    Advisor(path, tiny.model).refresh()
+    with History.open(path) as history:
+        found = read_references(history, model.hash)
+        assert found.names == ("stripes0", *(name for name in history.names if name != "stripes0"))
+    assert (found.effects[0], found.pixels[0, 0], found.sizes) == (9.0, 7.0, (50,)), "those that were there stay"
 
 
 @pytest.mark.parametrize(

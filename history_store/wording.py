@@ -1,0 +1,43 @@
+"""What went wrong in a library, in our words: its own text is for those who know the library (`-vv` shows it)."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+import zlib
+from gzip import BadGzipFile
+
+
+class FaultError(ValueError):
+    """What is wrong, in our words already."""
+
+
+def in_words(error: BaseException) -> str:
+    """Say what a library's error means: where a text goes wrong, what is missing, what the system refused.
+
+    Returns: words that continue "got", without a full stop.
+    """
+    if isinstance(error, FaultError):
+        return str(error)
+    if isinstance(error, json.JSONDecodeError):
+        return f"text that is no JSON from line {error.lineno}, column {error.colno} on"
+    if isinstance(error, tomllib.TOMLDecodeError):
+        place = re.search(r"at line (\d+), column (\d+)", str(error))
+        return f"text that is no TOML {f'at line {place[1]}, column {place[2]}' if place else 'at its end'}"
+    if isinstance(error, UnicodeError):
+        start = getattr(error, "start", None)
+        return "bytes that are no UTF-8 text" + ("" if start is None else f", at byte {start}")
+    if isinstance(error, BadGzipFile | zlib.error | EOFError):
+        return "damaged data"
+    if isinstance(error, re.error):
+        return f"one that goes wrong at character {(error.pos or 0) + 1}"
+    if isinstance(error, ModuleNotFoundError):
+        return f"no module {error.name!r}"
+    if isinstance(error, KeyError) and error.args:
+        return f"no {error.args[0]!r}"
+    if isinstance(error, RecursionError):
+        return "text that is nested too deeply"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return "something else"
