@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, UsageError
+from history_store.errors import DataError, StorageError, UsageError
+from history_store.file.append_index import is_indexed, write_index
 from history_store.file.base import WriteImages, identity_of, read_embeddings, write_base
-from history_store.file.codec import native
-from history_store.file.content import Content, Operation, encode_operation, is_blank, quoted, unit_rows
+from history_store.file.codec import Operation, encode_operation, native
+from history_store.file.content import Content, digests_of, is_blank, quoted, unit_rows
 from history_store.file.durable import beside
 from history_store.file.journal import JournalText
 from history_store.file.layout import damage, open_file
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 _JOURNAL_RUNS = 500
 """Longer batches of evaluations are written into the file at once."""
-_COMPACT_LINES = 2000
 
 
 class History(Snapshot):
@@ -140,8 +141,11 @@ class History(Snapshot):
             return
         try:
             if self._files is not None and self._lock is not None and self._lock.held:
-                if self._files.journal_lines > _COMPACT_LINES:
+                if self._files.has_long_journal:
                     self._replace(self._state())
+                if not self._stale:
+                    with contextlib.suppress(StorageError, MemoryError):  # all is written; without it the file is read
+                        self._index()
                 self._files.close()
         finally:
             self._closed = True
@@ -388,6 +392,13 @@ class History(Snapshot):
         self._writer().append(line)
         content.apply(operation)
         self._stale = False
+
+    def _index(self) -> None:
+        """Leave the index behind that lets the next run be appended without reading the history."""
+        content, files = self._content, self._writer()
+        state = files.state(content.serial)
+        if state is not None and not is_indexed(self._real, state):
+            write_index(self._real, state, *digests_of(content), len(content.base) + len(content.tail))
 
     def _replace(
         self,

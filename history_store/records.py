@@ -69,7 +69,7 @@ class Evaluation:
             raise DataError(msg)
         last = -1
         for step, error in self.curve:
-            if step <= last or not 0.0 <= error <= 1.0:
+            if not last < step < 2**63 or not 0.0 <= error <= 1.0:
                 msg = f"{where}: expected a curve of increasing updates from 0 on with errors in [0, 1], got ({step}, {error}) after update {last}. Sort the points, and leave out those without an error."
                 raise DataError(msg)
             last = step

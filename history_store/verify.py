@@ -20,8 +20,8 @@ from history_store.errors import (
 )
 from history_store.file import durable, journal
 from history_store.file.base import check_base, read_content, read_embeddings, read_identity
-from history_store.file.codec import decode_info
-from history_store.file.content import Content, Operation, check_info, decode_line, encode_operation, quoted, unit_rows
+from history_store.file.codec import Operation, decode_info, encode_operation
+from history_store.file.content import Content, check_info, decode_line, quoted, unit_rows
 from history_store.file.durable import beside
 from history_store.file.layout import BROKEN, CURRENT, check_file, damage, get_text, open_file
 from history_store.file.lock import WriterLock
@@ -99,7 +99,7 @@ def verify(path: str | Path) -> Report:
         if isinstance(error, MissingPathError | UsageError):
             raise
         return Report(str(path), (Problem("file", str(error)),), tuple(remarks))
-    left = (beside(path, suffix) for suffix in (".tmp", ".bak.tmp", ".journal.tmp"))
+    left = (beside(path, suffix) for suffix in (".tmp", ".bak.tmp", ".journal.tmp", ".index.tmp"))
     remarks += [
         f"{p.name} was left by a writer that was stopped; the next write removes it" for p in left if p.exists()
     ]

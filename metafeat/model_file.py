@@ -53,7 +53,7 @@ def read_header(path: Path) -> ModelHeader:
             raise
         msg = f"{path}: expected a readable model file, got: {error.strerror}. Check its permissions."
         raise ModelError(msg) from error
-    except (ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, UsageError) as error:
         msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind. Restore it or train it anew."
         raise ModelError(msg) from error
     if end != size:

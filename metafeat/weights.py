@@ -31,7 +31,7 @@ def read_model(path: str | Path) -> tuple[dict[str, Any], ModelSpec, Weights]:
     header, weights = _read(path)
     try:
         spec = ModelSpec.from_dict(header["spec"], version=header["version"])
-    except (KeyError, TypeError, UsageError) as error:
+    except (LookupError, TypeError, AttributeError, UsageError) as error:
         raise misfit(path) from error
     found = weights_hash(spec, weights)
     if header.get("hash") != found:
@@ -61,7 +61,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Weights]:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         header = json.loads(metadata[METADATA_KEY])
-    except (SafetensorError, KeyError, ValueError, TypeError) as error:
+    except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind. Restore it or train it anew."
         raise ModelError(msg) from error
     except OSError as error:

@@ -32,6 +32,11 @@ WHITE = 0.1
 WHITE_MARGIN = 0.9
 """A history's own datasets vary by some tenth with the pictures drawn."""
 
+BLOCK = 256
+"""Rows of distances that are held at a time."""
+CANDIDATES = 4
+"""Of those that seem nearest, so many are measured exactly: rounding may change their order."""
+
 
 @dataclass(frozen=True, slots=True)
 class Typicality:
@@ -76,6 +81,44 @@ def nearest_other_group(distances: ArrayLike, groups: Sequence[Hashable]) -> NDA
     others = np.where(codes[:, None] != codes[None, :], matrix, np.inf)
     nearest = others.min(axis=1, initial=np.inf)
     result: NDArray[np.float64] = np.where(np.isfinite(nearest), nearest, np.nan)
+    return result
+
+
+def nearest_other_group_of(vectors: ArrayLike, groups: Sequence[Hashable]) -> NDArray[np.float64]:
+    """Compute the same from vectors, without the `m x m` distances: `BLOCK` rows of them at a time.
+
+    Args:
+        vectors: `m x d`; distances are Euclidean.
+        groups: `m` sibling groups.
+
+    Returns: `m` float64; NaN where there is no other group.
+
+    Raises:
+        UsageError: when the shapes do not fit.
+        DataError: when a number is not finite.
+    """
+    wide = np.asarray(vectors, dtype=np.float64)
+    if wide.ndim != 2 or len(wide) != len(groups):
+        msg = f"nearest_other_group_of: expected `m x d` vectors for {len(groups)} groups, got shape {wide.shape}. Give one group a dataset."
+        raise UsageError(msg)
+    if not np.isfinite(wide).all():
+        msg = "nearest_other_group_of: expected finite vectors, got others. Leave datasets without an embedding out."
+        raise DataError(msg)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    codes = np.array([numbers[group] for group in groups], dtype=np.int64)
+    central = wide - wide.mean(axis=0) if len(wide) else wide
+    lengths = np.square(central).sum(axis=1)
+    result = np.full(len(wide), np.nan)
+    for start in range(0, len(wide), BLOCK):
+        block = slice(start, start + BLOCK)
+        # A product of matrices finds the nearest few, rounded; their distances are then computed one by one.
+        squared = lengths - 2.0 * (central[block] @ central.T)
+        squared[codes[block, None] == codes] = np.inf
+        few = np.argpartition(squared, min(CANDIDATES, len(wide)) - 1, axis=1)[:, :CANDIDATES]
+        exact = np.linalg.norm(wide[few] - wide[block, None], axis=2)
+        exact[np.isinf(np.take_along_axis(squared, few, axis=1))] = np.inf
+        nearest = exact.min(axis=1)
+        result[block] = np.where(np.isfinite(nearest), nearest, np.nan)
     return result
 
 
@@ -167,11 +210,18 @@ def pixel_novelty(point: ArrayLike, reference: ArrayLike, groups: Sequence[Hasha
     known, query = (known - centre) / unit, (query - centre) / unit
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     codes = np.array([numbers[group] for group in groups])
-    between = np.sqrt(np.square(known[:, None] - known[None]).sum(2))
-    between[codes[:, None] == codes[None]] = np.inf
-    own = _nth_nearest(between)
+    own = np.concatenate(
+        [_own_distances(known, codes, slice(start, start + BLOCK)) for start in range(0, len(known), BLOCK)]
+    )
     distance = _nth_nearest(np.sqrt(np.square(known - query).sum(1))[None])[0]
     return float(distance), float(np.percentile(own, PIXEL_PERCENTILE))
+
+
+def _own_distances(known: NDArray[np.float64], codes: NDArray[np.int64], block: slice) -> NDArray[np.float64]:
+    """Return the distances of some rows to their third nearest of another group."""
+    between = np.sqrt(np.square(known[block, None] - known[None]).sum(2))
+    between[codes[block, None] == codes[None]] = np.inf
+    return _nth_nearest(between)
 
 
 def white_limit(falls: ArrayLike) -> float:

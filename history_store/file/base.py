@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError, HistoryWarning, MissingPathError, StorageError, UsageError
-from history_store.file.codec import decode_info, encode_info
 from history_store.file.content import Content, quoted
+from history_store.file.dataset_list import read_datasets, write_datasets
 from history_store.file.durable import beside
 from history_store.file.layout import (
     FORMAT,
@@ -35,9 +35,10 @@ from history_store.file.layout import (
 )
 from history_store.file.sink import Sink
 from history_store.file.stored_images import add_checksums
-from history_store.file.table import table_faults, write_table
+from history_store.file.table import StoredTable, stored_table, table_faults, write_table
 
 Embeddings = dict[str, NDArray[np.float32]]
+_VALUES = (bool, int, float, str)
 WriteImages = Callable[[h5py.Group], None]
 
 
@@ -60,8 +61,18 @@ class Identity:
 
 @reader("history", "1")
 @reader("history", "2")
-def read_content(file: h5py.File, where: str) -> Content:
+def _read_history(file: h5py.File, where: str) -> Content:
+    return read_content(file, where)
+
+
+def read_content(file: h5py.File, where: str, *, lazy: bool = False) -> Content:
     """Read everything but images and embeddings, checksums compared.
+
+    Args:
+        file: open for reading.
+        where: its name, for errors.
+        lazy: read the evaluations of a large history, and its records of datasets, when they are looked at; the file must
+            stay open so long.
 
     Raises:
         HistoryDamagedError: an element is missing, altered or contradicts another.
@@ -79,17 +90,22 @@ def read_content(file: h5py.File, where: str) -> Content:
             salt=str(header.get("salt", "")),
             serial=int(header["serial"]),
             revision=int(header["revision"]),
-            datasets=[decode_info(info, where) for info in read(file, "datasets", "json", where)],
+            datasets=read_datasets(file, where, lazy=lazy),
             configs=list(read(file, "configs", "json", where)),
             unit=read(file, "configs_unit", "array", where),
-            base_table=read(file, "evaluations", "evaluations", where),
+            base=stored_table(file, where, lazy=lazy),
             results=dict(read(file, "results", "json", where)),
         )
         if content.serial < 0 or content.revision < 0 or content.stored_size < 1:
             faults = [f"serial {content.serial}, revision {content.revision}, stored size {content.stored_size}"]
         else:
             faults = []
-        faults += table_faults(content.base_table, len(content.datasets), len(content.configs))
+        if isinstance(content.base, StoredTable):
+            content.base.limits = len(content.datasets), len(content.configs)
+        else:
+            faults += table_faults(content.base, len(content.datasets), len(content.configs))
+        if not all(type(value) in _VALUES for config in content.configs for value in config.values()):
+            faults.append("a configuration with a value that is no number, text or truth value")
         if not all(isinstance(value, dict) for value in content.results.values()):
             faults.append("a result that is no object")
         if len(content.dataset_of) != len(content.datasets):
@@ -119,20 +135,31 @@ def identity_of(file: h5py.File, where: str) -> Identity:
 
 
 @reader("embeddings", "1")
-def _read_embeddings(group: h5py.Group, at: str) -> Embeddings:
+def _read_embeddings(group: h5py.Group, at: str) -> tuple[list[str], NDArray[np.float32]]:
     where = at.split(":/")[0]
     names, vectors = read(group, "names", "json", where), read(group, "vectors", "array", where)
-    if vectors.ndim != 2 or len(names) != len(vectors):
-        msg = f"{at}: expected a vector a name, got {len(names)} names and shape {vectors.shape}. {hint(where)}"
+    are_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
+    are_vectors = vectors.ndim == 2 and vectors.dtype == np.float32 and bool(np.isfinite(vectors).all())
+    if not are_vectors or not are_names or not len(set(names)) == len(names) == len(vectors):
+        msg = f"{at}: expected a vector a name, all finite, got {len(names)} names and {vectors.dtype} of shape {vectors.shape}. {hint(where)}"
         raise HistoryDamagedError(msg)
-    return {name: vectors[row].copy() for row, name in enumerate(names)}
+    return list(names), vectors
+
+
+def read_vectors(file: h5py.File, where: str, model_hash: str) -> tuple[list[str], NDArray[np.float32]]:
+    """Read the embeddings of one model as `m` names and `m x d` vectors; none for a model that is not there."""
+    with damage(Path(where)):
+        group = file["embeddings"]
+        if model_hash not in group:
+            return [], np.zeros((0, 0), np.float32)
+        names, vectors = read(group, model_hash, "embeddings", where)
+        return names, vectors
 
 
 def read_embeddings(file: h5py.File, where: str, model_hash: str) -> Embeddings:
     """Read the embeddings of one model by dataset name; none for a model that is not there."""
-    with damage(Path(where)):
-        group = file["embeddings"]
-        return dict(read(group, model_hash, "embeddings", where)) if model_hash in group else {}
+    names, vectors = read_vectors(file, where, model_hash)
+    return {name: vectors[row].copy() for row, name in enumerate(names)}
 
 
 def write_base(
@@ -182,7 +209,7 @@ def write_base(
             write_json(file, "header", header)
             write_text(file, "space", content.space_json)
             write_json(file, "notes", content.notes)
-            write_json(file, "datasets", [encode_info(info) for info in content.datasets])
+            write_datasets(file, content.datasets)
             write_json(file, "configs", content.configs)
             write_array(file, "configs_unit", content.unit)
             write_table(file, "evaluations", content.table)

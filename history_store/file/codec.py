@@ -1,17 +1,17 @@
 """Datasets and evaluations as JSON values, and back: one form for the file, the journal and the shards."""
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
-
-import numpy as np
 
 from history_store.errors import DataError
 from history_store.records import Config, DatasetInfo, Evaluation, Status, Value
 
 _INFO_FIELDS = tuple(field.name for field in fields(DatasetInfo))
 _RUN_FIELDS = frozenset({"error", "status", "duration", "seed", "curve", "origin"})
+Operation = dict[str, Any]
 _STATUS = {status.value: status for status in Status}
 
 
@@ -109,7 +109,25 @@ def decode_run(values: Mapping[str, Any], dataset: str, config: Config, where: s
 
 def native(config: Config) -> dict[str, Value]:
     """Copy a configuration with plain Python values in place of numpy's."""
-    return {name: value.item() if isinstance(value, np.generic) else value for name, value in config.items()}
+    return {name: _plain(value) for name, value in config.items()}
+
+
+def encode_operation(operation: Operation, serial: int) -> str:
+    """Write an operation as one line of JSON.
+
+    Raises:
+        DataError: a result holds what JSON cannot.
+    """
+    values: Operation = {"serial": serial, **operation}
+    if operation["op"] == "extend":
+        values["evaluations"] = [
+            {"dataset": e.dataset, "config": native(e.config)} | encode_run(e) for e in operation["evaluations"]
+        ]
+    try:
+        return json.dumps(values, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        msg = f"{operation['op']}: expected JSON values, got what JSON cannot hold ({error}). Use numbers, texts, lists and None for NaN."
+        raise DataError(msg) from error
 
 
 def config_key(config: Config) -> frozenset[tuple[str, Value]]:
@@ -123,6 +141,11 @@ def config_key(config: Config) -> frozenset[tuple[str, Value]]:
     except (TypeError, AttributeError) as error:
         msg = f"configuration {config!r}: expected numbers, texts and truth values by name, got: {error}. Correct the value."
         raise DataError(msg) from error
+
+
+def _plain(value: Any) -> Any:
+    """Return the Python value of a scalar of numpy, which need not be loaded here."""
+    return value.item() if type(value).__module__ == "numpy" else value
 
 
 def _number(value: Any) -> float:

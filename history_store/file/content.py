@@ -1,7 +1,6 @@
 """What a history holds in memory, images and embeddings apart, and how one operation of the journal changes it."""
 
 import difflib
-import json
 import math
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
@@ -12,12 +11,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
-from history_store.file.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
-from history_store.file.table import EvaluationTable, empty, extended
+from history_store.file.append_index import digest_config, digest_name, digest_runs
+from history_store.file.codec import (
+    Operation,
+    config_key,
+    decode_info,
+    decode_run,
+    encode_info,
+    native,
+)
+from history_store.file.dataset_list import DatasetList
+from history_store.file.table import (
+    Columns,
+    EvaluationTable,
+    StoredTable,
+    cell_outcomes,
+    empty,
+    extended,
+    joined,
+    run_columns,
+)
 from history_store.records import Config, DatasetInfo, Evaluation, Value
 
-Operation = dict[str, Any]
 _NAME_BYTES = 200
+_FEW, _FEW_RUNS = 20, 10_000
 
 
 @dataclass(slots=True)
@@ -36,21 +53,22 @@ class Content:
     salt: str = ""
     serial: int = 0
     revision: int = 0
-    datasets: list[DatasetInfo] = field(default_factory=list)
+    datasets: DatasetList = field(default_factory=DatasetList)
     configs: list[dict[str, Value]] = field(default_factory=list)
     unit: NDArray[np.float64] = field(default_factory=lambda: np.zeros((0, 0)))
-    base_table: EvaluationTable = field(default_factory=empty)
+    base: EvaluationTable | StoredTable = field(default_factory=empty)
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
     tail: list[tuple[Evaluation, int, int]] = field(default_factory=list)
     _dataset_of: dict[str, int] | None = None
     _config_of: dict[frozenset[tuple[str, Value]], int] | None = None
     _keys: set[tuple[int, int, int, str]] | None = None
+    _asked: int = 0
 
     def copy(self) -> Self:
         """Copy what operations change; arrays and records are shared, for no one changes those."""
         return replace(
             self,
-            datasets=list(self.datasets),
+            datasets=self.datasets.copy(),
             configs=list(self.configs),
             results=dict(self.results),
             tail=list(self.tail),
@@ -60,11 +78,18 @@ class Content:
         )
 
     @property
+    def base_table(self) -> EvaluationTable:
+        """All evaluations but those of `tail`, as columns."""
+        if isinstance(self.base, StoredTable):
+            self.base = self.base.load()
+        return self.base
+
+    @property
     def table(self) -> EvaluationTable:
         """All evaluations as columns."""
         if self.tail:
             runs, datasets, configs = zip(*self.tail, strict=True)
-            self.base_table = extended(self.base_table, runs, datasets, configs)
+            self.base = extended(self.base_table, runs, datasets, configs)
             self.tail.clear()
         return self.base_table
 
@@ -72,7 +97,7 @@ class Content:
     def dataset_of(self) -> dict[str, int]:
         """Index of each dataset by its name."""
         if self._dataset_of is None:
-            self._dataset_of = {info.name: index for index, info in enumerate(self.datasets)}
+            self._dataset_of = {name: index for index, name in enumerate(self.datasets.names)}
         return self._dataset_of
 
     @property
@@ -92,6 +117,32 @@ class Content:
             )
             self._keys = {(d, c, s, table.origins[o]) for d, c, s, o in rows if s >= 0}
         return self._keys
+
+    def outcomes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Average the errors over seeds, `m x c`, and tell which cells have evaluations; see `EvaluationTable`."""
+        return cell_outcomes(self._columns(), len(self.datasets), len(self.configs))
+
+    def n_runs(self) -> NDArray[np.int64]:
+        """Count the evaluations of each dataset, `m`."""
+        return np.bincount(self._columns()[0], minlength=len(self.datasets))
+
+    def _columns(self) -> Columns:
+        columns = self.base.outcome_columns()
+        if self.tail:
+            runs, datasets, configs = zip(*self.tail, strict=True)
+            columns = joined(columns, run_columns(runs, datasets, configs))
+        return columns
+
+    def has_run(self, dataset: int, config: int, seed: int, origin: str) -> bool:
+        """Tell whether a run with a seed is there already.
+
+        A few questions look through the columns; for more, all runs are put into a set once.
+        """
+        self._asked += 1
+        if self._keys is not None or self._asked > _FEW or len(self.base) < _FEW_RUNS:
+            return (dataset, config, seed, origin) in self.keys
+        late = ((d, c, e.seed, e.origin) for e, d, c in self.tail)
+        return self.base_table.has_run(dataset, config, seed, origin) or (dataset, config, seed, origin) in late
 
     def index(self, name: str, where: str) -> int:
         """Find a dataset.
@@ -127,7 +178,7 @@ class Content:
                 added.append(native(e.config))
             if e.seed is not None:
                 run = (dataset, config, int(e.seed), e.origin)
-                if run in self.keys or run in seen:
+                if run in seen or self.has_run(*run):
                     msg = f"{where}: expected a run that it does not have, got {e.dataset!r} with configuration {config}, seed={e.seed}, origin={e.origin!r} a second time. Leave it out, or give its own seed."
                     raise DataError(msg)
                 seen.add(run)
@@ -218,7 +269,7 @@ class Content:
 
     def _remove(self, operation: Operation) -> bool:
         index = self.dataset_of[operation["name"]]
-        self.base_table = self.table.without_dataset(index)
+        self.base = self.table.without_dataset(index)
         del self.datasets[index]
         self._dataset_of = self._keys = None
         return True
@@ -244,22 +295,16 @@ _APPLY: dict[str, Callable[[Content, Operation], bool]] = {
 }
 
 
-def encode_operation(operation: Operation, serial: int) -> str:
-    """Write an operation as one line of JSON.
-
-    Raises:
-        DataError: a result holds what JSON cannot.
-    """
-    values: Operation = {"serial": serial, **operation}
-    if operation["op"] == "extend":
-        values["evaluations"] = [
-            {"dataset": e.dataset, "config": native(e.config)} | encode_run(e) for e in operation["evaluations"]
-        ]
-    try:
-        return json.dumps(values, allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
-        msg = f"{operation['op']}: expected JSON values, got what JSON cannot hold ({error}). Use numbers, texts, lists and None for NaN."
-        raise DataError(msg) from error
+def digests_of(content: Content) -> tuple[dict[str, NDArray[np.uint64]], tuple[str, ...]]:
+    """Digest what one more run is compared with: the tables of the index, and the origins by number."""
+    table = content.base_table
+    rows = table.seed >= 0
+    columns = [column[rows] for column in (table.dataset, table.config, table.seed, table.origin)]
+    return {
+        "names": np.array([digest_name(name) for name in content.datasets.names], np.uint64),
+        "configs": np.array([digest_config(config) for config in content.configs], np.uint64),
+        "runs": digest_runs(columns),
+    }, table.origins
 
 
 def decode_line(values: Mapping[str, Any], where: str) -> Evaluation:

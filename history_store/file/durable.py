@@ -209,6 +209,9 @@ def storage_errors(where: Path) -> Iterator[None]:
             raise HistoryReadOnlyError(msg) from error
         msg = f"{where}: expected the write to succeed, got: {reason}. Nothing acknowledged was lost; check the disk."
         raise StorageError(msg) from error
+    except MemoryError as error:
+        msg = f"{where}: expected memory to write, got none left. Nothing acknowledged was lost; end other programs and repeat."
+        raise StorageError(msg) from error
 
 
 def _announce(call: str, path: Path) -> None:

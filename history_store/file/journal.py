@@ -18,7 +18,17 @@ from history_store.file.lock import is_at
 
 VERSIONS = (1, 2)
 """1: the journal of a file without a salt, as version 0.1 writes them; 2: its header names the salt."""
+_LONG, _LONGEST, _SHARE = 256 << 10, 4 << 20, 1000
 _SERIALS = 2**63
+
+
+def most_bytes(file_size: int) -> int:
+    """Return the size beyond which a journal is written into its file when its writer closes.
+
+    Each opening reads all of it, which takes a moment; writing takes as long as the file is large, so that a large one
+    lets its journal grow further.
+    """
+    return min(max(file_size // _SHARE, _LONG), _LONGEST)
 
 
 @dataclass(frozen=True, slots=True)

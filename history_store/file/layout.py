@@ -6,6 +6,7 @@ Text is stored as UTF-8 of fixed length and metadata in HDF5's checksummed form,
 
 import contextlib
 import json
+import math
 import os
 import stat
 import zlib
@@ -149,9 +150,26 @@ def write_array(parent: h5py.Group, key: str, array: NDArray[Any]) -> None:
     element.attrs["crc32"] = np.uint32(crc(values))
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON, in which every number is finite: no other could be written again.
+
+    Raises:
+        ValueError: no JSON, or a number that is not finite.
+    """
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        msg = f"a number that is not finite, {text:.20}"
+        raise ValueError(msg)
+    return number
+
+
 @reader("json", "1")
 def _read_json(element: h5py.Dataset, at: str) -> Any:
-    return json.loads(read_text(element, at))
+    return parse_json(read_text(element, at))
 
 
 def read_text(element: h5py.Dataset, at: str) -> str:

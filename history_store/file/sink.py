@@ -19,7 +19,7 @@ class Sink:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.error: OSError | None = None
+        self.error: OSError | MemoryError | None = None
         self._at = 0
         self._size = 0
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
@@ -30,6 +30,7 @@ class Sink:
 
         Raises:
             OSError: no space, for example.
+            MemoryError: none left.
         """
         if self.error is not None:
             raise self.error
@@ -66,7 +67,7 @@ class Sink:
         if self.error is None:
             try:
                 durable.write_at(self._fd, view, self._at, self.path)
-            except OSError as error:
+            except (OSError, MemoryError) as error:
                 self.error = error
         self._at += len(view)
         self._size = max(self._size, self._at)
@@ -78,7 +79,7 @@ class Sink:
         if self.error is None:
             try:
                 durable.truncate(self._fd, self._size, self.path)
-            except OSError as error:
+            except (OSError, MemoryError) as error:
                 self.error = error
         return self._size
 

@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError, HistoryWarning, ImagesMissingError, StorageError, UsageError
 from history_store.file import journal
-from history_store.file.base import read_content, read_embeddings
-from history_store.file.content import Content, Operation, quoted
+from history_store.file.base import read_content, read_embeddings, read_vectors
+from history_store.file.codec import Operation
+from history_store.file.content import Content, quoted
 from history_store.file.durable import beside
 from history_store.file.layout import BROKEN, damage, hint, open_file
 from history_store.file.stored_images import PixelChecks, StoredImages, map_file, map_images
-from history_store.file.table import EvaluationTable
+from history_store.file.table import EvaluationTable, StoredTable
 from history_store.records import DatasetInfo, Evaluation, Value
 
 _TRIES = 5
@@ -50,8 +51,8 @@ class Snapshot:
     def close(self) -> None:
         """Close the file; images already given out stay valid. Closing twice is no error."""
         self._closed = True
-        if self._file is not None:
-            self._file.close()
+        if self._file is not None and not isinstance(self._content.base, StoredTable):
+            self._file.close()  # else it is closed when nobody can ask for the evaluations any more
 
     def __enter__(self) -> Self:
         return self
@@ -104,12 +105,12 @@ class Snapshot:
     @property
     def names(self) -> tuple[str, ...]:
         """Their names."""
-        return tuple(info.name for info in self._content.datasets)
+        return tuple(self._content.datasets.names)
 
     @property
     def groups(self) -> tuple[str, ...]:
         """Their sibling groups."""
-        return tuple(info.group for info in self._content.datasets)
+        return tuple(self._content.datasets.groups)
 
     def dataset(self, name: str) -> DatasetInfo:
         """Find a dataset by name.
@@ -135,18 +136,28 @@ class Snapshot:
 
         A diverged run counts with the error of a constant prediction.
         """
-        return self._content.table.errors(len(self._content.datasets), len(self._content.configs))
+        return self._content.outcomes()[0]
 
     @property
     def failed(self) -> NDArray[np.bool_]:
         """Cells whose every run failed without an error, `m x c` bool: NaN in `errors` though they were measured."""
-        measured = self._content.table.measured(len(self._content.datasets), len(self._content.configs))
-        return measured & np.isnan(self.errors)
+        return self.outcomes[1]
+
+    @property
+    def outcomes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Both at once: `errors` and `failed`."""
+        errors, measured = self._content.outcomes()
+        return errors, measured & np.isnan(errors)
+
+    @property
+    def n_runs(self) -> NDArray[np.int64]:
+        """Number of evaluations of each dataset, `m`."""
+        return self._content.n_runs()
 
     @property
     def n_evaluations(self) -> int:
         """Number of evaluations."""
-        return len(self._content.base_table) + len(self._content.tail)
+        return len(self._content.base) + len(self._content.tail)
 
     def table(self) -> EvaluationTable:
         """Return all evaluations as columns."""
@@ -211,6 +222,24 @@ class Snapshot:
         with damage(self._real):
             return tuple(self._h5["embeddings"])
 
+    @property
+    def holds_images(self) -> bool:
+        """Tell whether the images of any dataset are inside."""
+        with damage(self._real):
+            return len(self._h5["images"]) > 0
+
+    def records(self) -> Sequence[DatasetInfo]:
+        """Return the datasets as they are now, those of a large history read where they are looked at."""
+        return self._content.datasets.copy()
+
+    def dataset_at(self, row: int) -> DatasetInfo:
+        """Return the dataset of a row of `errors`."""
+        return self._content.datasets[row]
+
+    def vectors(self, model_hash: str) -> tuple[list[str], NDArray[np.float32]]:
+        """Return the embeddings that a model gave the datasets: `m` names and `m x d` vectors, none for an unknown model."""
+        return read_vectors(self._h5, str(self._real), model_hash)
+
     def embeddings(self, model_hash: str) -> dict[str, NDArray[np.float32]]:
         """Return the embeddings that a model gave the datasets: vectors by name, empty for an unknown model."""
         return read_embeddings(self._h5, str(self._real), model_hash)
@@ -235,7 +264,7 @@ class Snapshot:
         while True:
             file = open_file(self._real)
             try:
-                content = read_content(file, str(self._real))
+                content = read_content(file, str(self._real), lazy=True)
                 serial = content.serial
                 text = journal.load(log)
                 if _is_at(file, self._real):

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 import h5py
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError
-from history_store.file.layout import hint, mark, read, reader, write_array, write_json
+from history_store.file.layout import child, damage, hint, mark, read, reader, version, write_array, write_json
 from history_store.records import Config, Evaluation, Status
 
 STATUSES = tuple(Status)
@@ -28,6 +29,8 @@ DTYPES = {
     "curve_step": "<i8",
     "curve_error": "<f8",
 }
+LATER = 200_000
+"""So many evaluations are read when they are looked at."""
 _CURVE = ("curve_end", "curve_step", "curve_error")
 
 
@@ -69,6 +72,10 @@ class EvaluationTable:
         part = slice(int(self.curve_end[row - 1]) if row else 0, int(self.curve_end[row]))
         return self.curve_step[part], self.curve_error[part]
 
+    def outcome_columns(self) -> "Columns":
+        """Return what `cell_outcomes` needs."""
+        return self.dataset, self.config, self.error, self.status
+
     def errors(self, m: int, c: int) -> NDArray[np.float64]:
         """Average over seeds.
 
@@ -78,18 +85,17 @@ class EvaluationTable:
 
         Returns: `m x c` float64; NaN where no evaluation carries an error.
         """
-        rows = _HAS_ERROR[self.status]
-        cell = self.dataset[rows].astype(np.int64) * c + self.config[rows]
-        total = np.bincount(cell, weights=self.error[rows], minlength=m * c)
-        count = np.bincount(cell, minlength=m * c)
-        means = np.full(m * c, np.nan)
-        np.divide(total, count, out=means, where=count > 0)
-        return means.reshape(m, c)
+        return cell_outcomes(self.outcome_columns(), m, c)[0]
 
     def measured(self, m: int, c: int) -> NDArray[np.bool_]:
         """Tell which cells have evaluations, whatever their status: `m x c` bool."""
-        cell = self.dataset.astype(np.int64) * c + self.config
-        return (np.bincount(cell, minlength=m * c) > 0).reshape(m, c)
+        return cell_outcomes(self.outcome_columns(), m, c)[1]
+
+    def has_run(self, dataset: int, config: int, seed: int, origin: str) -> bool:
+        """Tell whether there is a run of this dataset, configuration, seed and origin."""
+        rows = np.flatnonzero(self.dataset == dataset)
+        rows = rows[(self.config[rows] == config) & (self.seed[rows] == seed)]
+        return any(self.origins[number] == origin for number in self.origin[rows].tolist())
 
     def without_dataset(self, index: int) -> "EvaluationTable":
         """Leave out the rows of one dataset and close the gap in the numbering."""
@@ -140,6 +146,116 @@ class EvaluationTable:
         ]
 
 
+Columns = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.int8]]
+"""Dataset, configuration, error and status of evaluations."""
+
+
+def cell_outcomes(columns: Columns, m: int, c: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Average errors over seeds, and tell which cells have evaluations: `m x c` each; see `EvaluationTable.errors`."""
+    dataset, config, error, status = columns
+    cell = dataset.astype(np.int64) * c + config
+    runs = np.bincount(cell, minlength=m * c)
+    carries = _HAS_ERROR[status]
+    count = runs
+    if not carries.all():
+        cell, error = cell[carries], error[carries]
+        count = np.bincount(cell, minlength=m * c)
+    means = np.bincount(cell, weights=error, minlength=m * c).astype(np.float64, copy=False)
+    np.divide(means, count, out=means, where=count > 0)
+    means[count == 0] = np.nan
+    return means.reshape(m, c), (runs > 0).reshape(m, c)
+
+
+class StoredTable:
+    """The evaluations of an open file that nobody has looked at yet.
+
+    Args:
+        file: that holds them; it stays open as long as this does.
+        where: its name, for errors.
+
+    Attributes:
+        limits: numbers of datasets and of configurations, which rows must point to.
+    """
+
+    def __init__(self, file: h5py.File, where: str) -> None:
+        self._file, self._where = file, where
+        self._group = _checked_group(file, where)
+        self._n = len(child(self._group, "dataset", f"{where}:/evaluations/dataset"))
+        self._loaded: EvaluationTable | None = None
+        self.limits = 0, 0
+
+    def __len__(self) -> int:
+        return self._n
+
+    def load(self) -> EvaluationTable:
+        """Read it whole.
+
+        Raises:
+            HistoryDamagedError: altered, or rows that point nowhere.
+        """
+        if self._loaded is None:
+            with damage(Path(self._where)):
+                table: EvaluationTable = read(self._file, "evaluations", "evaluations", self._where)
+            _refuse(table_faults(table, *self.limits), self._where)
+            self._loaded = table
+        return self._loaded
+
+    def outcome_columns(self) -> Columns:
+        """Read what `cell_outcomes` needs and no more; raises as `load`."""
+        if self._loaded is not None:
+            return self._loaded.outcome_columns()
+        with damage(Path(self._where)):
+            names = ("dataset", "config", "error", "status")
+            dataset, config, error, status = (read(self._group, name, "array", self._where) for name in names)
+        m, c = self.limits
+        bounds = ((dataset, "dataset", m), (config, "config", c), (status, "status", len(STATUSES)))
+        faults = [
+            f"evaluations with a {name} that is not there"
+            for column, name, limit in bounds
+            if column.shape != (self._n,) or column.dtype != DTYPES[name] or not _in_range(column, limit)
+        ]
+        if error.shape != (self._n,) or error.dtype != DTYPES["error"]:
+            faults.append("errors of another number or kind")
+        elif not faults:
+            carries = _HAS_ERROR[status]
+            with np.errstate(invalid="ignore"):
+                if not np.where(carries, (error >= 0) & (error <= 1), np.isnan(error)).all():
+                    faults.append("errors that do not fit their status")
+        _refuse(faults, self._where)
+        return dataset, config, error, status
+
+
+def _in_range(column: NDArray[Any], limit: int) -> bool:
+    return not len(column) or (int(column.min()) >= 0 and int(column.max()) < limit)
+
+
+def _refuse(faults: Sequence[str], where: str) -> None:
+    if faults:
+        msg = f"{where}: expected a history without contradictions, got: {'; '.join(faults)}. {hint(where)}"
+        raise HistoryDamagedError(msg)
+
+
+def _checked_group(file: h5py.File, where: str) -> h5py.Group:
+    """Return the element that holds the columns; raises as `read`."""
+    at = f"{where}:/evaluations"
+    if "evaluations" not in file:
+        msg = f"{at}: expected an element of type 'evaluations', got nothing. {hint(where)}"
+        raise HistoryDamagedError(msg)
+    group = child(file, "evaluations", at)
+    version(group, "evaluations", at)
+    return group
+
+
+def stored_table(file: h5py.File, where: str, *, lazy: bool) -> "EvaluationTable | StoredTable":
+    """Read the evaluations of a file; with `lazy`, many of them not before they are looked at."""
+    if lazy:
+        table = StoredTable(file, where)
+        if len(table) >= LATER:
+            return table
+    found: EvaluationTable = read(file, "evaluations", "evaluations", where)
+    return found
+
+
 def frozen(columns: dict[str, Any], origins: tuple[str, ...]) -> EvaluationTable:
     """Make a table of columns, cast to their types and closed to writing."""
     arrays = {name: np.ascontiguousarray(columns[name], dtype=np.dtype(DTYPES[name])) for name in DTYPES}
@@ -151,6 +267,26 @@ def frozen(columns: dict[str, Any], origins: tuple[str, ...]) -> EvaluationTable
 def empty() -> EvaluationTable:
     """Make a table without rows."""
     return frozen({name: np.zeros(0) for name in DTYPES}, ())
+
+
+def run_columns(evaluations: Sequence[Evaluation], datasets: Sequence[int], configs: Sequence[int]) -> Columns:
+    """Make the columns of some evaluations that `cell_outcomes` needs."""
+    return (
+        np.asarray(datasets, np.int32),
+        np.asarray(configs, np.int32),
+        np.array([e.error for e in evaluations], np.float64),
+        np.array([_CODES[e.status] for e in evaluations], np.int8),
+    )
+
+
+def joined(first: Columns, second: Columns) -> Columns:
+    """Put columns one after the other."""
+    return (
+        np.concatenate([first[0], second[0]]),
+        np.concatenate([first[1], second[1]]),
+        np.concatenate([first[2], second[2]]),
+        np.concatenate([first[3], second[3]]),
+    )
 
 
 def extended(

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from history_store.errors import HistoryReadOnlyError, MissingPathError, StorageError, UsageError
 from history_store.file import durable
+from history_store.file.append_index import SUFFIX, State, stamp
 from history_store.file.base import Identity, check_base, read_identity
 from history_store.file.durable import beside
-from history_store.file.journal import JournalText, JournalWriter
+from history_store.file.journal import JournalText, JournalWriter, most_bytes
 from history_store.file.lock import WriterLock
 
 _WRITE_BITS = 0o222
@@ -44,6 +45,7 @@ class Files:
         self._text = text
         self._writer: JournalWriter | None = None
         self._ready = False
+        self._share_index()
         self.is_copy = identity.inode not in (0, path.stat().st_ino)
 
     def append(self, line: str) -> None:
@@ -68,6 +70,31 @@ class Files:
             self._writer.append(line)
             self._lock.check()  # what was replaced meanwhile is not acknowledged
             self.journal_lines = self._writer.lines
+
+    @property
+    def has_long_journal(self) -> bool:
+        """Tell whether the journal shall be written into the file."""
+        size = self._text.end if self._writer is None else self._writer.size
+        try:
+            return size > most_bytes(self.path.stat().st_size)
+        except OSError:  # it was removed
+            return False
+
+    def state(self, serial: int) -> State | None:
+        """Return what an index of the files holds for; None where the backup is not up to date.
+
+        Args:
+            serial: of the last operation.
+
+        Raises:
+            StorageError: lock or history are not the files that were opened.
+        """
+        before = stamp(self.path), stamp(self.backup)
+        self._lock.check()
+        if self.is_copy or not self._backup_is_current() or (stamp(self.path), stamp(self.backup)) != before:
+            return None
+        mine = self._identity
+        return State(mine.id, mine.salt, mine.serial, serial, *before)
 
     def recover(self) -> None:
         """Undo a failed write that could not be undone at once; to be called before the journal is read again."""
@@ -100,12 +127,19 @@ class Files:
             self._writer.close()
             self._writer = None
 
+    def _share_index(self) -> None:
+        """Return the index, which is written at the end, the mode and the group of the history now."""
+        index = beside(self.path, SUFFIX)
+        if index.is_file():
+            with contextlib.suppress(OSError, StorageError):
+                os.close(durable.open_companion(index, os.O_RDWR | os.O_CREAT, self.path))
+
     def _prepare(self) -> None:
         """Before the first write: finish what a writer that was stopped has left."""
         if self._ready:
             return
         folder = self.path.parent
-        for suffix in (".tmp", ".bak.tmp", ".journal.tmp"):
+        for suffix in (".tmp", ".bak.tmp", ".journal.tmp", ".index.tmp"):
             if beside(self.path, suffix).exists():
                 durable.remove(beside(self.path, suffix))
         durable.sync_folder(folder)  # its last rename may not be on the disk

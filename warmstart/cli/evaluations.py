@@ -138,9 +138,8 @@ def record(
     """Record one run; it is on the disk when the command returns."""
     from dataclasses import replace
 
-    from history_store.history import History
-    from history_store.space import space_names, with_logarithms
-    from warmstart.histories.add import read_evaluation
+    from history_store.quick_append import append_quickly
+    from warmstart.histories.typed_run import read_evaluation
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
@@ -158,12 +157,19 @@ def record(
     if server is not None:
         path, count = server, _sent(server, evaluation)
     else:
-        path = str(history_path(history))
-        with History.open(path, write=True) as opened:
-            config_here = with_logarithms(evaluation.config, space_names(opened.space_json), where=path)
-            evaluation = replace(evaluation, config=config_here)
-            opened.append(evaluation)
-            count = opened.n_evaluations
+        place = history_path(history)
+        path, quick = str(place), append_quickly(place, evaluation)
+        if quick is None:
+            from history_store.history import History
+            from history_store.space import space_names, with_logarithms
+
+            with History.open(path, write=True) as opened:
+                config_here = with_logarithms(evaluation.config, space_names(opened.space_json), where=path)
+                evaluation = replace(evaluation, config=config_here)
+                opened.append(evaluation)
+                count = opened.n_evaluations
+        else:
+            count = quick
     row = {"dataset": dataset, **shell.cells(evaluation.config), "error": error, "status": evaluation.status.value}
     document = {
         "schema_version": 1,

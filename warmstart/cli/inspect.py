@@ -21,6 +21,7 @@ def list_(
     path: HistoryArgument = None,
     *,
     history: HistoryOption = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Show only the first so many datasets.")] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
@@ -33,9 +34,10 @@ def list_(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with History.open(history_path(path or history)) as opened:
-        rows = dataset_rows(opened)
+        rows, n = dataset_rows(opened, limit), len(opened.names)
         where = str(opened.path)
-    title = f"{where}: {len(rows)} datasets\n"
+    shown = "" if len(rows) == n else f"the first {len(rows)} of "
+    title = f"{where}: {shown}{n} datasets\n"
     optional = ("group", "n_test", "n_val", "n_train", "n_classes")
     shell.result({"schema_version": 1, "history": where, "datasets": rows}, rows, title=title, optional=optional)
 

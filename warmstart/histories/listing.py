@@ -14,22 +14,31 @@ if TYPE_CHECKING:
 _BEST, _NEAREST = 3, 5
 
 
-def dataset_rows(history: "History") -> list[dict[str, Any]]:
-    """List the datasets of a history: group, size, evaluations, lowest error."""
-    counts = np.bincount(history.table().dataset, minlength=len(history.datasets))
-    return [
-        {
+def dataset_rows(history: "History", limit: int | None = None) -> list[dict[str, Any]]:
+    """List the datasets of a history: group, size, evaluations, lowest error.
+
+    Args:
+        history: that holds them.
+        limit: only so many, the first ones.
+    """
+    counts, (errors, _) = history.n_runs, history.outcomes
+    shown = range(len(counts))[:limit]
+    lowest = np.min(np.where(np.isnan(errors[: len(shown)]), np.inf, errors[: len(shown)]), axis=1, initial=np.inf)
+    rows = []
+    for row, count, best in zip(shown, counts.tolist(), lowest.tolist(), strict=False):
+        info = history.dataset_at(row)
+        found = {
             "name": info.name,
             "group": info.group,
             "n_train": info.n_train,
             "n_val": info.n_val,
             "n_test": info.n_test,
             "n_classes": info.n_classes,
-            "n_evaluations": int(count),
-            "best_error": _best(errors),
+            "n_evaluations": count,
+            "best_error": best if math.isfinite(best) else None,
         }
-        for info, count, errors in zip(history.datasets, counts, history.errors, strict=True)
-    ]
+        rows.append(found)
+    return rows
 
 
 def summary(history: "History") -> dict[str, Any]:

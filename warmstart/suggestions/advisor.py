@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs
-from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_typicality, nearest_other_group
+from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_typicality, nearest_other_group_of
 from bo.transfer.strategies import STRATEGIES, Choice
 from bo.transfer.strategies import Query as StrategyQuery
 from bo.transfer.strategies.joint import expected_regrets
@@ -40,7 +40,7 @@ from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, Ini
 from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
 from warmstart.suggestions.explanation import explain_answer
 from warmstart.suggestions.query import Dataset, Query, open_query
-from warmstart.suggestions.session import Memory, load_memory, store_embeddings
+from warmstart.suggestions.session import Memory, load_memory, nearest_places, spread_places, store_embeddings
 from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
 
 if TYPE_CHECKING:
@@ -49,7 +49,11 @@ if TYPE_CHECKING:
     from warmstart.suggestions.translation import Picked, Translation
 
 LEAST_NEIGHBOURS = 3
+FORECAST_FROM = 500
+"""Datasets, the nearest, from which errors are forecast: more cost seconds and tell little."""
 USUAL_K = 3
+AT_ONCE = 4096
+"""Vectors that are held in double precision at a time."""
 NEEDS_NO_MODEL = ("portfolio", "average-rank")
 """Strategies that ask for no distances."""
 _CHECKS: Mapping[str, Check] = {
@@ -106,6 +110,10 @@ class Location:
         """The same among the datasets of which runs are known; see `Memory.with_runs`."""
         rows = self.memory.with_runs(self.rows)
         return replace(self, rows=rows, distances=self.distances[np.isin(self.rows, rows)])
+
+    def at(self, places: NDArray[np.int64]) -> "Location":
+        """Return the same among some of the datasets that may answer."""
+        return replace(self, rows=self.rows[places], distances=self.distances[places])
 
     @property
     def is_blind(self) -> bool:
@@ -292,8 +300,7 @@ class Advisor:
             memory = self._memory(None)
             own = None if place.query is None else own_name(place.query.source, memory)
             place = _nowhere(place.query, place.summary, memory, memory.rows_without(self.excluded, own))
-        errors = fill_failed(place.memory.errors, place.memory.failed)[place.rows]
-        if np.isnan(errors).all():
+        if not place.memory.has_runs[place.rows].any():
             msg = f"{place.memory.path}: expected a history with runs, got none on the {len(place.rows)} datasets that may answer. Add some with `warmstart history record`, `import` or `collect`."
             raise UsageError(msg)
         return place.with_runs
@@ -353,14 +360,12 @@ class Advisor:
         if not place.has_distances and chosen not in NEEDS_NO_MODEL:
             msg = f"expected {' or '.join(NEEDS_NO_MODEL)} where nothing can be compared with your images, got {chosen!r}. Leave it out, or add the images with `warmstart history add`."
             raise UsageError(msg, param="strategy")
+        place, known = _narrowed(place, uses_distances=chosen not in NEEDS_NO_MODEL)
         # A run that failed counts as error 1; one that was never made is another matter.
-        errors = fill_failed(memory.errors, memory.failed)[place.rows]
+        errors = fill_failed(memory.errors[place.rows], memory.failed[place.rows])
         groups = [memory.groups[row] for row in place.rows]
         distances = place.distances if place.has_distances else None
         choose = partial(designs, errors, distances, strategy=chosen, calibration=memory.calibration, groups=groups)
-        known = None
-        if place.query is not None:
-            known = find_tuned_before(place.query, memory, place.rows, place.distances)
         if known is not None:
             choose = known.first(choose)  # type: ignore[assignment]  # any function of k
             place = replace(place, notes=(known.note, *place.notes))
@@ -421,7 +426,8 @@ def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choi
     """Add what error to expect of each suggestion, and of the best after a search, where the history knows enough."""
     from warmstart.suggestions.expectations import expected_errors, forecaster_of
 
-    forecaster = None if place.features is None else forecaster_of(place.memory, place.rows)
+    nearest = place.rows[np.argsort(place.distances, kind="stable")[:FORECAST_FROM]]
+    forecaster = None if place.features is None else forecaster_of(place.memory, np.sort(nearest))
     if forecaster is None or place.features is None:
         return found
     expected = expected_errors(forecaster, place.features)
@@ -448,6 +454,25 @@ def _translated(found: Answer, translation: "Translation", picked: "Sequence[Pic
         notes=(*found.notes, *translation.notes(picked, k)),
         mapping=translation.matches,
     )
+
+
+def _narrowed(place: Location, *, uses_distances: bool) -> tuple[Location, TunedBefore | None]:
+    """Leave so many datasets that an answer takes no longer than a moment, with what is known of the very dataset.
+
+    Of a large history the nearest answer, or where distances say nothing, some that are spread over all of it.
+    """
+    near = nearest_places(place.distances) if place.has_distances else np.arange(len(place.rows))
+    known = None
+    if place.query is not None:
+        known = find_tuned_before(place.query, place.memory, place.rows[near], place.distances[near])
+    kept = near if uses_distances else spread_places(len(place.rows))
+    if known is None:
+        return place.at(kept), None
+    assert known.choice.neighbour is not None  # noqa: S101  it is a dataset's own best
+    own = near[known.choice.neighbour]
+    kept = np.union1d(kept, own)
+    choice = replace(known.choice, neighbour=int(np.searchsorted(kept, own)))
+    return place.at(kept), replace(known, choice=choice)
 
 
 def _left_out(seen: Look) -> tuple[str, ...]:
@@ -515,11 +540,12 @@ def own_name(source: ImageSource, memory: Memory) -> str | None:
 
 
 def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order."""
-    assert memory.index is not None  # noqa: S101 - it has a model
-    kept = {memory.names[row] for row in rows}
-    found = dict(memory.index.search(vector, len(rows), exclude=[name for name in memory.names if name not in kept]))
-    return np.array([found[memory.names[row]] for row in rows])
+    """Compute the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order."""
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), AT_ONCE):
+        block = slice(start, start + AT_ONCE)
+        found[block] = np.sqrt(np.square(memory.vectors[rows[block]].astype(np.float64) - vector).sum(axis=1))
+    return found
 
 
 def judge_query(
@@ -534,8 +560,10 @@ def judge_query(
 
     Without statistics of the pictures, by the distance alone.
     """
+    kept = nearest_places(distances)
+    rows, distances = rows[kept], distances[kept]
     groups, names = [memory.groups[row] for row in rows], [memory.names[row] for row in rows]
-    verdict = judge_typicality(float(distances.min()), nearest_other_group(memory.between[np.ix_(rows, rows)], groups))
+    verdict = judge_typicality(float(distances.min()), nearest_other_group_of(memory.vectors[rows], groups))
     nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
     doubts = find_doubts(
         sample,

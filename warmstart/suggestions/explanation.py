@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bo.transfer.designs import designs
 from bo.transfer.strategies import Choice
 from history_store.records import Value
-from warmstart.suggestions.session import Memory
+from warmstart.suggestions.session import Memory, nearest_places
 
 NEIGHBOURHOOD = 5
 
@@ -120,7 +120,7 @@ def explain_answer(
     portfolio = [choice.row for choice in designs(errors, None, len(choices), strategy="portfolio", groups=groups)]
     nearest = np.argsort(distances, kind="stable")[:NEIGHBOURHOOD]
     measured = memory.errors[rows]
-    own = _distances_between_groups(memory, rows)
+    own = _distances_between_groups(memory, rows[nearest_places(distances)])
     place = {memory.names[row]: number for number, row in enumerate(rows)}
     return Explanation(
         tuple(
@@ -153,8 +153,10 @@ def _rank(errors: NDArray[np.float64], row: int) -> int | None:
 
 
 def _distances_between_groups(memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """List the distances between datasets of different groups."""
+    """List the distances between datasets of different groups; empty without a model."""
+    if memory.model is None:
+        return np.zeros(0)
     groups = np.array([memory.groups[row] for row in rows], dtype=object)
-    between = memory.between[np.ix_(rows, rows)]
-    found: NDArray[np.float64] = between[groups[:, None] != groups[None, :]]
-    return found
+    wide = memory.vectors[rows].astype(np.float64)
+    pairs = zip(wide, groups, strict=True)
+    return np.concatenate([np.linalg.norm(wide[groups != own] - row, axis=1) for row, own in pairs])

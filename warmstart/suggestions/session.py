@@ -1,10 +1,10 @@
 """A history and a model, read once for each state of their files."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,10 @@ from warmstart.suggestions.references import References, complete_references, re
 
 if TYPE_CHECKING:
     from history_store.history import History
-    from metafeat.index import DatasetIndex
+MANY = 2000
+"""From a larger history, so many nearest datasets answer."""
+SPREAD = 10_000
+"""From a larger history, the portfolio is made of so many datasets, evenly spread over all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,11 @@ class Memory:
         groups: `m` sibling groups.
         errors: `m x c` float64, NaN = missing.
         failed: `m x c`, runs that gave no error.
+        has_runs: of which of the `m` datasets any run is known, failed ones included.
         about: `m` records of the datasets.
         configs: `c` configurations.
         space_json: ConfigSpace JSON.
         vectors: `m x 256` float32 embeddings; `m x 0` without a model.
-        between: `m x m` distances between them; NaN without a model.
-        index: over the vectors; None without a model.
         calibration: of the distances, where the history holds one for this model.
         notes: what to tell a person once.
         references: what the history's own datasets are like, where the history holds that for this model.
@@ -51,23 +53,16 @@ class Memory:
     groups: tuple[str, ...]
     errors: NDArray[np.float64]
     failed: NDArray[np.bool_]
-    about: tuple[DatasetInfo, ...]
+    has_runs: NDArray[np.bool_]
+    about: Sequence[DatasetInfo]
     configs: tuple[Config, ...]
     space_json: str
     vectors: NDArray[np.float32]
-    between: NDArray[np.float64]
-    index: "DatasetIndex | None"
     calibration: Calibration | None = None
     notes: tuple[str, ...] = ()
     references: References | None = None
     other_groups: frozenset[str] = frozenset()
     measured_with: MeasuredWith | None = None
-
-    @property
-    def has_runs(self) -> NDArray[np.bool_]:
-        """Tell of which of the `m` datasets any run is known, failed ones included."""
-        found: NDArray[np.bool_] = np.any(~np.isnan(self.errors) | self.failed, axis=1)
-        return found
 
     def rows_without(self, groups: Collection[str], own: str | None) -> NDArray[np.int64]:
         """Return the rows that may answer: not of these groups, not the query itself.
@@ -90,6 +85,57 @@ class Memory:
         """Leave out datasets of which no run is known, which have nothing to say; where none has any, all stay."""
         has_runs = self.has_runs[rows]
         return rows[has_runs] if has_runs.any() else rows
+
+
+class _Records(Sequence[DatasetInfo]):
+    """Records of some of a history's datasets, each read where it is looked at; the history may be closed."""
+
+    def __init__(self, history: "History", rows: Sequence[int]) -> None:
+        self._records, self._rows = history.records(), rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @overload
+    def __getitem__(self, index: int) -> DatasetInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[DatasetInfo]: ...
+    def __getitem__(self, index: int | slice) -> DatasetInfo | list[DatasetInfo]:
+        if isinstance(index, slice):
+            return [self._records[row] for row in self._rows[index]]
+        return self._records[self._rows[index]]
+
+
+class _Embeddings(Collection[str]):
+    """Embeddings by name of dataset.
+
+    Args:
+        names: `m`.
+        vectors: `m x d`.
+    """
+
+    def __init__(self, names: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        self._row = {name: row for row, name in enumerate(names)}
+        self._vectors = vectors
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._row)
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def plus(self, added: Mapping[str, NDArray[np.float32]]) -> "_Embeddings":
+        """Return these and others."""
+        new = np.stack(list(added.values()))
+        return _Embeddings([*self, *added], np.concatenate([self._vectors, new]) if len(self) else new)
+
+    def of(self, names: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of some datasets, `n x d` float32."""
+        rows = [self._row[name] for name in names]
+        return self._vectors if rows == list(range(len(self._vectors))) else self._vectors[rows]
 
 
 def load_memory(
@@ -146,11 +192,11 @@ def _memory(
             raise UsageError(msg)
         if header is None:
             return _runs_alone(history), []
-        known = history.embeddings(header.hash)
+        known = _Embeddings(*history.vectors(header.hash))
         unseen = _unseen(history, known)
         if len(unseen) == len(history.names):
             return _runs_alone(history), []
-        if any(history.has_images(name) for name in history.names):
+        if history.holds_images:
             check_fits(header, stored_size=history.stored_size, where=str(path))
         lacking = [name for name in history.names if name not in known and name not in unseen]
         notes, untold = [], []
@@ -166,7 +212,7 @@ def _memory(
             )
         if lacking:
             added, n_computed = _embed_lacking(history, lacking, header, device=device, threads=threads, cache=cache)
-            known = {**known, **added}
+            known = known.plus(added)
             if n_computed:
                 untold.append(
                     f"{path}: embedded {n_computed} datasets with this model. `warmstart history embed` stores that."
@@ -177,33 +223,25 @@ def _memory(
 def _embedded(
     history: "History",
     header: ModelHeader,
-    known: Mapping[str, NDArray[np.float32]],
+    known: "_Embeddings",
     *,
     unseen: Collection[str],
     notes: Sequence[str],
 ) -> Memory:
     """Put together what is known of a history's embedded datasets."""
-    from metafeat.index import DatasetIndex
-
     order = _ordered(history, unseen)
-    names = [history.names[row] for row in order]
-    vectors = np.stack([known[name] for name in names]).astype(np.float32)
-    index = DatasetIndex(vectors.shape[1], header.hash)
-    index.add(names, vectors)
-    wide = vectors.astype(np.float64)
+    all_names, groups = history.names, history.groups
+    names = [all_names[row] for row in order]
     return Memory(
         history.path,
         header,
         tuple(names),
-        tuple(history.groups[row] for row in order),
-        history.errors[order],
-        history.failed[order],
-        tuple(history.datasets[row] for row in order),
+        tuple(groups[row] for row in order),
+        *_runs_of(history, order),
+        _Records(history, order),
         tuple(history.configs),
         history.space_json,
-        vectors,
-        np.stack([np.linalg.norm(wide - row, axis=1) for row in wide]),
-        index,
+        known.of(names),
         read_calibration(history, header.hash),
         tuple(notes),
         read_references(history, header.hash),
@@ -212,31 +250,49 @@ def _embedded(
     )
 
 
+def _runs_of(history: "History", order: list[int]) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return errors, failed cells, and which rows have any run, in another order of the datasets."""
+    errors, failed = history.outcomes
+    if order != list(range(len(errors))):
+        errors, failed = errors[order], failed[order]
+    return errors, failed, np.any(~np.isnan(errors) | failed, axis=1)
+
+
 def _runs_alone(history: "History") -> Memory:
     """Put together what is known of a history without its images."""
     order = _ordered(history, ())
-    m = len(order)
+    names, groups = history.names, history.groups
     return Memory(
         history.path,
         None,
-        tuple(history.names[row] for row in order),
-        tuple(history.groups[row] for row in order),
-        history.errors[order],
-        history.failed[order],
-        tuple(history.datasets[row] for row in order),
+        tuple(names[row] for row in order),
+        tuple(groups[row] for row in order),
+        *_runs_of(history, order),
+        _Records(history, order),
         tuple(history.configs),
         history.space_json,
-        np.zeros((m, 0), dtype=np.float32),
-        np.full((m, m), np.nan),
-        None,
+        np.zeros((len(order), 0), dtype=np.float32),
         measured_with=measured_with(history.origins, stored_size=history.stored_size),
     )
 
 
 def _ordered(history: "History", left_out: Collection[str]) -> list[int]:
     """List the rows of a history's datasets by name, without some."""
-    rows: list[int] = np.argsort(np.array(history.names, dtype=object), kind="stable").tolist()
-    return [row for row in rows if history.names[row] not in left_out]
+    names = history.names
+    return [row for row in sorted(range(len(names)), key=names.__getitem__) if names[row] not in left_out]
+
+
+def nearest_places(distances: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the places of the `MANY` smallest distances, in the order in which they stand; all where there are no more."""
+    if len(distances) <= MANY:
+        return np.arange(len(distances))
+    nearest = np.argpartition(distances, MANY - 1)[:MANY]
+    return np.sort(nearest).astype(np.int64)
+
+
+def spread_places(m: int) -> NDArray[np.int64]:
+    """Return `SPREAD` places spread evenly over m; all where there are no more."""
+    return np.arange(m) if m <= SPREAD else np.linspace(0, m - 1, SPREAD).astype(np.int64)
 
 
 def _some(names: Collection[str]) -> str:
@@ -292,7 +348,9 @@ def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads
 
 def _unseen(history: "History", known: Collection[str]) -> set[str]:
     """Name the datasets of which runs alone are known."""
-    return {info.name for info in history.datasets if not info.n_images and info.name not in known}
+    return {
+        name for row, name in enumerate(history.names) if name not in known and not history.dataset_at(row).n_images
+    }
 
 
 def _embed_lacking(

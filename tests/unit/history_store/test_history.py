@@ -17,7 +17,6 @@ import histories
 import numpy as np
 import pytest
 
-from history_store import history as history_module
 from history_store.errors import (
     DataError,
     HistoryDamagedError,
@@ -441,7 +440,7 @@ class TestWriting:
         assert verify(history.path).ok
 
     def test_a_long_journal_is_compacted_on_close(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(history_module, "_COMPACT_LINES", 5)
+        monkeypatch.setattr("history_store.file.writing.most_bytes", lambda size: 500)
         with History.open(path, write=True) as history:
             assert path.with_name("h.h5.journal").exists()
             for seed in range(100, 106):

@@ -138,7 +138,7 @@ def test_companions_have_the_mode_of_the_history(path: Path, mode: int) -> None:
             modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
     finally:
         os.umask(before)
-    assert modes == dict.fromkeys(("h.h5", "h.h5.bak", "h.h5.journal", "h.h5.lock"), mode)
+    assert modes == dict.fromkeys(("h.h5", "h.h5.bak", "h.h5.index", "h.h5.journal", "h.h5.lock"), mode)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file another group")

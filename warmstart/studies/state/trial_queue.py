@@ -7,14 +7,15 @@ that a worker may be killed between any two writes.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -24,6 +25,7 @@ from history_store.records import Value
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.lease import is_extra, is_leased
 from warmstart.studies.state.locks import ASKING
+from warmstart.studies.state.report_writer import ReportWriter, write_reports
 from warmstart.studies.state.spec import PLAN, SHORT, StudySpec, warm_of
 from warmstart.studies.state.storage import Store
 
@@ -69,14 +71,22 @@ class TrialQueue:
         self._problem = Problem(space, to_distributions(space), is_given=True)
         study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
         self._claims = store.claims(study._study_id)  # noqa: SLF001  what tells studies of one storage apart
+        self._reports = ReportWriter(partial(write_reports, store))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Return all claims back, and close the connections."""
-        self.let_all_go()
-        self.store.close()
+        """Write what was reported last, give all claims back, and close the connections.
+
+        Raises:
+            StorageError: when a report cannot be written, and nobody was told of that yet.
+        """
+        try:
+            self._reports.close()
+        finally:
+            self.let_all_go()
+            self.store.close()
 
     def let_all_go(self) -> None:
         """Return all claims back; the storage stays open for others."""
@@ -160,13 +170,16 @@ class TrialQueue:
     def report(self, run: Run, step: float, error: float) -> bool:
         """Keep what a trial reports; tells whether the pruner would stop it here.
 
+        Without a pruner nobody waits for the answer: the report is written soon after, at the latest before `end`.
+
         Raises:
-            StorageError: when the storage does not answer.
+            StorageError: when the storage does not answer, or did not take an earlier report.
         """
+        if self.plan.pruner == "none":
+            self._reports.add(run.trial_id, round(step), error)
+            return False
         with self.store.guard():
             self.store.optuna.set_trial_intermediate_value(run.trial_id, round(step), error)
-            if self.plan.pruner == "none":
-                return False
             return self.study.pruner.prune(self.study, self.store.optuna.get_trial(run.trial_id))
 
     def end(self, run: Run, outcome: Outcome) -> None:
@@ -176,6 +189,7 @@ class TrialQueue:
             StorageError: when the storage does not answer.
         """
         self.store.check()
+        self._reports.flush()
         with self.store.guard():
             trial = self.store.optuna.get_trial(run.trial_id)
             if not trial.state.is_finished():
@@ -185,7 +199,7 @@ class TrialQueue:
                 self._tell(run.trial_id, outcome)
         self._claims.release(run.number + 1)
 
-    @contextmanager
+    @contextlib.contextmanager
     def asking(self) -> Iterator[None]:
         """Let one worker choose at a time, so that each knows what all others chose."""
         self.store.check()

@@ -30,7 +30,6 @@ WRITES = (
     "set_trial_param",
     "set_trial_user_attr",
     "set_trial_system_attr",
-    "set_trial_intermediate_value",
     "set_trial_state_values",
 )
 
@@ -105,6 +104,7 @@ def mortal(queue, lives):
 
     for name in WRITES:
         setattr(queue.store.optuna, name, counted(getattr(queue.store.optuna, name)))
+    queue._reports._write = counted(queue._reports._write)
 
 
 def work_under_kills(path, lives, total=TOTAL):

@@ -1,0 +1,136 @@
+"""The datasets of a history: names and groups of all at once, and a record where it is looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Self, overload
+
+import h5py
+import numpy as np
+
+from history_store.errors import HistoryDamagedError
+from history_store.file.codec import decode_info, encode_info
+from history_store.file.layout import hint, parse_json, read, read_text, write_array, write_json, write_text
+from history_store.records import DatasetInfo
+
+INDEXED = 4096
+"""From so many datasets on, a file says where in it the record of each begins, and records are decoded one by one."""
+INDEX = "dataset_index"
+
+
+class DatasetList(Sequence[DatasetInfo]):
+    """Datasets in order.
+
+    Args:
+        items: records, or the JSON of records.
+        names: of the datasets; taken from the records when left out.
+        groups: likewise.
+        where: file name, for errors.
+
+    Attributes:
+        names: of all.
+        groups: of all.
+    """
+
+    def __init__(
+        self,
+        items: Iterable[DatasetInfo | bytes] = (),
+        *,
+        names: list[str] | None = None,
+        groups: list[str] | None = None,
+        where: str = "",
+    ) -> None:
+        self._items, self._where = list(items), where
+        self.names = [info.name for info in self] if names is None else names
+        self.groups = [info.group for info in self] if groups is None else groups
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    @overload
+    def __getitem__(self, index: int) -> DatasetInfo: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[DatasetInfo]: ...
+    def __getitem__(self, index: int | slice) -> DatasetInfo | list[DatasetInfo]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        item = self._items[index]
+        if isinstance(item, bytes):
+            item = self._items[index] = decode_info(parse_json(item), self._where)
+            if (item.name, item.group) != (self.names[index], self.groups[index]):
+                msg = f"{self._where}: expected dataset {self.names[index]!r} as the index of datasets has it, got {item.name!r}. {hint(self._where)}"
+                raise HistoryDamagedError(msg)
+        return item
+
+    def __iter__(self) -> Iterator[DatasetInfo]:
+        return (self[i] for i in range(len(self)))
+
+    def copy(self) -> Self:
+        """Copy the list; records are shared."""
+        return type(self)(self._items, names=list(self.names), groups=list(self.groups), where=self._where)
+
+    def append(self, info: DatasetInfo) -> None:
+        """Add one at the end."""
+        self._items.append(info)
+        self.names.append(info.name)
+        self.groups.append(info.group)
+
+    def __setitem__(self, index: int, info: DatasetInfo) -> None:
+        self._items[index], self.names[index], self.groups[index] = info, info.name, info.group
+
+    def __delitem__(self, index: int) -> None:
+        del self._items[index], self.names[index], self.groups[index]
+
+    def texts(self) -> list[bytes]:
+        """Return the JSON of each record."""
+        return [
+            item if isinstance(item, bytes) else json.dumps(encode_info(item), allow_nan=False, ensure_ascii=False).encode()
+            for item in self._items
+        ]  # fmt: skip
+
+
+def write_datasets(file: h5py.File, datasets: DatasetList) -> None:
+    """Write all records, and where there are many, the index of them."""
+    texts = datasets.texts()
+    write_text(file, "datasets", "[" + b", ".join(texts).decode() + "]")
+    if len(datasets) < INDEXED:
+        return
+    group = file.create_group(INDEX)
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(datasets.groups))}
+    write_json(group, "names", datasets.names)
+    write_json(group, "groups", list(numbers))
+    write_array(group, "group", np.array([numbers[name] for name in datasets.groups], dtype="<i4"))
+    write_array(group, "end", np.cumsum([len(text) + 2 for text in texts], dtype="<i8") - 1)
+
+
+def read_datasets(file: h5py.File, where: str, *, lazy: bool) -> DatasetList:
+    """Read the records; with `lazy` and an index, each when it is looked at.
+
+    Raises:
+        HistoryDamagedError: missing, altered, or an index that does not fit.
+    """
+    if not (lazy and INDEX in file):
+        found = DatasetList([decode_info(info, where) for info in read(file, "datasets", "json", where)], where=where)
+        if INDEX in file:
+            _check_same(read_datasets(file, where, lazy=True), found, where)
+        return found
+    group = file[INDEX]
+    text = read_text(file["datasets"], f"{where}:/datasets").encode()
+    names, groups = read(group, "names", "json", where), read(group, "groups", "json", where)
+    numbers, ends = read(group, "group", "array", where), read(group, "end", "array", where)
+    inside = len(numbers) == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < len(groups))
+    grow = bool(np.all(np.diff(ends, prepend=-1) > 0)) and (not len(ends) or int(ends[-1]) == len(text) - 1)
+    if not (len(names) == len(numbers) == len(ends) and inside and grow and all(isinstance(n, str) for n in names)):
+        msg = f"{where}:/{INDEX}: expected the place of each dataset, got {len(names)} names, {len(numbers)} groups and {len(ends)} places that do not fit. {hint(where)}"
+        raise HistoryDamagedError(msg)
+    # Records stand in brackets, with a comma and a space between them.
+    items = [text[start + 2 : end] for start, end in pairwise([-1, *ends.tolist()])]
+    return DatasetList(items, names=names, groups=[groups[number] for number in numbers.tolist()], where=where)
+
+
+def _check_same(found: DatasetList, expected: DatasetList, where: str) -> None:
+    if list(found) != list(expected):
+        msg = f"{where}:/{INDEX}: expected the place of each dataset, got other datasets there. {hint(where)}"
+        raise HistoryDamagedError(msg)

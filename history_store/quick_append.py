@@ -1,0 +1,144 @@
+"""One more run in a history, without reading the history: see `history_store.file.append_index`.
+
+Imports neither numpy nor HDF5, which take longer to load than the rest takes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from history_store.errors import DataError, StorageError
+from history_store.file import durable, journal
+from history_store.file.append_index import AppendIndex, digest_config, digest_name, digest_run, stamp
+from history_store.file.codec import Operation, config_key, encode_operation
+from history_store.file.durable import beside
+from history_store.file.lock import WriterLock
+from history_store.records import Evaluation
+
+_LEFT_BEHIND = (".tmp", ".bak.tmp", ".journal.tmp")
+
+
+def append_quickly(path: Path, evaluation: Evaluation, *, lock_timeout: float = 10.0) -> int | None:
+    """Append a run of a dataset and a configuration that a history has; durable when this returns.
+
+    Whatever is out of the ordinary is left to `History.append`: a new configuration, an unknown dataset, a run that is there
+    already, a journal that is long or damaged, files that are not as the last writer left them.
+
+    Args:
+        path: of the history.
+        evaluation: the run.
+        lock_timeout: seconds to wait for another writer.
+
+    Returns: the number of evaluations then; None where nothing was done, as `History.append` is needed.
+
+    Raises:
+        HistoryLockedError: another process writes it.
+        StorageError: it could not be written; nothing was added, nothing lost.
+    """
+    real = path.resolve()
+    try:
+        index = AppendIndex(real)
+    except (OSError, ValueError, StorageError):
+        return None
+    with index:
+        if not _may_write(real):
+            return None
+        lock = WriterLock(real, timeout=lock_timeout)
+        try:
+            with durable.storage_errors(real):
+                return _append(real, evaluation, index, lock)
+        except ValueError:  # a block of the index was altered
+            return None
+        finally:
+            lock.release()
+
+
+def _append(real: Path, evaluation: Evaluation, index: AppendIndex, lock: WriterLock) -> int | None:
+    """Append while the lock is held."""
+    lock.check()
+    state, log = index.state, beside(real, ".journal")
+    if (stamp(real), stamp(beside(real, ".bak"))) != (state.file, state.backup) or state.file[:1] == ():
+        return None
+    if any(os.path.lexists(beside(real, suffix)) for suffix in _LEFT_BEHIND):
+        return None
+    text = _journal(log, journal.most_bytes(state.file[1]))
+    if text is None or not _fits(text, index):
+        return None
+    later = text.operations
+    try:
+        if not _is_plain(evaluation, later, index):
+            return None
+    except (KeyError, TypeError, AttributeError, DataError):  # operations that no history holds: they are told of there
+        return None
+    operation = {"op": "extend", "configs": [], "evaluations": [evaluation]}
+    line = encode_operation(operation, state.serial + len(later) + 1)
+    durable.sync_folder(real.parent)  # the last rename may not be on the disk
+    writer = journal.JournalWriter(
+        log, state.history, size=text.end, lines=len(later), salt=state.salt, history=real
+    )  # fmt: skip
+    try:
+        writer.append(line)
+        lock.check()  # what was replaced meanwhile is not acknowledged
+    finally:
+        writer.close()
+    uncounted = (each for each in later if each["serial"] > state.counted)
+    return index.n_evaluations + sum(len(each.get("evaluations", ())) for each in uncounted) + 1
+
+
+def _journal(log: Path, most: int) -> journal.JournalText | None:
+    try:  # a long one is written into the file by `History.close`
+        return None if os.path.lexists(log) and log.lstat().st_size > most else journal.load(log)
+    except StorageError:
+        return None
+
+
+def _fits(text: journal.JournalText, index: AppendIndex) -> bool:
+    """Tell whether a journal goes on from the file, whole and without a gap."""
+    state = index.state
+    if text.damaged or text.torn:
+        return False
+    if text.header is None:
+        return not text.operations
+    mine = text.header.get("history") == state.history and text.salt == state.salt
+    numbers = [operation["serial"] for operation in text.operations]
+    return mine and numbers == list(range(state.serial + 1, state.serial + 1 + len(numbers)))
+
+
+def _is_plain(evaluation: Evaluation, later: Sequence[Operation], index: AppendIndex) -> bool:
+    """Tell whether dataset and configuration are known, in the file or in the journal, and the run is not."""
+    datasets, configs, runs = set(), set(), set()
+    for operation in later:
+        if operation["op"] == "extend":
+            configs |= {config_key(config) for config, _ in operation["configs"]}
+            runs |= {
+                (run["dataset"], config_key(run["config"]), run["seed"], run["origin"])
+                for run in operation["evaluations"]
+            }
+        elif operation["op"] == "add-dataset":
+            datasets.add(operation["info"]["name"])
+        elif operation["op"] != "set-result":
+            return False
+    key = config_key(evaluation.config)
+    dataset = index.find("names", digest_name(evaluation.dataset))
+    config = index.find("configs", digest_config(evaluation.config))
+    if (dataset is None and evaluation.dataset not in datasets) or (config is None and key not in configs):
+        return False
+    if evaluation.seed is None:
+        return True
+    if (evaluation.dataset, key, int(evaluation.seed), evaluation.origin) in runs:
+        return False
+    if dataset is None or config is None or evaluation.origin not in index.origins:
+        return True
+    origin = index.origins.index(evaluation.origin)
+    return index.find("runs", digest_run(dataset, config, int(evaluation.seed), origin)) is None
+
+
+def _may_write(real: Path) -> bool:
+    """Tell whether file and folder may be written; their write bits count for the superuser too."""
+    try:
+        modes = [place.stat().st_mode for place in (real.parent, real)]
+    except OSError:
+        return False
+    return all(mode & 0o222 for mode in modes) and os.access(real, os.W_OK) and os.access(real.parent, os.W_OK)

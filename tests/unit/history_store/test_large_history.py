@@ -1,0 +1,291 @@
+"""Large histories are read where they are looked at; what is answered is what a small one answers."""
+
+import itertools
+import os
+import subprocess
+import sys
+import tracemalloc
+import zlib
+from pathlib import Path
+
+import h5py
+import histories
+import numpy as np
+import pytest
+
+from history_store.errors import DataError, HistoryDamagedError, StorageError
+from history_store.file import append_index, base, dataset_list, table
+from history_store.file.append_index import AppendIndex, digest_config, digest_run, digest_runs
+from history_store.file.dataset_list import INDEX
+from history_store.history import History
+from history_store.quick_append import append_quickly
+from history_store.records import DatasetInfo, Evaluation
+from history_store.verify import verify
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every history count as large."""
+    monkeypatch.setattr(dataset_list, "INDEXED", 1)
+    monkeypatch.setattr(table, "LATER", 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "h.h5"
+    histories.filled(path).close()
+    return path
+
+
+def run(seed: int | None, name: str = "digits", row: int = 0, origin: str = "here") -> Evaluation:
+    return Evaluation(name, histories.configs()[row], error=0.25, seed=seed, origin=origin)
+
+
+def everything(history: History) -> list[object]:
+    return [
+        history.datasets,
+        history.names,
+        history.groups,
+        history.configs,
+        histories.plain(history.evaluations()),
+        history.n_evaluations,
+        history.revision,
+        *(array.tobytes() for array in (history.errors, history.failed)),
+    ]
+
+
+def test_a_large_history_says_what_a_small_one_says(path: Path, large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with History.open(path, write=True) as history:
+        history.compact()
+        history.append(run(77))
+    with History.open(path) as history:
+        assert isinstance(history._content.base, table.StoredTable)
+        assert all(isinstance(item, bytes) for item in history._content.datasets._items)
+        n, errors = history.n_evaluations, history.errors
+        assert isinstance(history._content.base, table.StoredTable)  # neither needed all of them
+        found = everything(history)
+        closed = History.open(path)
+    closed.close()
+    assert closed.n_evaluations == n
+    assert closed.errors.tobytes() == errors.tobytes()
+    assert everything(closed) == found
+    assert verify(path).ok
+    monkeypatch.undo()
+    with History.open(path, write=True) as history:
+        history.compact()
+        assert INDEX not in history._h5
+        assert everything(history) == found
+
+
+def test_writing_to_a_large_history(path: Path, large: None) -> None:
+    with History.open(path, write=True) as history:
+        history.compact()
+        history.add_dataset(DatasetInfo("later", "later", 10, 0, 0, 2, 1))
+        history.append(run(1, "later"))
+        before = history.names
+        history.remove_dataset("digits")
+        assert history.names == tuple(name for name in before if name != "digits")
+        assert history.dataset("later").group == "later"
+        with pytest.raises(DataError, match="a second time"):
+            history.append(run(1, "later"))
+    assert verify(path).ok
+
+
+@pytest.mark.parametrize("key", ["names", "group", "end"])
+def test_an_index_of_datasets_that_lies_is_told_of(path: Path, large: None, key: str) -> None:
+    with History.open(path, write=True) as history:
+        history.compact()
+    with h5py.File(path, "r+") as file:  # with checksums that match
+        element = file[INDEX][key]
+        values = element[()] if key != "names" else bytes(element[()]).replace(b"digits", b"stigid")
+        if key == "names":
+            element[()] = values
+            element.attrs["crc32"] = np.uint32(zlib.crc32(values))
+        else:
+            element[()] = values[::-1] if key == "end" else values * 0
+            element.attrs["crc32"] = np.uint32(zlib.crc32(np.ascontiguousarray(element[()]).tobytes()))
+    with pytest.raises(HistoryDamagedError), History.open(path) as history:
+        history.datasets  # noqa: B018
+    assert not verify(path).ok
+
+
+def test_runs_that_lie_are_told_of_where_they_are_looked_at(path: Path, large: None) -> None:
+    with History.open(path, write=True) as history:
+        history.compact()
+    with h5py.File(path, "r+") as file:
+        element = file["evaluations/dataset"]
+        element[...] = np.full(len(element), 99, element.dtype)
+        element.attrs["crc32"] = np.uint32(zlib.crc32(element[()].tobytes()))
+    with History.open(path) as history:
+        with pytest.raises(HistoryDamagedError, match="dataset"):
+            history.errors  # noqa: B018
+        with pytest.raises(HistoryDamagedError, match="dataset"):
+            history.evaluations()
+    assert not verify(path).ok
+
+
+def test_digests_by_one_and_by_many_agree_and_equal_configurations_have_one() -> None:
+    rng = np.random.default_rng(0)
+    columns = [rng.integers(0, 2**31 - 1, 50), rng.integers(0, 99, 50), rng.integers(0, 2**62, 50), rng.integers(0, 3, 50)]  # fmt: skip
+    many = digest_runs(columns)
+    assert [digest_run(*map(int, row)) for row in zip(*columns, strict=True)] == many.tolist()
+    assert len(set(many.tolist())) == 50
+    assert digest_config({"a": 1, "b": True}) == digest_config({"b": 1.0, "a": 1.0})
+    different = [{"a": 1}, {"a": "1"}, {"a": 1.5}, {"b": 1}, {"a": 2**60 + 1}, {"a": 2**60}, {"a": float("inf")}]
+    assert len({digest_config(config) for config in different}) == len(different)
+
+
+class TestQuickAppend:
+    @pytest.fixture(autouse=True)
+    def indexed(self, path: Path) -> None:
+        with History.open(path, write=True) as history:
+            history.append(run(1000))
+
+    def test_it_is_an_append(self, path: Path) -> None:
+        with History.open(path) as history:
+            n = history.n_evaluations
+        for k, seed in enumerate((None, 1001, 1002), start=1):
+            assert append_quickly(path, run(seed)) == n + k
+        with History.open(path) as history:
+            assert history.n_evaluations == n + 3
+            assert {e.seed for e in history.evaluations("digits")} >= {1000, 1001, 1002}
+        assert verify(path).ok
+        with History.open(path, write=True) as history:
+            history.compact()
+        assert append_quickly(path, run(1003)) == n + 4
+        assert verify(path).ok
+
+    def test_what_is_not_plain_is_left_to_the_history(self, path: Path) -> None:
+        new = dict(histories.configs()[0]) | {"layers": 7, "rate": 0.0123}
+        with History.open(path) as history:
+            seeded = next(e for e in history.evaluations() if e.seed is not None and e.origin != "here")
+        assert append_quickly(path, run(1000)) is None  # in the journal
+        assert append_quickly(path, seeded) is None  # in the file
+        assert append_quickly(path, run(5, "unknown")) is None
+        assert append_quickly(path, Evaluation("digits", new, error=0.25, seed=5)) is None
+        assert append_quickly(path.with_name("none.h5"), run(5)) is None
+        with pytest.raises(DataError, match="a second time"), History.open(path, write=True) as history:
+            history.append(seeded)
+
+    @pytest.mark.parametrize("part", ["", ".bak", ".journal"])
+    def test_files_that_changed_are_read(self, path: Path, part: str) -> None:
+        file = path.with_name(path.name + part)
+        data = file.read_bytes()
+        file.write_bytes(data[:-3] + bytes([data[-3] ^ 1]) + data[-2:])
+        assert append_quickly(path, run(7)) is None
+
+    def test_a_damaged_index_is_none_and_is_made_anew(self, path: Path) -> None:
+        index = path.with_name("h.h5.index")
+        whole = index.read_bytes()
+        rng = np.random.default_rng(0)
+        with History.open(path) as history:
+            seeded = next(e for e in history.evaluations() if e.seed is not None and e.origin != "here")
+        for at in rng.integers(0, len(whole), 60).tolist():
+            index.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << int(rng.integers(8))]) + whole[at + 1 :])
+            assert append_quickly(path, seeded) is None  # never taken for a new one
+        for text in (b"", whole[:40], whole[:-1], whole + b"\0", b"\0" * len(whole)):
+            index.write_bytes(text)
+            assert append_quickly(path, run(7)) is None
+        index.unlink()
+        index.symlink_to(path)
+        assert append_quickly(path, run(7)) is None
+        with History.open(path, write=True) as history:
+            history.append(run(7))
+        assert append_quickly(path, run(8)) is not None
+        assert not index.is_symlink()
+
+    def test_a_link_or_a_pipe_for_a_journal_is_left_to_the_history(self, path: Path) -> None:
+        journal = path.with_name("h.h5.journal")
+        journal.unlink()
+        os.mkfifo(journal)
+        assert append_quickly(path, run(7)) is None
+
+    def test_a_writer_that_was_replaced_acknowledges_nothing(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        other = path.with_name("other.h5")
+        other.write_bytes(path.read_bytes())
+
+        def swap(call: str, place: Path) -> None:
+            if call == "write" and place.name == "h.h5.journal" and other.exists():
+                other.replace(path)
+
+        monkeypatch.setattr("history_store.file.durable.hook", swap)
+        with pytest.raises(StorageError, match="another file"):
+            append_quickly(path, run(9))
+
+    def test_a_writer_whose_file_was_replaced_leaves_no_index_of_the_other(self, path: Path) -> None:
+        other = path.with_name("other.h5")
+        other.write_bytes(path.read_bytes())
+        with History.open(path, write=True) as history:
+            history.append(run(9))
+            other.replace(path)
+        assert append_quickly(path, run(10)) is None
+
+    def test_index_and_history_are_shared_alike(self, path: Path) -> None:
+        index = path.with_name("h.h5.index")
+        assert index.stat().st_mode & 0o777 == path.stat().st_mode & 0o777
+        path.chmod(0o600)
+        with History.open(path, write=True) as history:
+            history.append(run(9))
+        assert index.stat().st_mode & 0o777 == 0o600
+
+    def test_neither_numpy_nor_hdf5_is_loaded(self, path: Path) -> None:
+        code = f"""if True:
+            import sys
+            from pathlib import Path
+            from history_store.quick_append import append_quickly
+            from history_store.records import Evaluation
+            assert append_quickly(Path({str(path)!r}), Evaluation("digits", {dict(histories.configs()[0])!r}, error=0.5)) > 0
+            assert not {{"numpy", "h5py", "pandas"}} & sys.modules.keys()
+        """
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+    def test_it_reads_no_more_of_a_larger_index(self, tmp_path: Path) -> None:
+        read = {}
+        for n in (1_000, 100_000):
+            path = tmp_path / f"{n}.h5"
+            path.touch()
+            tables = {"names": np.arange(n, dtype=np.uint64), "configs": np.zeros(0, np.uint64), "runs": np.arange(n, dtype=np.uint64) * 7}  # fmt: skip
+            state = append_index.State("h", "s", 1, 1, append_index.stamp(path), ())
+            append_index.write_index(path, state, tables, [], n)
+            with AppendIndex(path) as index:
+                tracemalloc.start()
+                assert index.find("runs", 7 * 42) == 42
+                assert index.find("runs", 7 * 42 + 1) is None
+                assert index.find("names", n - 1) == n - 1
+                assert index.find("names", n) is None
+                tracemalloc.stop()
+                read[n] = len(index._known)
+        assert read[100_000] <= read[1_000] + 4 * 7  # blocks: a search is longer by the logarithm
+
+
+def test_the_columns_of_errors_alone_are_read(path: Path, large: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with History.open(path, write=True) as history:
+        history.compact()
+    read: list[str] = []
+    plain = table.read
+    monkeypatch.setattr(table, "read", lambda group, key, *rest: (read.append(key), plain(group, key, *rest))[1])
+    with History.open(path) as history:
+        history.errors  # noqa: B018
+    assert sorted(read) == ["config", "dataset", "error", "status"]
+
+
+def test_runs_are_compared_alike_by_a_few_questions_and_by_many(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("history_store.file.content._FEW_RUNS", 0)
+    with History.open(path, write=True) as history:
+        known = [e for e in history.evaluations() if e.seed is not None]
+        for k in itertools.count():
+            with pytest.raises(DataError, match="a second time"):
+                history.append(known[k % len(known)])
+            history.append(run(5000 + k))
+            with pytest.raises(DataError, match="a second time"):
+                history.append(run(5000 + k))
+            if history._content._keys is not None:
+                break
+        assert k > 3
+
+
+def test_base_is_read_whole_where_it_is_checked(path: Path, large: None) -> None:
+    with History.open(path, write=True) as history:
+        history.compact()
+    with h5py.File(path) as file:
+        assert isinstance(base.read_content(file, str(path)).base, table.EvaluationTable)

@@ -1,0 +1,158 @@
+"""The reports of trials, written in batches by a thread: a trial waits neither for a disk nor for a server."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+
+    from warmstart.studies.state.storage import Store
+
+PAUSE_S = 0.2
+"""How long reports are collected before they are written together."""
+MOST = 10_000
+"""Reports that wait to be written; a trial that reports faster than its storage writes waits from there on."""
+TOGETHER = 1_000
+"""Reports of one transaction."""
+Reports = Mapping[int, float]
+
+
+class ReportWriter:
+    """Writes what trials report, in the order of the reports, soon after.
+
+    A report that cannot be written fails the next call, whichever that is. For one thread that calls.
+    """
+
+    def __init__(self, write: Callable[[int, Reports], None]) -> None:
+        """Take what writes the errors of a trial by their steps, durably; it is called in another thread."""
+        self._write = write
+        self._turn = threading.Condition()
+        self._waiting: dict[tuple[int, int], float] = {}
+        self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
+        self._is_urgent = self._is_writing = self._is_closed = self._is_told = False
+
+    def add(self, trial_id: int, step: int, error: float) -> None:
+        """Take a report; it is written within `PAUSE_S` and the time that the storage needs.
+
+        Raises:
+            Exception: what went wrong with an earlier one.
+        """
+        with self._turn:
+            self._turn.wait_for(lambda: len(self._waiting) < MOST or self._failure)
+            self._check()
+            self._waiting[trial_id, step] = error
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="reports", daemon=True)
+                self._thread.start()
+            self._turn.notify_all()
+
+    def flush(self) -> None:
+        """Wait until all reports are written.
+
+        Raises:
+            Exception: what went wrong with one.
+        """
+        with self._turn:
+            self._is_urgent = True
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: not (self._waiting or self._is_writing) or self._failure)
+            self._is_urgent = False
+            self._check()
+
+    def close(self) -> None:
+        """Write what is left, and end the thread; raises as `flush`, but not again what was raised before."""
+        try:
+            if not self._is_told:
+                self.flush()
+        finally:
+            with self._turn:
+                self._is_closed = True
+                self._turn.notify_all()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            self._is_told = True
+            raise self._failure
+
+    def _run(self) -> None:
+        try:
+            while batch := self._next_batch():
+                for trial_id, group in itertools.groupby(batch.items(), key=lambda report: report[0][0]):
+                    self._write(trial_id, {step: error for (_, step), error in group})
+        except BaseException as error:  # noqa: BLE001  raised in the thread that calls
+            with self._turn:
+                self._failure = error
+                self._turn.notify_all()
+
+    def _next_batch(self) -> dict[tuple[int, int], float]:
+        """Collect reports; empty where there are no more to come."""
+        with self._turn:
+            self._is_writing = False
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: self._waiting or self._is_closed)
+            self._turn.wait_for(lambda: self._is_urgent or self._is_closed, PAUSE_S)
+            batch, self._waiting = self._waiting, {}
+            self._is_writing = True
+            return batch
+
+
+def write_reports(store: Store, trial_id: int, reports: Reports) -> None:
+    """Write the errors of a trial by their steps, as Optuna's storages keep them, many in one transaction.
+
+    Raises:
+        StorageError: when the storage does not answer.
+    """
+    with store.guard():
+        items = list(reports.items())
+        for start in range(0, len(items), TOGETHER):
+            _write(store.optuna, trial_id, dict(items[start : start + TOGETHER]))
+
+
+def _write(storage: BaseStorage, trial_id: int, reports: Reports) -> None:
+    from optuna.storages import JournalStorage
+
+    if isinstance(storage, JournalStorage):
+        _write_journal(storage, trial_id, reports)
+    else:
+        _write_tables(storage._backend, trial_id, reports)  # type: ignore[attr-defined]  # noqa: SLF001
+
+
+def _write_journal(storage: JournalStorage, trial_id: int, reports: Reports) -> None:
+    from optuna.storages.journal._storage import JournalOperation
+
+    same = {
+        "op_code": JournalOperation.SET_TRIAL_INTERMEDIATE_VALUE,
+        "worker_id": storage._replay_result.worker_id,  # noqa: SLF001
+        "trial_id": trial_id,
+    }
+    logs = [same | {"step": step, "intermediate_value": error} for step, error in reports.items()]
+    with storage._thread_lock:  # noqa: SLF001
+        storage._backend.append_logs(logs)  # noqa: SLF001
+        storage._sync_with_backend()  # noqa: SLF001
+
+
+def _write_tables(storage: RDBStorage, trial_id: int, reports: Reports) -> None:
+    from optuna.storages._rdb.models import TrialIntermediateValueModel as Row
+    from optuna.storages._rdb.models import TrialModel
+    from optuna.storages._rdb.storage import _create_scoped_session
+    from sqlalchemy import insert
+
+    with _create_scoped_session(storage.scoped_session) as session:
+        trial = TrialModel.find_or_raise_by_id(trial_id, session)
+        storage.check_trial_is_updatable(trial_id, trial.state)  # type: ignore[arg-type]  # a column's value
+        same = session.query(Row).filter(Row.trial_id == trial_id, Row.step.in_(list(reports)))
+        known: dict[Any, Row] = {row.step: row for row in same}
+        new = []
+        for step, error in reports.items():
+            value, kind = Row.intermediate_value_to_stored_repr(error)
+            if step in known:
+                known[step].intermediate_value, known[step].intermediate_value_type = value, kind
+            else:
+                new.append({"trial_id": trial_id, "step": step, "intermediate_value": value, "intermediate_value_type": kind})  # fmt: skip
+        if new:
+            session.execute(insert(Row), new)
