@@ -8,7 +8,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 COLUMNS = 120
-STILL_WIDE = {"benchmarks.md", "cli.md", "optimiser.md", "own-history.md", "safety.md"}
+STILL_WIDE: set[str] = set()
 """Pages that are edited elsewhere at the moment; wrap them, then take them out of here."""
 UNBREAKABLE = re.compile(r"\s*\||!\[|\[[^\]]+\]: |    ")
 """Rows of tables, pictures, link definitions and formulas cannot be wrapped."""

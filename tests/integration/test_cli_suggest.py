@@ -22,7 +22,7 @@ def test_json_has_the_shape_of_the_contract(cli, photos, tiny):
     document = cli("suggest", "--dataset", photos, "-k", 5, "--format", "json").json()
     assert set(document) == {
         *("schema_version", "dataset", "neighbours", "suggestions", "strategy"),
-        *("confidence", "history", "model", "seed", "measured_with"),
+        *("confidence", "history", "model", "seed", "measured_with", "expected_error"),
     }
     assert document["schema_version"] == 1
     assert document["dataset"]["path"] == str(photos)
@@ -205,7 +205,7 @@ def test_no_cache_writes_nothing(cli, photos, tmp_path, monkeypatch):
     assert cli("neighbours", "--dataset", photos, "--no-cache").code == 0
     assert not (tmp_path / "cache").exists()
     assert cli("neighbours", "--dataset", photos).code == 0
-    assert len(list((tmp_path / "cache").rglob("*.emb"))) == 2  # the meta-feature and the statistics
+    assert len(list((tmp_path / "cache").rglob("*.emb"))) == 3  # the meta-feature, the statistics and the features
 
 
 def test_broken_pictures_are_refused_or_left_out_and_named(cli, tmp_path):

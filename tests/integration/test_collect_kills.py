@@ -21,7 +21,7 @@ from history_store.space import sobol_configs
 from training.workloads.cnn.space import target_space
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "unit" / "training"))
+sys.path.append(str(HERE.parent))
 
 from collecting import TINY, pretend, tiny_history  # noqa: E402
 

@@ -74,7 +74,7 @@ def test_what_of_ours_gave_way_is_said_to_have(project):
     (project / "training" / "train.py").write_text("def f(config):\n    import training.collection.plan\n")
     done = tune(project, "training.train:f", start=MODULE)
     assert done.returncode == 5
-    assert "No module named 'training.collection.plan' in " in done.stderr
+    assert "No module named 'training.collection' in " in done.stderr
     assert "a package of warmstart has the same name" in done.stderr
 
 

@@ -15,6 +15,7 @@ from history_store.images import FingerprintKind, ImageSet, ImageSource
 from history_store.manifest import Manifest
 from history_store.readers import open_images, open_torch_dataset
 from metafeat.cache import cache_folder
+from training.sources import torchvision_reader  # noqa: F401  adds its names
 from training.sources.download import download as fetch
 from training.sources.download import hash_file, unpack
 from training.sources.torchvision_parts import JoinedParts, check_name

@@ -194,11 +194,11 @@ class Answer:
             "neighbours": [neighbour.to_dict() for neighbour in self.neighbours],
             "suggestions": [suggestion.to_dict() for suggestion in self.suggestions],
             "strategy": self.strategy,
-            "expected_error": None if self.expected_error is None else self.expected_error.to_dict(),
             "confidence": self.confidence.to_dict(),
             "history": self.history,
             "model": self.model,
             "seed": self.seed,
+            "expected_error": None if self.expected_error is None else self.expected_error.to_dict(),
         }
         if self.workload is not None:
             document["workload"] = self.workload

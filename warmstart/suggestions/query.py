@@ -9,6 +9,7 @@ from typing import Any
 from history_store.errors import UsageError
 from history_store.images import ImageSource
 from history_store.readers import open_arrays, open_images, open_torch_dataset
+from training.sources import torchvision_reader  # noqa: F401  adds its names
 from warmstart.arguments import check_path
 from warmstart.suggestions.session import file_state
 

@@ -36,7 +36,7 @@ def test_a_design_promises_nothing(space):
 
 def test_it_is_the_expected_improvement_over_the_best_mean(space):
     run, config = told(space)
-    beliefs = run._beliefs
+    beliefs = run._fitted
     evidence, _ = run._promised
     here, zero, one = beliefs.predict(evidence, run._columns([run._encode(config, "")]))
     best = beliefs.predict(evidence, evidence.X)[0].mean.min(axis=1)

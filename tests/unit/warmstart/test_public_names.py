@@ -11,7 +11,9 @@ def test_all_is_exactly_the_public_names():
     assert set(warmstart.__all__) == {
         "Advisor",
         "Answer",
+        "Client",
         "Confidence",
+        "Descriptor",
         "InitialDesign",
         "JointResult",
         "Location",

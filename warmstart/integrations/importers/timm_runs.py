@@ -58,9 +58,7 @@ def read_timm(source: Path, *, metric: str | None = None) -> ForeignRuns:
     """
     places = list(find_files(source, ARGS)) if source.is_dir() else [source]
     if not places:
-        msg = (
-            f"{source}: expected run folders of timm with {ARGS}, got none. Give the folder of the runs, its --output."
-        )
+        msg = f"{source}: expected run folders of timm with {ARGS}, got none. Give the folder that timm wrote its runs to."
         raise DataError(msg)
     tables = [_summary(place.with_name(SUMMARY)) for place in places]
     names = sorted({name for table in tables for name in (table[0] if table else ()) if name not in ("epoch", "lr")})

@@ -93,6 +93,7 @@ class LeasedTrials:
         with self.queue.store.guard(), self.queue.asking():
             trial, lease = self._held(number, client)
             stop = self.queue.report(_run(trial), step, error)
+            self.queue.flush()  # what a server acknowledged is written
             return stop, self._renewed(trial, lease, lease_s)
 
     def tell(self, number: int, client: str, outcome: Outcome) -> FrozenTrial:

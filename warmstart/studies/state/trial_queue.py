@@ -182,6 +182,14 @@ class TrialQueue:
             self.store.optuna.set_trial_intermediate_value(run.trial_id, round(step), error)
             return self.study.pruner.prune(self.study, self.store.optuna.get_trial(run.trial_id))
 
+    def flush(self) -> None:
+        """Wait until all reports are written.
+
+        Raises:
+            StorageError: when one cannot be.
+        """
+        self._reports.flush()
+
     def end(self, run: Run, outcome: Outcome) -> None:
         """Keep what came of a trial.
 

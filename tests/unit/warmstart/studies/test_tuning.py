@@ -277,7 +277,7 @@ def test_every_trial_failed():
         ({"warm": "hot", "dataset": "a"}, UsageError, "warm: expected one of design, initial, extra, none"),
         ({"pruner": "x"}, UsageError, "pruner: expected one of none, median"),
         ({"dataset": "none/such"}, MissingPathError, "none/such"),
-        ({"space": "none.json"}, UsageError, "space: expected compact, paper or a file of a space"),
+        ({"space": "none.json"}, UsageError, "space: expected compact, paper, transfer or a file of a space"),
         ({"trial_memory": "much"}, UsageError, "trial_memory: expected an amount of memory"),
         ({"timeout": "soon"}, UsageError, "expected a length of time"),
     ],

@@ -68,6 +68,7 @@ def test_json_is_the_contract(answer):
         "history",
         "model",
         "seed",
+        "expected_error",
     ]
     assert document["dataset"] == {"path": "photos", "n_images": 40, "n_classes": 4, "fingerprint": "listing:ab"}
     assert document["neighbours"][1] == {

@@ -7,6 +7,7 @@ import pytest
 
 from history_store.errors import HistoryDamagedError
 from history_store.history import History
+from metafeat.handcrafted import FEATURES
 from metafeat.model_file import read_header
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.references import (
@@ -58,7 +59,9 @@ def test_embedding_stores_those_that_are_lacking(tiny, tmp_path):
     model = read_header(tiny.model)
     with History.open(path, write=True) as history:
         n_statistics = compute_references(history, model).pixels.shape[1]
-        kept = References(("stripes0",), np.array([9.0]), np.full((1, n_statistics), 7.0), (50,), (0.5,))
+        kept = References(
+            ("stripes0",), np.array([9.0]), np.full((1, n_statistics), 7.0), (50,), (0.5,), np.zeros((1, len(FEATURES)))
+        )
         store_references(history, kept, model.hash)
     Advisor(path, tiny.model).refresh()
     with History.open(path) as history:
