@@ -26,6 +26,7 @@ def answer_html(found: Answer) -> str:
                 "from": each.source or "all datasets",
                 "distance": each.distance,
                 "error there": each.source_error,
+                "error expected": None if each.expected_error is None else each.expected_error.value,
                 "expected regret": each.expected_regret,
             }
             for each in found.suggestions

@@ -17,7 +17,7 @@ import pytest
 ray = pytest.importorskip("ray", reason='Ray is not installed: pip install "warmstart[ray]"')
 
 HERE = Path(__file__).resolve().parent
-sys.path += [str(HERE), str(HERE.parent / "unit" / "training")]
+sys.path += [str(HERE), str(HERE.parent)]
 
 from collecting import TINY, pretend, tiny_history  # noqa: E402
 from ray.cluster_utils import Cluster as Nodes  # noqa: E402

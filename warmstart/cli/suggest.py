@@ -263,6 +263,8 @@ def print_answer(shell: Shell, found: Any) -> None:
             "from": design.source,
             "error there": design.source_error if design.measured else "not measured",
         }
+        if design.expected_error is not None:
+            row["error expected"] = design.expected_error.value
         rows.append(row if design.expected_regret is None else {**row, "regret left": design.expected_regret})
     write("")
     shell.table(rows, title=f"Try these first (strategy {found.strategy})")
@@ -272,6 +274,12 @@ def print_answer(shell: Shell, found: Any) -> None:
         _print_reasons(shell, found)
     write("")
     shell.say(found.confidence.note)
+    if found.expected_error is not None:
+        best = found.expected_error
+        shell.say(
+            f"Expect the best of a search to reach an error of {best.value:.3g}, in {10 * best.level:.0f} of 10 cases "
+            f"between {best.low:.3g} and {best.high:.3g}."
+        )
 
 
 def _print_reasons(shell: Shell, found: Any) -> None:
