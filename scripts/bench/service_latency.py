@@ -6,6 +6,7 @@ The server runs on one core, the load on another where there are two.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import platform
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -84,11 +86,9 @@ def load(port: int, bodies: list[bytes], rate: float, warm: int) -> list[float]:
             assert response.status == 200, response.status
             took[i] = time.perf_counter() - due
 
-    threads = [threading.Thread(target=send) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(send) for _ in range(8)]:
+            done.result()
     return took[warm:]
 
 
@@ -99,11 +99,10 @@ def measured(command: list[str], port: int, bodies: list[bytes], rate: float, wa
     try:
         began = time.perf_counter()
         while True:
-            try:
-                load(port, bodies[:1], 1000, 0)
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
-            except OSError:
-                time.sleep(0.2)
+            time.sleep(0.1)
+        load(port, bodies[:1], 1000, 0)
         first = time.perf_counter() - began
         took = np.array(load(port, bodies, rate, warm)) * 1000
         status = Path(f"/proc/{server.pid}/status").read_text()

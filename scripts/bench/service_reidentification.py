@@ -66,7 +66,7 @@ def main() -> None:
             )
         if len(images) < 200:
             continue
-        one, two = halves(images[:20_000], labels[:20_000].astype(np.int64).ravel())
+        one, two = halves(images[:3000], labels[:3000].astype(np.int64).ravel())
         client.append(advisor.describe(one).descriptor)
         other.append(advisor.describe(two).descriptor)
         if path.stem in names:

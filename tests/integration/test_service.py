@@ -30,6 +30,8 @@ from warmstart.service.settings import ServiceSettings
 from warmstart.service.upload_file import check_pixels, unpack
 from warmstart.suggestions.advisor import Advisor
 
+pytestmark = pytest.mark.timeout(120)
+
 
 def opened(**settings):
     app = create_app(ServiceSettings(**settings))
@@ -106,6 +108,7 @@ def test_refuses_web_pages(client, descriptor):
         assert client.post("/v1/suggestions", json=body, headers=headers).status_code == 403
     plain = client.post("/v1/suggestions", content=json.dumps(body), headers={"content-type": "text/plain"})
     assert plain.status_code == 415
+    assert client.put("/v1/suggestions", content=b"x").status_code == 405
     own = client.post("/v1/suggestions", json=body, headers={"origin": "http://127.0.0.1:8383"})
     assert own.status_code == 200
     assert "access-control-allow-origin" not in own.headers

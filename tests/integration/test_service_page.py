@@ -17,6 +17,7 @@ from warmstart.service.auth import add_token
 from warmstart.service.settings import ServiceSettings
 from warmstart.suggestions.advisor import Advisor
 
+pytestmark = pytest.mark.timeout(120)
 STATIC = files("warmstart.service") / "static"
 
 

@@ -22,6 +22,7 @@ from warmstart.remote_study import RemoteTrial
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import open_queue
 
+pytestmark = pytest.mark.timeout(120)
 SPACE = {"x": [0.0, 1.0], "n": {"int": [1, 4]}}
 FAST = {"space": SPACE, "surrogate": "gp-map", "startup": 500}
 OBJECTIVE = "def f(config, seed):\n    return abs(config['x'] - 0.3) + config['n']\n"

@@ -1,11 +1,20 @@
 """`warmstart serve`: suggestions and studies for a team, over HTTP."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from warmstart.cli.options import Format, HistoryOption, ModelOption, QuietOption, VerboseOption
+from warmstart.cli.options import (
+    Format,
+    FormatOption,
+    HistoryOption,
+    ModelOption,
+    QuietOption,
+    SeedOption,
+    VerboseOption,
+)
 from warmstart.cli.shell import Shell, write
 
 
@@ -51,14 +60,20 @@ def serve(
     grace: Annotated[
         float, typer.Option("--grace", min=1, help="Seconds that requests have to finish when it stops.")
     ] = 10.0,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,  # noqa: ARG001  every command has it
 ) -> None:
     """Serve suggestions and studies over HTTP. Pictures stay with the clients; no code of theirs runs here."""
-    shell = Shell(Format.TABLE, quiet=quiet)
+    shell = Shell(format, quiet=quiet)
     _check_installed()
     if new_token is not None:
-        write(_new_token(new_token, scope, token_file))
+        secret = _new_token(new_token, scope, token_file)
+        if format is Format.TABLE:
+            write(secret)
+        else:
+            shell.result({"schema_version": 1, "name": new_token, "scope": scope, "token": secret}, [{"token": secret}])
         return
     from warmstart.service.logs import log_to_stderr
     from warmstart.service.server import run_server
@@ -81,7 +96,14 @@ def serve(
         grace_s=grace,
     )
     log_to_stderr(quiet=quiet)
-    run_server(settings, tell=lambda url: shell.note(f"warmstart serves {url} (Ctrl-C ends it)"))
+
+    def told(url: str) -> None:
+        shell.note(f"warmstart serves {url} (Ctrl-C ends it)")
+        if format is not Format.TABLE:
+            shell.result({"schema_version": 1, "url": url}, [{"url": url}])
+            sys.stdout.flush()
+
+    run_server(settings, tell=told)
 
 
 def _new_token(name: str, scope: str, token_file: Path | None) -> str:

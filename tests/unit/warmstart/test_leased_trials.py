@@ -15,6 +15,8 @@ from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import Run, begin, open_queue
 
+pytestmark = pytest.mark.timeout(120)
+
 
 class Clock:
     """A clock that the test moves."""
