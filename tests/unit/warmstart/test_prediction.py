@@ -99,7 +99,7 @@ def test_grey_and_coloured_pictures_fit_a_classifier_of_the_other_kind():
 def test_the_command_writes_tables_and_json(model, folder, cli):
     table = cli("predict", model, folder / "0.png", folder / "2.png")
     assert table.code == 0
-    assert len(table.out.splitlines()) == 4
+    assert all(name in table.out for name in ("0.png", "2.png", "probability"))
     document = json.loads(cli("predict", model, folder, "--format", "json").out)
     assert document["predictions"][0]["image"] == str(folder / "0.png")
     assert cli("predict", model, "nowhere").code == 2
