@@ -158,7 +158,7 @@ def test_from_python(use_tiny, photos, mine):
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--space", "no.json"], 2, "--space: expected compact, paper or a file of a space, got 'no.json'"),
+        (["--space", "no.json"], 2, "--space: expected compact, paper, transfer or a file of a space, got 'no.json'"),
         (["--space", "broken.json"], 3, "expected ConfigSpace JSON"),
         (["--space", "wrong.yaml"], 3, "wrong.yaml, line 2: lr log: expected two numbers, the lower one first"),
         (["--rename", "a=b"], 2, "--rename: expected --space beside it"),

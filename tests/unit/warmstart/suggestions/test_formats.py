@@ -85,6 +85,7 @@ def test_json_is_the_contract(answer):
         "distance": 0.5,
         "source_error": 0.1,
         "expected_regret": None,
+        "expected_error": None,
         "measured": True,
         "not_measured": [],
     }
