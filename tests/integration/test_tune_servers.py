@@ -227,5 +227,5 @@ def test_a_server_that_is_gone(server):
         claims.take(0)
     claims.close()
     store.close()
-    with pytest.raises(StorageError, match="expected a (server|storage of studies) that answers"):
+    with pytest.raises(StorageError, match=r"expected a (server|storage of studies) that answers"):
         open_store(server.url)
