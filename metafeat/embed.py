@@ -132,7 +132,7 @@ def look_at(
         store.put(fingerprint, model.hash, key, vector)
         store.put(fingerprint, model.hash, _STATISTICS + key, sample.to_vector().astype(np.float32))
         store.put(fingerprint, model.hash, _FEATURES + key, found.astype(np.float32))
-    return Look(vector, sample, found, read.broken)
+    return Look(vector, sample, found.astype(np.float32).astype(np.float64), read.broken)  # as from the cache
 
 
 def embed_images(

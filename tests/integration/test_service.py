@@ -79,7 +79,7 @@ def test_id_stands_for_a_descriptor(client, descriptor):
         ({"strategy": "best"}, 422, "/strategy", "joint"),
         ({"other": 1}, 422, "/other", "Extra"),
         ({"exclude_group": ["nope"]}, 400, "/exclude_group", "expected groups of tiny.h5, got nope"),
-        ({"space": "/etc/passwd"}, 400, "/space", "expected compact, paper or an object"),
+        ({"space": "/etc/passwd"}, 400, "/space", "expected compact, paper, transfer or an object"),
         ({"descriptor": {"vector": [1e300]}}, 422, "/descriptor/vector/0", "less than"),
         ({"descriptor": {"extractor": "other"}}, 422, "/descriptor/extractor", "expected a descriptor by model"),
     ],

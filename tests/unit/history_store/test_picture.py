@@ -238,7 +238,7 @@ def test_first_frame_of_an_animation():
 
 
 def test_refuses_a_huge_picture_by_its_header():
-    with pytest.raises(DataError, match=r"claims more: Image size .2500000000 pixels. exceeds limit .* Shrink it"):
+    with pytest.raises(DataError, match=r"got one that claims more\. Shrink it"):
         decode(io.BytesIO(huge_png()), 32)
 
 

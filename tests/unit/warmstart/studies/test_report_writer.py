@@ -5,10 +5,10 @@ import threading
 import time
 
 import pytest
-from test_study_ledger import begun, outcome
+from test_trial_queue import begun, outcome
 
 from history_store.errors import StorageError
-from warmstart.studies import report_writer
+from warmstart.studies.state import report_writer
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
 from warmstart.studies.state.storage import open_store
 
