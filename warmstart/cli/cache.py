@@ -8,7 +8,7 @@ import typer
 from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell
 
-_KINDS = {"meta-features": ("*.emb", "."), "features": ("*.features", "features")}
+_KINDS = {"meta-features": ("*.emb", "embeddings"), "features": ("*.features", "features")}
 """Which files of the cache folder are what: a pattern, and the folder below."""
 
 

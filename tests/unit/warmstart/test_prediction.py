@@ -108,7 +108,8 @@ def test_the_command_writes_tables_and_json(model, folder, cli):
 def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
     monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
     (tmp_path / "features").mkdir()
-    kept = [tmp_path / "a.emb", tmp_path / "features" / "b.features"]
+    (tmp_path / "embeddings").mkdir()
+    kept = [tmp_path / "embeddings" / "a.emb", tmp_path / "features" / "b.features"]
     for path in (*kept, tmp_path / "other"):
         path.write_bytes(b"12")
     rows = json.loads(cli("cache", "-f", "json").out)["kept"]
