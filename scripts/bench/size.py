@@ -1,6 +1,6 @@
 """What commands cost on histories of many datasets, simulated: CPU seconds and memory of whole processes.
 
-``python scripts/bench/size.py --datasets 124 2000 100000 --folder /tmp/size --out scripts/bench/results/size.json``
+``python scripts/bench/size.py --datasets 124 2000 100000 --folder size --out scripts/bench/results/size.json``
 
 The histories hold records, runs of 50 shared configurations and embeddings of the shipped model, drawn at random around
 the shipped history's own; no images. The query's own embedding is cached by a first call.

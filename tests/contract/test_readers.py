@@ -2,7 +2,6 @@
 
 import numpy as np
 from layouts import save_cifar, save_folder, save_mnist, save_shard, save_table, save_zip
-from reader_contract import ReaderContract
 
 from history_store.history import History
 from history_store.images import ImageSet
@@ -11,6 +10,7 @@ from history_store.readers.arrays import ArraySource, Block
 from history_store.records import DatasetInfo
 from history_store.space import dump_space
 from training.workloads.cnn.space import target_space
+from warmstart.testing import ReaderContract
 
 
 class TestFolder(ReaderContract):

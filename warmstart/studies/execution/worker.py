@@ -61,7 +61,7 @@ class Job:
     log: Path | None = None
 
     def __call__(self) -> None:
-        """Work until there is nothing left to do; raises as `work` and `open_ledger`."""
+        """Work until there is nothing left to do; raises as `work` and `open_queue`."""
         with StudyGroup.open(open_store(self.storage), self.studies) as group:
             objectives = self.objectives or [objective_of(queue.plan) for queue in group.queues]
             work(group, objectives, self.limits, log=self.log)

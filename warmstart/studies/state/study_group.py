@@ -41,7 +41,7 @@ class StudyGroup:
 
     @classmethod
     def open(cls, store: Store, names: Sequence[str]) -> Self:
-        """Open studies that were begun; raises as `open_ledger`."""
+        """Open studies that were begun; raises as `open_queue`."""
         return cls([open_queue(store, name) for name in names])
 
     @classmethod

@@ -61,7 +61,7 @@ class TrialQueue:
     """The trials of a study, for one worker."""
 
     def __init__(self, store: Store, study: optuna.Study, plan: StudySpec) -> None:
-        """Take a study; `open_ledger` finds one by its name."""
+        """Take a study; `open_queue` finds one by its name."""
         from history_store.space import load_space
         from warmstart.integrations.optuna.problem import Problem
         from warmstart.integrations.optuna.space import to_distributions
