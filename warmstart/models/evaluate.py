@@ -244,7 +244,7 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
         ModelMismatchError: the model belongs to another history.
     """
     from metafeat.model_file import check_fits
-    from warmstart.suggestions.session import calibration_key
+    from warmstart.suggestions.memory import calibration_key
 
     if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
         msg = "expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave `only` out, and let `rivals` name joint."

@@ -14,7 +14,7 @@ from warmstart.models.evaluation_settings import EvaluationSettings
 if TYPE_CHECKING:
     from training.evaluation.table import ErrorTable
     from warmstart.models.evaluate import Show
-    from warmstart.suggestions.session import Memory
+    from warmstart.suggestions.memory import Memory
 
 SUGGESTED = 3
 """Suggestions that are looked up one by one."""
@@ -64,7 +64,7 @@ def evaluate_queries(
     from training.evaluation.report import make_report
     from training.evaluation.rivals import choose_rivals, make_rivals
     from warmstart.models.evaluate import LEARNED
-    from warmstart.suggestions.session import load_memory
+    from warmstart.suggestions.memory import load_memory
 
     memory = load_memory(history, model, device=plan.device)
     if memory.model is None:
@@ -97,7 +97,7 @@ def _find(query: str, memory: "Memory", *, device: str) -> MeasuredQuery:
     from history_store.history import History
     from history_store.response import fill_failed
     from metafeat.embed import embed_source
-    from warmstart.suggestions.advisor import distances_to
+    from warmstart.suggestions.location import distances_to
     from warmstart.suggestions.query import open_query
 
     file, separator, name = query.rpartition("::")

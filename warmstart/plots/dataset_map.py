@@ -10,7 +10,7 @@ from history_store.errors import DataError
 from warmstart.plots.map import DatasetMap, QueryPoint
 from warmstart.plots.plane import fit_plane
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.session import Memory
+from warmstart.suggestions.memory import Memory
 
 if TYPE_CHECKING:
     from history_store.images import ImageSource
@@ -31,7 +31,7 @@ def map_history(
     threads: int | None = None,
     cache: bool = True,
 ) -> tuple[DatasetMap, Memory, tuple[str, ...]]:
-    """Place the datasets of a history, and a query; arguments and refusals as in `warmstart.api.nearest`.
+    """Place the datasets of a history, and a query; arguments and refusals as in `warmstart.neighbours`.
 
     The plane is fitted to the history alone, so that a query does not move it.
 

@@ -49,8 +49,9 @@ from warmstart.studies.options import (
     pick_from,
 )
 from warmstart.studies.related_dataset import AUTO
-from warmstart.studies.state.spec import StudySpec, check_warm, measures
+from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
+from warmstart.suggestions.usual import measures
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bo.space.completion import Completion
     from bo.transfer.strategies import Choice
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.session import Memory
+    from warmstart.suggestions.memory import Memory
 
 EVENLY = "spread evenly over the space (Sobol): the history knows nothing about it"
 """Why a suggestion is what it is where nothing of it is known."""

@@ -15,13 +15,15 @@ from training.workloads import DEFAULT, get_workload
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.options import Sources
-from warmstart.studies.state.spec import StudySpec, WarmConfig, measures, same_space
+from warmstart.studies.state.spec import StudySpec, WarmConfig, same_space
+from warmstart.suggestions.usual import measures
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from warmstart.descriptor import Descriptor
-    from warmstart.suggestions.advisor import Advisor, Location
+    from warmstart.suggestions.advisor import Advisor
+    from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
 
 

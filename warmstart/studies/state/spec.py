@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 from history_store.errors import StorageError, UsageError
 from history_store.records import Value
 from history_store.wording import in_words
-from training.workloads import DEFAULT, get_workload
+from training.workloads import DEFAULT
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
 from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
@@ -290,15 +290,6 @@ def _check_known(param: str, value: str, known: object) -> None:
 def same_space(one: str, other: str) -> bool:
     """Tell whether two texts of ConfigSpace JSON say the same."""
     return _facts(one) == _facts(other)
-
-
-def measures(space: str, workload: str) -> bool:
-    """Tell whether a space, as ConfigSpace JSON, has the hyperparameters of a workload."""
-    try:
-        get_workload(workload).check_names([each["name"] for each in json.loads(space).get("hyperparameters", ())])
-    except UsageError:
-        return False
-    return True
 
 
 def _facts(space: str) -> dict[str, object]:
