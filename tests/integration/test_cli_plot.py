@@ -110,7 +110,7 @@ def test_a_run_of_the_optimiser(cli, tmp_path):
     space = ConfigurationSpace()
     space.add(Categorical("kind", ["a", "b"]), Float("x", (0.0, 1.0)))
     space.add(EqualsCondition(space["x"], space["kind"], "a"))
-    optimizer = Optimizer(space, surrogate="gp-map", startup=6)
+    optimizer = Optimizer(space, surrogate="gp-map", n_startup_trials=6)
     for turn, config in enumerate(optimizer.ask(6)):
         optimizer.tell(config, config.get("x", 0.5))
         if turn in (0, 5):

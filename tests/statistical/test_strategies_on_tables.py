@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from training.evaluation.metrics import feature_metric
-from training.evaluation.replay import evaluate
+from training.evaluation.replay import ReplaySettings, evaluate
 from training.evaluation.report import make_report
 from training.evaluation.rivals import choose_rivals, make_rivals
 from training.evaluation.table import read_table
@@ -26,7 +26,7 @@ def regret():
     metrics = {"handcrafted": feature_metric(table.meta_features)}
     names = ("random", "portfolio", "average-rank", "nearest-handcrafted", "oracle-nearest")
     rivals = choose_rivals(make_rivals(list(metrics), "handcrafted", has_unit=True), names)
-    outcome = evaluate(table, rivals, protocol="leave-source-out", metrics=metrics)
+    outcome = evaluate(table, rivals, metrics=metrics, settings=ReplaySettings(protocol="leave-source-out"))
     report = make_report(outcome, ours="portfolio")
     return {name: [found["mean"] for found in rival["regret"].values()] for name, rival in report["rivals"].items()}
 

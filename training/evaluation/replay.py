@@ -26,6 +26,40 @@ CHEAP = 10
 """A random design without a search is drawn so many times as often as a search is repeated."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """Who is held out, and how long and how often the methods search.
+
+    Attributes:
+        protocol: who is held out.
+        horizon: evaluations a dataset; at most all configurations.
+        repeats: of searches; random designs are drawn ten times as often.
+        seed: of everything random.
+        only: datasets to ask; none = all. All others answer all the same.
+        workers: processes.
+        surrogate: of the searches, a name that `bo.search.search_table` knows.
+    """
+
+    protocol: Protocol
+    horizon: int = 20
+    repeats: int = 5
+    seed: int = 0
+    only: Sequence[str] = ()
+    workers: int = 1
+    surrogate: str = "gp"
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: when one is below 1.
+        """
+        for name in ("horizon", "repeats", "workers"):
+            if getattr(self, name) < 1:
+                msg = f"expected at least 1, got {getattr(self, name)}. Leave it out for the default."
+                raise UsageError(msg, param=name)
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One held-out dataset.
@@ -152,14 +186,8 @@ def evaluate(
     table: ErrorTable,
     rivals: Mapping[str, Rival],
     *,
-    protocol: Protocol,
     metrics: Mapping[str, Metric],
-    horizon: int = 20,
-    repeats: int = 5,
-    seed: int = 0,
-    only: Sequence[str] = (),
-    workers: int = 1,
-    surrogate: str = "gp",
+    settings: ReplaySettings,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Outcome:
     """Hold every dataset out by the protocol, and run every method on it.
@@ -167,14 +195,8 @@ def evaluate(
     Args:
         table: of errors.
         rivals: by name, see `training.evaluation.rivals.make_rivals`.
-        protocol: who is held out.
         metrics: by the names that the rivals use; the oracles' is added.
-        horizon: evaluations a dataset; at most all configurations.
-        repeats: of searches; random designs are drawn ten times as often.
-        seed: of everything random.
-        only: datasets to ask; none = all. All others answer all the same.
-        workers: processes.
-        surrogate: of the searches, a name that `bo.search.search_table` knows.
+        settings: who is held out, and how long and how often the methods search.
         progress: called with (datasets done, datasets, name of the last).
 
     Raises:
@@ -182,31 +204,28 @@ def evaluate(
         DataError: nothing is left to answer, or a distance is no number.
         AllTrialsFailedError: workers died.
     """
-    unknown = [name for name in only if name not in table.datasets]
+    unknown = [name for name in settings.only if name not in table.datasets]
     if unknown:
         msg = f"expected datasets of {table.name}, got {', '.join(unknown)}. It has {', '.join(table.datasets)}."
         raise UsageError(msg, param="only")
-    for name, value in (("horizon", horizon), ("repeats", repeats), ("workers", workers)):
-        if value < 1:
-            msg = f"expected at least 1, got {value}. Leave it out for the default."
-            raise UsageError(msg, param=name)
-    every = folds(protocol, table.datasets, table.groups)
+    every = folds(settings.protocol, table.datasets, table.groups)
     asked = {**metrics, TRUE_NORMALISED: given_metric(table.true_distances(normalised=True))}
     seen = {name: query_distances(metric, every, name=name) for name, metric in asked.items()}
     calibrated = {rival.metric for rival in rivals.values() if rival.is_calibrated}
     known = table.known_errors()
     between = {name: metric for name, metric in asked.items() if name in calibrated}
-    tasks = _tasks(table, known, every, seen, between, only)
-    total = len(set(only)) or len(table.datasets)
-    replay = Replay(rivals, min(horizon, table.errors.shape[1]), repeats, seed, surrogate)
+    tasks = _tasks(table, known, every, seen, between, settings.only)
+    total = len(set(settings.only)) or len(table.datasets)
+    horizon = min(settings.horizon, table.errors.shape[1])
+    replay = Replay(rivals, horizon, settings.repeats, settings.seed, settings.surrogate)
     played = []
-    for done in _run(replay, tasks, min(workers, total)):
+    for done in _run(replay, tasks, min(settings.workers, total)):
         played.append(done)
         if progress is not None:
             progress(len(played), total, table.datasets[done.row])
     ordered = tuple(sorted(played, key=lambda one: one.row))
     given = {name: seen[name] for name in metrics}
-    return Outcome(table, protocol, replay.horizon, repeats, seed, rivals, ordered, given)
+    return Outcome(table, settings.protocol, horizon, settings.repeats, settings.seed, rivals, ordered, given)
 
 
 def _tasks(

@@ -55,15 +55,7 @@ def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | Non
         "datasets": [table.datasets[row] for row in rows],
         "groups": [table.groups[row] for row in rows],
         "rivals": {
-            name: {
-                "about": rival.about,
-                "kind": rival.kind,
-                "regret": {str(t): interval(curves[name][:, t - 1], asked) for t in times},
-                "curve": _curve(curves[name], asked),
-                EVALUATIONS: interval(evaluations[name], asked) | {"median": float(np.median(evaluations[name]))},
-                "per_dataset": curves[name].tolist(),
-                f"{EVALUATIONS}_per_dataset": evaluations[name].tolist(),
-            }
+            name: {"about": rival.about, "kind": rival.kind, **_summary(curves[name], evaluations[name], times, asked)}
             for name, rival in outcome.rivals.items()
         },
         "differences": [
@@ -80,6 +72,17 @@ def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | Non
         "hurt": _hurt(outcome, curves, ours),
     }
     return report | ({} if figures is None else {"figures": dict(figures)})
+
+
+def _summary(curves: Matrix, evaluations: Matrix, times: Sequence[int], groups: Sequence[str]) -> dict[str, Any]:
+    """Summarise what one method's choices were worth: regret after some evaluations, evaluations to the goal."""
+    return {
+        "regret": {str(t): interval(curves[:, t - 1], groups) for t in times},
+        "curve": _curve(curves, groups),
+        EVALUATIONS: interval(evaluations, groups) | {"median": float(np.median(evaluations))},
+        "per_dataset": curves.tolist(),
+        f"{EVALUATIONS}_per_dataset": evaluations.tolist(),
+    }
 
 
 def _promises(outcome: Outcome, curves: Mapping[str, Matrix], groups: Sequence[str]) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,20 +19,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from history_store.errors import DataError, UsageError
-from history_store.response import fill_failed, target_distance
 from metafeat.handcrafted import centre_and_scale
 from metafeat.images import check_images
 from metafeat.labels import check_labels, label_codes
 from metafeat.model import MetaFeatureModel, random_wing
 from metafeat.siamese_network import SiameseNetwork
-from metafeat.spec import space_digest
 from training.siamese.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from training.siamese.curves import Curves, Validation
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings, preset
-
-if TYPE_CHECKING:
-    from history_store.history import History
 
 _VALIDATION_IMAGES = 200
 STREAMS = {"step": 0, "validation": 1, "held_out": 2}
@@ -92,24 +87,7 @@ def train_siamese(
     run = SiameseRun(data, target, settings or preset("modern"), seed=seed, held_out=held_out, device=device)
     if checkpoint is not None and checkpoint.exists():
         run.restore(load_checkpoint(checkpoint, run.identity))
-    started = time.monotonic()
-    steps = run.settings.steps
-    while run.step < steps and run.curves.stopped != "deadline":
-        run.advance()
-        if run.step == steps:
-            run.curves.stopped = "done"
-        elif deadline_s is not None and time.monotonic() - started >= deadline_s:
-            run.curves.stopped = "deadline"
-        if run.step % run.settings.validate_every == 0 or run.curves.stopped:
-            run.validate()
-        if progress is not None:
-            done = run.curves.validations
-            progress(
-                Progress(run.step, steps, run.curves.loss[-1], done[-1] if done and done[-1].step == run.step else None)
-            )
-        if checkpoint is not None and (run.step % checkpoint_every == 0 or run.curves.stopped):
-            save_checkpoint(checkpoint, run.state(), run.identity)
-    return run.result()
+    return run.train(checkpoint, checkpoint_every=checkpoint_every, progress=progress, deadline_s=deadline_s)
 
 
 class SiameseRun:
@@ -157,6 +135,37 @@ class SiameseRun:
         digest.update(json.dumps([self.names, [len(s.images) for s in self.sets], self.held_out.tolist()]).encode())
         settings = self.settings.to_dict()
         return {"settings": settings, "seed": self.seed, "bfloat16": self.autocast, "data": digest.hexdigest()}
+
+    def train(
+        self,
+        checkpoint: Path | None = None,
+        *,
+        checkpoint_every: int = 200,
+        progress: Callable[[Progress], None] | None = None,
+        deadline_s: float | None = None,
+    ) -> TrainedSiamese:
+        """Take the steps that are left, or as many as there is time for; arguments as in `train_siamese`."""
+        started = time.monotonic()
+        steps = self.settings.steps
+        while self.step < steps and self.curves.stopped != "deadline":
+            self.advance()
+            if self.step == steps:
+                self.curves.stopped = "done"
+            elif deadline_s is not None and time.monotonic() - started >= deadline_s:
+                self.curves.stopped = "deadline"
+            if self.step % self.settings.validate_every == 0 or self.curves.stopped:
+                self.validate()
+            if progress is not None:
+                progress(self._progress())
+            if checkpoint is not None and (self.step % checkpoint_every == 0 or self.curves.stopped):
+                save_checkpoint(checkpoint, self.state(), self.identity)
+        return self.result()
+
+    def _progress(self) -> Progress:
+        """Say where the run stands."""
+        done = self.curves.validations
+        latest = done[-1] if done and done[-1].step == self.step else None
+        return Progress(self.step, self.settings.steps, self.curves.loss[-1], latest)
 
     def advance(self) -> None:
         """Do one update."""
@@ -330,102 +339,6 @@ def uses_bfloat16(settings: SiameseSettings, device: torch.device) -> bool:
     except OSError:
         return False
     return "avx512_bf16" in flags or "amx_bf16" in flags
-
-
-def choose_held_out(names: Sequence[str], groups: Sequence[str], fraction: float, *, seed: int) -> tuple[str, ...]:
-    """Choose whole groups of sibling datasets at random until they hold the fraction of all datasets.
-
-    Args:
-        names: `m` datasets.
-        groups: `m` groups of siblings.
-        fraction: in [0, 1); 0 = none.
-        seed: of the choice.
-    """
-    rng = np.random.default_rng([seed, STREAMS["held_out"]])
-    chosen: set[str] = set()
-    for group in rng.permutation(sorted(set(groups))):
-        if sum(g in chosen for g in groups) >= fraction * len(names):
-            break
-        chosen.add(str(group))
-    return tuple(name for name, group in zip(names, groups, strict=True) if group in chosen)
-
-
-def train_from_history(
-    history: "History",
-    settings: SiameseSettings | None = None,
-    *,
-    seed: int = 0,
-    held_out: Sequence[str] | None = None,
-    held_out_fraction: float = 0.2,
-    names: Sequence[str] | None = None,
-    handcrafted: Mapping[str, NDArray[np.float64]] | None = None,
-    checkpoint: Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    deadline_s: float | None = None,
-    device: str = "cpu",
-) -> TrainedSiamese:
-    """Train on the images and errors of a history; the model's header ties it to the history.
-
-    Draws come from each dataset's training split. Target distances use the configurations that at least half of the
-    datasets have, so a collection that was stopped half-way serves too; a run that failed counts as error 1.
-
-    Args:
-        history: open, with images.
-        settings: None = preset `modern`; the image size becomes that of the stored images.
-        seed: as for `train_siamese`.
-        held_out: dataset names for validation; None = whole groups chosen at random.
-        held_out_fraction: share of datasets so chosen.
-        names: datasets to use; None = all.
-        handcrafted: `k x p` features of k samples by dataset, where several runs share them; None = computed if needed.
-        checkpoint: as for `train_siamese`.
-        progress: as for `train_siamese`.
-        deadline_s: as for `train_siamese`.
-        device: as for `train_siamese`.
-
-    Raises:
-        ImagesMissingError: the history holds no images of a dataset.
-        DataError: two datasets share fewer than half of those configurations.
-        UsageError: as `train_siamese`.
-    """
-    settings = settings or preset("modern")
-    settings = replace(settings, spec=replace(settings.spec, image_size=history.stored_size))
-    names = list(history.names) if names is None else list(names)
-    rows = [list(history.names).index(name) for name in names]
-    groups = [history.groups[row] for row in rows]
-    errors = fill_failed(history.errors, history.failed)[rows]
-    errors = errors[:, np.isfinite(errors).mean(0) >= 0.5]
-    target = target_distance(errors, settings.spec.target, names=names)
-    if held_out is None:
-        held_out = choose_held_out(names, groups, held_out_fraction, seed=seed)
-    data = {}
-    for name in names:
-        stored = history.images(name)
-        known = None if handcrafted is None else handcrafted[name]
-        data[name] = LabelledImages(stored.array, stored.labels, stored.rows("train"), known)
-    trained = train_siamese(
-        data,
-        target,
-        settings=settings,
-        seed=seed,
-        held_out=held_out,
-        checkpoint=checkpoint,
-        progress=progress,
-        deadline_s=deadline_s,
-        device=device,
-    )
-    quality = trained.quality
-    header = {
-        "history_id": history.id,
-        "history_revision": history.revision,
-        "space_digest": space_digest(history.space_json),
-        "datasets": [name for name in names if name not in set(held_out)],
-        "held_out": list(held_out),
-        "quality": None
-        if quality is None
-        else {"loss": quality.loss, "spearman": quality.spearman, "per_query": quality.per_query},
-        "training": settings.to_dict() | {"seed": seed, "steps_done": len(trained.curves.loss)},
-    }
-    return TrainedSiamese(MetaFeatureModel(trained.model.wing, header), trained.curves, quality)
 
 
 def _format(parameter: Tensor) -> torch.memory_format:

@@ -19,6 +19,7 @@ from warmstart.cli.options import (
 from warmstart.cli.shell import Shell, write
 from warmstart.cli.train import ExtractorName, Preset, TargetName
 from warmstart.models.evaluation_settings import EvaluationSettings
+from warmstart.models.recipe import Recipe
 
 WORST = 10
 """Datasets that are named where ours is worse."""
@@ -155,12 +156,12 @@ def evaluate(
         surrogate=surrogate,
         paper_figure=paper_figure,
         model=None if model is None else model_path(model),
-        settings={
-            "preset_name": preset.value,
-            "extractor": None if extractor is None else extractor.value,
-            "target": None if target is None else target.value,
-            "steps": steps,
-        },
+        recipe=Recipe(
+            preset.value,
+            None if extractor is None else extractor.value,
+            None if target is None else target.value,
+            steps=steps,
+        ),
         folds=folds,
         models=None if models is None else Path(models),
         device=device,

@@ -118,9 +118,15 @@ def tune(
     ] = _WARM,
     no_warm: Annotated[bool, typer.Option("--no-warm", help="Do not use the history's suggestions.")] = False,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of warm configurations.")] = WarmStart.k,
-    startup: Annotated[
-        int, typer.Option("--startup", min=1, help="Points of the Sobol design, for initial, extra and --no-warm.")
-    ] = WarmStart.startup,
+    n_startup_trials: Annotated[
+        int,
+        typer.Option(
+            "--n-startup-trials",
+            "--startup",
+            min=1,
+            help="Points of the Sobol design, for initial, extra and --no-warm.",
+        ),
+    ] = WarmStart.n_startup_trials,
     strategy: Annotated[
         str | None, typer.Option("--strategy", help="Strategy for the warm configurations; see `warmstart suggest`.")
     ] = WarmStart.strategy,
@@ -276,7 +282,7 @@ def tune(
                 "report": report or True,
                 "cache": not no_cache,
                 "progress": told,
-                "tell": shell.note,
+                "on_message": shell.note,
             }
             options = TuneOptions.of({**given, **spelled})
             if server is not None:

@@ -1,7 +1,6 @@
 """From a history, or tables of errors, to the report of an evaluation."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import UsageError
 from metafeat.cache import cache_folder
 from warmstart.models.evaluation_settings import EvaluationSettings
+from warmstart.models.recipe import Recipe
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -93,11 +93,10 @@ class HistoryMetrics:
         self, history: "History", table: "ErrorTable", plan: EvaluationSettings, progress: Show | None
     ) -> None:
         from training.evaluation.protocol import deal
-        from warmstart.models.train import choose_settings
 
         self.history, self.table, self.plan, self.progress = history, table, plan, progress
         self.parts = deal(plan.protocol, table.datasets, table.groups, plan.folds, seed=plan.seed)
-        self.settings = choose_settings(**plan.settings) if plan.model is None else recipe(plan.model, plan.settings)
+        self.settings = plan.recipe.settings() if plan.model is None else plan.recipe.settings_of(plan.model)
         self.folder = cache_folder() / "evaluate" / history.id if plan.models is None else plan.models
 
     def make(self, name: str, *, nested: bool) -> "Metric":
@@ -159,27 +158,7 @@ class HistoryMetrics:
 
     def paper(self, extractor: str) -> "SiameseSettings":
         """Return the paper's recipe with one of its two set encoders, as long as the plan's steps."""
-        from warmstart.models.train import choose_settings
-
-        return choose_settings("paper", extractor=extractor, steps=self.plan.settings.get("steps"))
-
-
-def recipe(path: Path, settings: Mapping[str, Any]) -> "SiameseSettings":
-    """Read from a model how it was trained; a header that does not tell gives the preset with the model's architecture.
-
-    Args:
-        path: of the model.
-        settings: as `EvaluationSettings.settings`; of them the number of steps counts, and the preset where the header tells nothing.
-    """
-    from metafeat.model_file import read_header
-    from training.siamese.settings import SiameseSettings
-    from warmstart.models.train import choose_settings
-
-    header = read_header(path)
-    told = header.fields.get("training")
-    found = choose_settings(settings.get("preset_name", "modern")) if not told else SiameseSettings.from_dict(told)
-    steps = settings.get("steps")
-    return replace(found, spec=header.spec, steps=found.steps if steps is None else steps)
+        return Recipe("paper", extractor, steps=self.plan.recipe.steps).settings()
 
 
 def _report(
@@ -194,7 +173,7 @@ def _report(
 ) -> dict[str, Any]:
     """Play the rivals, and the runs of the figures where they are wanted, and summarise."""
     from bo.transfer.calibration import calibrate
-    from training.evaluation.replay import evaluate
+    from training.evaluation.replay import ReplaySettings, evaluate
     from training.evaluation.report import check_ours, make_figures, make_report
     from training.evaluation.rivals import choose_rivals, make_paper_rivals, make_rivals, our_rival
 
@@ -203,22 +182,19 @@ def _report(
     if plan.ours is None and ours not in rivals:
         ours = next(iter(rivals))
     check_ours(ours, rivals)
+    settings = ReplaySettings(
+        protocol=plan.protocol,
+        horizon=plan.horizon,
+        repeats=plan.repeats,
+        seed=plan.seed,
+        only=plan.only,
+        workers=plan.workers,
+        surrogate=plan.surrogate,
+    )
 
     def play(some: "Mapping[str, Rival]", note: str) -> Any:
         show = None if progress is None else (lambda done, total, text: progress(done, total, f"{note}{text}"))
-        return evaluate(
-            table,
-            some,
-            protocol=plan.protocol,
-            metrics=metrics,
-            horizon=plan.horizon,
-            repeats=plan.repeats,
-            seed=plan.seed,
-            only=plan.only,
-            workers=plan.workers,
-            surrogate=plan.surrogate,
-            progress=show,
-        )
+        return evaluate(table, some, metrics=metrics, settings=settings, progress=show)
 
     figures = None
     if plan.paper_figure:

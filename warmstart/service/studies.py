@@ -202,7 +202,7 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         if plan.warm == "none":
             return plan
         sources = Sources(history=service.settings.history, model=service.settings.model, cache=False)
-        return ask_history(plan, sources=sources, tell=notes.append, query=descriptor)
+        return ask_history(plan, sources=sources, on_message=notes.append, query=descriptor)
 
     is_new = service.studies.begin(body.name, _plan(body, descriptor, service), complete)
     if is_new:

@@ -43,7 +43,7 @@ def error_of(config):
 def record(n=20, *, space=None, error=error_of, **settings):
     """A run that was told a design of n configurations and saved, as JSON has it."""
     space = conditional() if space is None else space
-    optimizer = Optimizer(space, startup=n, **({"surrogate": "gp-map"} | settings))
+    optimizer = Optimizer(space, n_startup_trials=n, **({"surrogate": "gp-map"} | settings))
     for config in optimizer.ask(n) if n else ():
         optimizer.tell(config, error(config))
     return json.loads(json.dumps(optimizer.to_dict()))
@@ -66,7 +66,7 @@ def test_the_best_so_far_leaves_failures_out():
 
 
 def test_failed_and_broken_evaluations_have_no_error():
-    optimizer = Optimizer(conditional(), startup=3)
+    optimizer = Optimizer(conditional(), n_startup_trials=3)
     first, second, third = optimizer.ask(3)
     optimizer.tell(first, math.nan)
     optimizer.tell(second, 0.5, constraints={"fits": False})

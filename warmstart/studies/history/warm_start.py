@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 
 def ask_history(
-    plan: StudySpec, *, sources: Sources, tell: Callable[[str], object], query: Query | Descriptor | None = None
+    plan: StudySpec, *, sources: Sources, on_message: Callable[[str], object], query: Query | Descriptor | None = None
 ) -> StudySpec:
     """Ask the history about the dataset of a plan, and for the related datasets that it wants.
 
     Args:
         plan: of a new study.
         sources: the history that is asked, and the model of the meta-features.
-        tell: called with each line that a person should hear.
+        on_message: called with each line that a person should hear.
         query: the dataset of the plan, where it is open already, or described by a client.
 
     Returns: the plan with what to begin with in its space, and with the evaluations of related datasets.
@@ -65,7 +65,7 @@ def ask_history(
     if plan.warm == "none":
         return asked
     if (usual := _usual_configs(plan, sources.history)) is not None:
-        tell(
+        on_message(
             f"The history knows nothing of {plan.workload}: the study begins with the usual configurations of that workload."
         )
         return replace(asked, configs=usual)
@@ -76,10 +76,10 @@ def ask_history(
     k = min(plan.k, max(1, len(place.memory.configs)))  # a young history gives what it has
     found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
     for note in found.notes:
-        tell(note)
+        on_message(note)
     known = [design for design in found.suggestions if design.why != EVENLY]
     if not known:
-        tell("The study begins cold.")
+        on_message("The study begins cold.")
     configs = tuple(
         WarmConfig(dict(each.config), each.source, each.distance, each.source_error, each.measured, each.not_measured)
         for each in known
@@ -109,7 +109,7 @@ def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:
     return None if is_same and not plan.rename else load_space(plan.space)
 
 
-def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, tell: Callable[[str], object]) -> None:
+def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, on_message: Callable[[str], object]) -> None:
     """Tell of a history that changed since it was asked; the study goes on with what it was told then."""
     from warmstart.locations import history_path
 
@@ -120,6 +120,6 @@ def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, tell:
     except WarmstartError:  # gone, or locked: the study does not need it any more
         return
     if (now["id"], now["revision"]) != (plan.history["id"], plan.history["revision"]):
-        tell(
+        on_message(
             f"{now['path']}: the history has changed since the study began; its warm configurations stay as they were."
         )

@@ -34,6 +34,8 @@ SHORT = 2
 """Version of the user attribute where the plan lies in the system attribute."""
 _LATER = ("rename", "initial", "measured", "not_measured")
 """Fields that version 0.1 does not know."""
+_STORED = {"n_startup_trials": "startup"}
+"""Names that a field has in a stored plan, which stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +159,7 @@ class StudySpec(Search, WarmStart):
         record = {name: value for name, value in record.items() if value != () or name not in _LATER}
         if self.measure.is_plain:
             record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
+        record = {_STORED.get(name, name): value for name, value in record.items()}
         return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
 
     def short_json(self) -> str:
@@ -191,7 +194,8 @@ class StudySpec(Search, WarmStart):
             members = tuple(record.pop("members", ()))
             tasks = tuple(RelatedDataset.from_dict(each) for each in record.pop("tasks", ()))
             meta = optional_tuple(record.pop("meta_feature", None))
-            return cls(**record, configs=configs, tasks=tasks, meta_feature=meta, members=members)
+            named = {name: record.pop(stored) for name, stored in _STORED.items() if stored in record}
+            return cls(**record, **named, configs=configs, tasks=tasks, meta_feature=meta, members=members)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = f"{where}: expected a study that warmstart made, got a damaged plan ({in_words(error)}). Restore the storage, or begin another study with `study`."
             raise StorageError(msg) from error
@@ -222,10 +226,10 @@ class StudySpec(Search, WarmStart):
     def design(self) -> int:
         """Count the trials before the surrogate decides."""
         return {
-            "design": len(self.configs) or self.startup,
-            "initial": max(self.startup, len(self.configs)),
-            "extra": self.startup + len(self.configs),
-            "none": 0 if self.tasks else self.startup,
+            "design": len(self.configs) or self.n_startup_trials,
+            "initial": max(self.n_startup_trials, len(self.configs)),
+            "extra": self.n_startup_trials + len(self.configs),
+            "none": 0 if self.tasks else self.n_startup_trials,
         }[self.warm]
 
     def sampler(self, told: Sequence[RelatedTask] = ()) -> WarmStartSampler:
@@ -242,7 +246,7 @@ class StudySpec(Search, WarmStart):
             initial=[warm.config for warm in self.configs],
             related=related if is_placed else [replace(task, meta_feature=None) for task in related],
             meta_feature=self.meta_feature if is_placed else None,
-            startup=self.design,
+            n_startup_trials=self.design,
             seed=self.seed,
         )
 

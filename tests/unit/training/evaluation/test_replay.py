@@ -8,7 +8,7 @@ from bo.transfer.regret import random_curve, regret_curve
 from bo.transfer.strategies import STRATEGIES
 from history_store.errors import DataError, UsageError
 from training.evaluation.metrics import given_metric
-from training.evaluation.replay import CHEAP, Replay, Task, evaluate
+from training.evaluation.replay import CHEAP, Replay, ReplaySettings, Task, evaluate
 from training.evaluation.rivals import Case, Rival, choose_rivals, make_paper_rivals, make_rivals, nearest_by, snap
 from training.evaluation.table import ErrorTable
 
@@ -38,7 +38,7 @@ def play(table, *names, has_unit=True, **more):
     metrics = {name: given_metric(matrix) for name, matrix in table.distances.items()}
     rivals = make_rivals(list(metrics), next(iter(metrics), None), has_unit=has_unit)
     options = {"protocol": "leave-source-out", "horizon": H, "repeats": 1, **more}
-    return evaluate(table, choose_rivals(rivals, names), metrics=metrics, **options)
+    return evaluate(table, choose_rivals(rivals, names), metrics=metrics, settings=ReplaySettings(**options))
 
 
 def curve(outcome, name) -> np.ndarray:
@@ -120,7 +120,8 @@ def spy_rivals(seen: list[Case]) -> dict[str, Rival]:
 def test_no_rival_is_shown_a_sibling_or_the_query(world, protocol, answering):
     seen = []
     metrics = {"given": given_metric(world.distances["given"])}
-    evaluate(world, spy_rivals(seen), protocol=protocol, metrics=metrics, horizon=3, repeats=1, only=["d0"])
+    settings = ReplaySettings(protocol=protocol, horizon=3, repeats=1, only=["d0"])
+    evaluate(world, spy_rivals(seen), metrics=metrics, settings=settings)
     hidden = {tuple(world.errors[row]) for row in ([0, 2] if protocol == "leave-source-out" else [0])}
     assert seen
     for case in seen:

@@ -8,11 +8,11 @@ import torch
 from history_store.errors import DataError, LabelError, ModelError, ModelMismatchError, UsageError
 from metafeat.handcrafted import FEATURES
 from metafeat.spec import ModelSpec
+from training.siamese.from_history import choose_held_out
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings
 from training.siamese.train import (
     SiameseRun,
-    choose_held_out,
     compare,
     pair_loss,
     train_siamese,

@@ -43,7 +43,7 @@ def test_tune_many_shows_the_keywords_of_tune_and_split():
 
 
 def test_every_option_is_one_of_the_command_with_the_same_default():
-    elsewhere = {"cluster", "cache", "progress", "tell"}  # --ray and its like, --no-cache, what is shown
+    elsewhere = {"cluster", "cache", "progress", "on_message"}  # --ray and its like, --no-cache, what is shown
     known = {param.name: param for param in COMMAND.params}
     assert set(NAMES) - set(known) == elsewhere
     for group in GROUPS:
@@ -70,8 +70,8 @@ def plan(**changes):
 
 def test_options_without_effect_make_no_study_another_one():
     assert identity_of(plan(warm="none", k=2)) == identity_of(plan(warm="none", k=3, strategy="joint"))
-    assert identity_of(plan(startup=2)) == identity_of(plan(startup=5))
-    assert identity_of(plan(warm="extra", startup=2)) != identity_of(plan(warm="extra", startup=5))
+    assert identity_of(plan(n_startup_trials=2)) == identity_of(plan(n_startup_trials=5))
+    assert identity_of(plan(warm="extra", n_startup_trials=2)) != identity_of(plan(warm="extra", n_startup_trials=5))
     assert identity_of(plan(neighbours=2)) == identity_of(plan())
     assert identity_of(plan(related=["auto"], neighbours=2)) != identity_of(plan(related=["auto"]))
 

@@ -324,7 +324,7 @@ def test_training_leaves_unmeasured_datasets_out(mine):
 
 
 def test_a_history_is_calibrated_for_a_model_of_another_one_without_training(tiny, photos, tmp_path, cli, monkeypatch):
-    monkeypatch.setattr("training.siamese.train.train_siamese", lambda *_a, **_k: pytest.fail("trained"))
+    monkeypatch.setattr("training.siamese.from_history.train_siamese", lambda *_a, **_k: pytest.fail("trained"))
     path = tmp_path / "four.h5"
     rng = np.random.default_rng(0)
     with History.create(path, space_json(), configs=CONFIGS) as history:
