@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.space.baselines import BASELINES
+from bo.space import sampling
 from bo.transfer.calibration import Calibration, calibrate
 from bo.transfer.designs import WITH_DISTANCES, initial_designs
 from bo.transfer.strategies import STRATEGIES, Query
@@ -215,13 +215,13 @@ def arbitrary_neighbours(case: Case, t: int, rng: np.random.Generator) -> list[i
     )
 
 
-def snapped_points(case: Case, t: int, rng: np.random.Generator, *, baseline: str) -> list[int]:
+def snapped_points(case: Case, t: int, rng: np.random.Generator, *, baseline: sampling.Design) -> list[int]:
     """Draw t points of a baseline design, and return for each the nearest row that is not taken yet."""
     assert case.unit is not None  # noqa: S101  `make_rivals` leaves these rivals out without
-    return snap(BASELINES[baseline](t, case.unit.shape[1], rng), case.unit)
+    return snap_to_nearest_config(sampling.design_points(baseline, t, case.unit.shape[1], rng=rng), case.unit)
 
 
-def snap(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
+def snap_to_nearest_config(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
     """Return for each point, in order, the nearest row that is not taken yet; ties go to the lower row.
 
     Distances are root mean squares over the hyperparameters that are active in the row.
@@ -246,6 +246,6 @@ def _strategy(about: str, kind: Kind, strategy: str, metric: str | None = None) 
     return Rival(about, kind, design, metric=metric, is_calibrated=strategy not in PLAIN_STRATEGIES)
 
 
-def _spread(baseline: str) -> Rival:
+def _spread(baseline: sampling.Design) -> Rival:
     about = f"points of a {baseline} design, each moved to the nearest configuration not used yet"
     return Rival(about, "baseline", partial(snapped_points, baseline=baseline), is_random=True)

@@ -67,7 +67,7 @@ def add(
     from history_store.external_import import carry_out
     from history_store.history import History
     from history_store.readers.csv_labels import labelled
-    from warmstart.histories.add import add_source
+    from warmstart.histories.add import DatasetCard, add_source
     from warmstart.histories.import_runs import Asked, plan_asked, read_asked
     from warmstart.locations import history_path
     from warmstart.suggestions.query import open_path
@@ -82,10 +82,7 @@ def add(
         info, broken = add_source(
             opened,
             source,
-            name=name,
-            group=group,
-            what=what,
-            licence=licence,
+            DatasetCard(name, group, what, licence),
             with_images=not no_images,
             skip_broken=skip_broken,
             seed=seed,

@@ -56,11 +56,11 @@ def map_(
     check_target(Path(out))
     from warmstart.plots.dataset_map import map_history
     from warmstart.plots.map import draw_map
+    from warmstart.suggestions.advisor import Advisor
 
-    found, memory, notes = map_history(
-        dataset,
-        history=history,
-        model=model,
+    advisor = Advisor(
+        history,
+        model,
         skip_broken=skip_broken,
         download=download,
         seed=seed,
@@ -68,6 +68,7 @@ def map_(
         threads=threads,
         cache=not no_cache,
     )
+    found, memory, notes = map_history(dataset, advisor=advisor)
     for note in notes:
         shell.note(note)
     draw_map(found, Path(out))

@@ -96,7 +96,7 @@ def _find(query: str, memory: "Memory", *, device: str) -> MeasuredQuery:
     """Look a measured dataset up in its file, and place it in the history that answers."""
     from history_store.history import History
     from history_store.response import fill_failed
-    from metafeat.embed import embed_source
+    from metafeat.embed import look_at
     from warmstart.suggestions.location import distances_to
     from warmstart.suggestions.query import open_query
 
@@ -124,7 +124,7 @@ def _find(query: str, memory: "Memory", *, device: str) -> MeasuredQuery:
         errors = np.array([known.get(_key(config), np.nan) for config in memory.configs])
         opened = open_query(query, download=False)
         assert memory.model is not None  # noqa: S101  refused above
-        vector, _ = embed_source(opened.source, memory.model, fingerprint=opened.fingerprint, device=device)
+        vector = look_at(opened.source, memory.model, fingerprint=opened.fingerprint, device=device).vector
     if np.isnan(errors).all():
         msg = f"{query}: expected runs of configurations that {memory.path} knows, got none. Measure some of them: `warmstart history collect --first`."
         raise DataError(msg, param="query")

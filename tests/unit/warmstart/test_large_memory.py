@@ -78,11 +78,11 @@ def test_a_dataset_of_a_large_history_itself_is_found(monkeypatch, tmp_path):
     path = tmp_path / "h.h5"
     with History.open(history_path(None)) as shipped:
         shipped.copy_as_new(path)
-    from warmstart.histories.add import add_source
+    from warmstart.histories.add import DatasetCard, add_source
     from warmstart.suggestions.query import open_query
 
     with History.open(path, write=True) as history:
-        add_source(history, open_query(DATA).source, name="mine", group="mine", with_images=False)
+        add_source(history, open_query(DATA).source, DatasetCard("mine", "mine"), with_images=False)
         from dataclasses import replace
 
         best = next(e for e in history.evaluations() if e.error < 0.2)

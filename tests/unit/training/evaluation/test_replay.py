@@ -9,7 +9,15 @@ from bo.transfer.strategies import STRATEGIES
 from history_store.errors import DataError, UsageError
 from training.evaluation.metrics import given_metric
 from training.evaluation.replay import CHEAP, Replay, ReplaySettings, Task, evaluate
-from training.evaluation.rivals import Case, Rival, choose_rivals, make_paper_rivals, make_rivals, nearest_by, snap
+from training.evaluation.rivals import (
+    Case,
+    Rival,
+    choose_rivals,
+    make_paper_rivals,
+    make_rivals,
+    nearest_by,
+    snap_to_nearest_config,
+)
 from training.evaluation.table import ErrorTable
 
 GROUPS = ("a", "b", "a", "c", "d", "e", "d", "f")
@@ -209,15 +217,15 @@ def test_unknown_names_and_numbers_are_told(world):
 class TestSnap:
     def test_each_point_takes_the_nearest_row_left(self):
         unit = np.array([[0.0, 0.0], [0.1, 0.0], [1.0, 1.0]])
-        assert snap(np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), unit) == [0, 1, 2]
+        assert snap_to_nearest_config(np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), unit) == [0, 1, 2]
 
     def test_an_inactive_hyperparameter_is_no_gap(self):
         unit = np.array([[0.5, np.nan], [0.4, 0.9], [0.0, 0.0]])
-        assert snap(np.array([[0.5, 0.1]]), unit) == [0]
+        assert snap_to_nearest_config(np.array([[0.5, 0.1]]), unit) == [0]
 
     def test_a_whole_table_is_used_up(self):
         unit = np.random.default_rng(0).random((12, 3))
-        assert sorted(snap(np.random.default_rng(1).random((12, 3)), unit)) == list(range(12))
+        assert sorted(snap_to_nearest_config(np.random.default_rng(1).random((12, 3)), unit)) == list(range(12))
 
 
 def test_evaluations_of_a_drawn_design_are_averaged_over_its_draws(world):
