@@ -375,35 +375,35 @@ class Optimizer:
 
         Four of five times the models are those of a process that knows only its own evaluations, once the search has converged.
         """
-        evidence, point = self._log.data(), None
+        data, point = self._log.data(), None
         if self._may_restart and self.converged and self._restarts.is_turn():
-            point = self._started_elsewhere(evidence, rng)
+            point = self._started_elsewhere(data, rng)
         if point is None:
-            point, gain = self._most_promising(self._fitted, evidence, rng)
+            point, gain = self._most_promising(self._fitted, data, rng)
             self._restarts.note_gain(gain)
-        self._promised = None if point is None else (evidence, self._log.columns([point]))
+        self._promised = None if point is None else (data, self._log.columns([point]))
         return point
 
     def _most_promising(
-        self, fitted: SurrogateModels, evidence: TrialData, rng: np.random.Generator
+        self, fitted: SurrogateModels, data: TrialData, rng: np.random.Generator
     ) -> tuple[Floats | None, float | None]:
         """Find the free point that models promise most from, and the log of the improvement that they promise whatever is pending."""
         encoding = self._encoding
-        found = fitted.criterion(evidence, rng=rng)
+        found = fitted.acquisition_function(data, rng=rng)
         if found is None:
             return None, None
-        criterion, row = found
+        function, row = found
         if self._candidates is not None:
             free = self._log.free(self._candidates)
-            point = best_free(criterion.value(encoding.columns(free)), free, encoding, self._log.taken)
+            point = best_free(function.value(encoding.columns(free)), free, encoding, self._log.taken)
         else:
             around = np.reshape([] if row is None else self._log.points[row], (-1, encoding.p))
-            point = optimize_acquisition(criterion, encoding, around=around, taken=self._log.taken, rng=rng)
+            point = optimize_acquisition(function, encoding, around=around, taken=self._log.taken, rng=rng)
         if point is None:
             return None, None
-        return point, fitted.log_gain(replace(evidence, pending=evidence.pending[:0]), self._log.columns([point]))
+        return point, fitted.log_gain(replace(data, pending=data.pending[:0]), self._log.columns([point]))
 
-    def _started_elsewhere(self, evidence: TrialData, rng: np.random.Generator) -> Floats | None:
+    def _started_elsewhere(self, data: TrialData, rng: np.random.Generator) -> Floats | None:
         """Find what the process that starts elsewhere wants to know, by its own evaluations; None where it finds nothing free."""
         log, process = self._log, self._restarts.elsewhere
         own = [i for i, key in enumerate(log.keys) if key in process.own]
@@ -417,7 +417,7 @@ class Optimizer:
         point = None
         if len(process.own) >= N_STARTUP_TRIALS:
             models = self._restarts.models
-            point, gain = self._most_promising(models, replace(evidence, of_errors=own), rng)
+            point, gain = self._most_promising(models, replace(data, of_errors=own), rng)
             process.note_gain(gain)
         if point is None:
             found = self._encoding.encode(self._designed(1, "design", list(log.taken)))

@@ -90,7 +90,7 @@ def _search(
     while len(rows) < t:
         rest = np.setdiff1d(np.arange(len(points)), rows)
         data = TrialData(told, points[rows], points[:0], len(rows))
-        made = fitted.criterion(data, rng=rng)
+        made = fitted.acquisition_function(data, rng=rng)
         row = int(rng.choice(rest) if made is None else rest[made[0].value(points[rest]).argmax()])
         fitted.forecast(data, points[[row]])
         rows.append(row)

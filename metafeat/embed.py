@@ -204,7 +204,7 @@ def _network(path: str, mtime_ns: int, size: int, device: str) -> MetaFeatureMod
 
     where = resolve_device(device)
     model = MetaFeatureModel.load(path)
-    model.wing.to(where)
+    model.network.to(where)
     return model
 
 

@@ -26,7 +26,7 @@ from metafeat.embed import embed_history
 from metafeat.model_file import read_header
 from training.collection.add_sources import rebuild
 from training.collection.noise import history_noise
-from training.evaluation.rivals import PLAIN_STRATEGIES
+from training.evaluation.methods import PLAIN_STRATEGIES
 from training.siamese.from_history import train_from_history
 from training.siamese.settings import preset
 from training.siamese.train import Progress
@@ -34,7 +34,7 @@ from warmstart.models.evaluate import EvaluationSettings, evaluate_history, stor
 from warmstart.models.recipe import Recipe
 from warmstart.suggestions.references import compute_references, store_references
 
-RIVALS = (
+METHODS = (
     "random",
     "portfolio",
     "average-rank",
@@ -127,7 +127,7 @@ def finite(value: float) -> float | None:
 
 def measure(path: Path, recipe: Recipe, folds: int, seed: int, scratch: Path) -> dict[str, Any]:
     """Evaluate models that never saw the query's group, as `warmstart evaluate` does, and keep the means and differences."""
-    plan = EvaluationSettings(rivals=RIVALS, seed=seed, recipe=recipe, folds=folds, models=scratch / "models")
+    plan = EvaluationSettings(methods=METHODS, seed=seed, recipe=recipe, folds=folds, models=scratch / "models")
     said = evaluate_history(path, plan, progress=show_steps)
     return {
         **{
@@ -144,7 +144,7 @@ def measure(path: Path, recipe: Recipe, folds: int, seed: int, scratch: Path) ->
             )
         },
         "folds": folds,
-        "regret": {name: rival["regret"] for name, rival in said["rivals"].items()},
+        "regret": {name: method["regret"] for name, method in said["rivals"].items()},
         "differences": said["differences"],
     }
 

@@ -22,7 +22,7 @@ from functions import branin, hartmann6
 from grids import Grid, read_grid
 from runs import Trace, resume, search, write_report
 
-from bo.acquisition.criterion import Improvement
+from bo.acquisition.function import Improvement
 from bo.acquisition.optimize import optimize_acquisition
 from bo.acquisition.pending import fantasise
 from bo.space.encoding import Encoding
@@ -107,8 +107,8 @@ def suggestion(surrogate: str, n: int, seed: int) -> dict[str, float]:
     model = SURROGATES[surrogate]().fit(X, y, rng=rng)
     fitted = time.process_time()
     best = model.predict(X).mean.min(axis=1, keepdims=True)
-    criterion = Improvement(fantasise(model, X[:0], best, rng=rng), acquisition="ei")
-    optimize_acquisition(criterion, encoding, around=points[:1], taken=frozenset(), rng=rng)
+    function = Improvement(fantasise(model, X[:0], best, rng=rng), acquisition="ei")
+    optimize_acquisition(function, encoding, around=points[:1], taken=frozenset(), rng=rng)
     return {"fit_s": round(fitted - start, 3), "search_s": round(time.process_time() - fitted, 3)}
 
 

@@ -96,7 +96,7 @@ def test_regret_of_a_file(cli, tmp_path):
     found = cli("plot", "regret", "two.json", "--format", "json").json()
     assert found["files"] == ["regret-one.png", "regret-default history.png"]
     assert cli("plot", "regret", "none.json").code == 2
-    assert cli("plot", "regret", "e.json", "--rival", "x").code == 2
+    assert cli("plot", "regret", "e.json", "--method", "x").code == 2
     (tmp_path / "e.json").write_text("{}")
     assert cli("plot", "regret", "e.json").code == 3
 

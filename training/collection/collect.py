@@ -13,7 +13,7 @@ from history_store.errors import UsageError
 from history_store.file.codec import config_key
 from history_store.manifest import Manifest
 from history_store.records import Config
-from training.collection.add_sources import enrol
+from training.collection.add_sources import add_sources
 from training.collection.cell_queue import CellQueue
 from training.collection.measure import Measure, Measured, limit_of
 from training.collection.plan import Cell, blocks, parse_time, plan_block
@@ -124,7 +124,7 @@ class _Sitting:
         folder = None if settings.shards is None else Path(settings.shards)
         if folder is not None:
             take_shards(history, folder, budget, seed)
-        self.names = enrol(
+        self.names = add_sources(
             history, settings.manifests, root=settings.root, download=settings.download, fractions=settings.fractions
         )
         costs = _costs(history, self.names, self.shared, workload, budget)

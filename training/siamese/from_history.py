@@ -92,7 +92,7 @@ def train_from_history(
         device=device,
     )
     header = _header(history, trained, settings, names=names, held_out=held_out, seed=seed)
-    return TrainedSiamese(MetaFeatureModel(trained.model.wing, header), trained.curves, trained.quality)
+    return TrainedSiamese(MetaFeatureModel(trained.model.network, header), trained.curves, trained.quality)
 
 
 def _labelled_images(

@@ -22,7 +22,7 @@ from history_store.errors import DataError, UsageError
 from metafeat.handcrafted import centre_and_scale
 from metafeat.images import check_images
 from metafeat.labels import check_labels, label_codes
-from metafeat.model import MetaFeatureModel, random_wing
+from metafeat.model import MetaFeatureModel, random_network
 from metafeat.siamese_network import SiameseNetwork
 from training.siamese.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from training.siamese.curves import Curves, Validation
@@ -116,14 +116,14 @@ class SiameseRun:
             raise UsageError(msg)
         self.device = torch.device(device)
         self.autocast = uses_bfloat16(settings, self.device)
-        self.wing = random_wing(settings.spec, seed=seed).to(self.device)
+        self.network = random_network(settings.spec, seed=seed).to(self.device)
         self.features: Tensor | None = None
         if settings.spec.handcrafted:
             handcrafted = np.stack([entry.handcrafted_samples() for entry in self.sets])
-            self.wing.set_units(*centre_and_scale(np.concatenate(handcrafted[self.training])))
-            self.features = self.wing.standardised(handcrafted)
+            self.network.set_units(*centre_and_scale(np.concatenate(handcrafted[self.training])))
+            self.features = self.network.standardised(handcrafted)
         self.optimiser = torch.optim.AdamW(
-            self.wing.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+            self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self.curves, self.step = Curves(), 0
         self.best: tuple[float, dict[str, Tensor]] | None = None
@@ -170,13 +170,13 @@ class SiameseRun:
     def advance(self) -> None:
         """Do one update."""
         rng = np.random.default_rng([self.seed, STREAMS["step"], self.step])
-        wings, pairs = self.plan(rng)
-        samples = [self.sets[i].sample(rng, self.settings.spec.tau) for i in wings]
+        networks, pairs = self.plan(rng)
+        samples = [self.sets[i].sample(rng, self.settings.spec.tau) for i in networks]
         features = None
         if self.features is not None:
-            features = self.features[wings, rng.integers(self.features.shape[1], size=len(wings))]
-        points = self.embed_wings(samples, features)
-        wanted = torch.tensor(self.target[wings[pairs[:, 0]], wings[pairs[:, 1]]], dtype=torch.float32)
+            features = self.features[networks, rng.integers(self.features.shape[1], size=len(networks))]
+        points = self.embed_samples(samples, features)
+        wanted = torch.tensor(self.target[networks[pairs[:, 0]], networks[pairs[:, 1]]], dtype=torch.float32)
         loss = pair_loss(points, torch.from_numpy(pairs), wanted, kind=self.settings.loss)
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate_at(self.step)
@@ -190,14 +190,14 @@ class SiameseRun:
         self.curves.loss.append(value)
         self.step += 1
 
-    def embed_wings(
+    def embed_samples(
         self, samples: Sequence[tuple[NDArray[np.uint8], NDArray[np.int64]]], handcrafted: Tensor | None = None
     ) -> Tensor:
         """Return `k x 256` points of k samples, each embedded once, and their standardised `k x p` handcrafted features."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-            features = torch.stack([self.wing.features(images, labels) for images, labels in samples])
+            features = torch.stack([self.network.features(images, labels) for images, labels in samples])
         codes = np.stack([label_codes(labels, self.settings.spec.label_code) for _, labels in samples])
-        return self.wing.encode(features, torch.from_numpy(codes).to(self.device), handcrafted)
+        return self.network.encode(features, torch.from_numpy(codes).to(self.device), handcrafted)
 
     def validate(self) -> None:
         """Measure the held-out datasets against the training ones; note the weights if they are the best so far."""
@@ -206,7 +206,7 @@ class SiameseRun:
         rng = np.random.default_rng([self.seed, STREAMS["validation"]])
         with torch.inference_mode():
             points = [
-                self.embed_wings(
+                self.embed_samples(
                     [s.sample(rng, _VALIDATION_IMAGES)], None if self.features is None else self.features[i, :1]
                 )
                 for i, s in enumerate(self.sets)
@@ -214,22 +214,22 @@ class SiameseRun:
         result = compare(torch.cat(points).cpu().numpy(), self.target, self.held_out, self.training, step=self.step)
         self.curves.validations.append(result)
         if self.settings.keep == "best" and (self.best is None or result.spearman > self.best[0]):
-            self.best = (result.spearman, {k: v.detach().clone() for k, v in self.wing.state_dict().items()})
+            self.best = (result.spearman, {k: v.detach().clone() for k, v in self.network.state_dict().items()})
 
     def state(self) -> Checkpoint:
         """Return everything needed to go on."""
         slots = self.optimiser.state
         moments = {
             name: (slots[p]["exp_avg"], slots[p]["exp_avg_sq"])
-            for name, p in self.wing.named_parameters()
+            for name, p in self.network.named_parameters()
             if p in slots
         }
-        return Checkpoint(self.step, self.wing.state_dict(), moments, self.curves, self.best)
+        return Checkpoint(self.step, self.network.state_dict(), moments, self.curves, self.best)
 
     def restore(self, state: Checkpoint) -> None:
         """Go back to a state."""
-        self.wing.load_state_dict(state.weights)
-        for name, parameter in self.wing.named_parameters():
+        self.network.load_state_dict(state.weights)
+        for name, parameter in self.network.named_parameters():
             first, second = (
                 m.to(self.device).contiguous(memory_format=_format(parameter)) for m in state.moments[name]
             )
@@ -241,24 +241,24 @@ class SiameseRun:
 
     def result(self) -> TrainedSiamese:
         """Return the model of the weights that the settings keep."""
-        wing = SiameseNetwork(self.settings.spec)
-        wing.load_state_dict(self.wing.state_dict() if self.best is None else self.best[1])
+        network = SiameseNetwork(self.settings.spec)
+        network.load_state_dict(self.network.state_dict() if self.best is None else self.best[1])
         kept = [v for v in self.curves.validations if self.best is None or v.spearman == self.best[0]]
         return TrainedSiamese(
-            MetaFeatureModel(wing), self.curves, (kept[-1] if self.best is None else kept[0]) if kept else None
+            MetaFeatureModel(network), self.curves, (kept[-1] if self.best is None else kept[0]) if kept else None
         )
 
     def plan(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw the datasets of a step's wings, and its pairs as `P x 2` positions among them."""
+        """Draw the datasets of a step's networks, and its pairs as `P x 2` positions among them."""
         batch = self.settings.batch
         if self.settings.sampling == "pairs":
             chosen = self.pairs[rng.integers(len(self.pairs), size=batch)]
             return chosen.ravel(), np.arange(2 * batch).reshape(batch, 2)
         while True:
-            wings = rng.choice(self.training, size=min(batch, len(self.training)), replace=False)
-            pairs = np.argwhere(np.triu(np.isfinite(self.target[np.ix_(wings, wings)]), k=1))
+            networks = rng.choice(self.training, size=min(batch, len(self.training)), replace=False)
+            pairs = np.argwhere(np.triu(np.isfinite(self.target[np.ix_(networks, networks)]), k=1))
             if len(pairs):
-                return wings, pairs
+                return networks, pairs
 
     def _check(self, held_out: Sequence[str]) -> None:
         m = len(self.names)

@@ -88,7 +88,7 @@ app.command(
     "evaluate",
     epilog=example(
         "warmstart evaluate --history mine.h5 --model mine.safetensors --protocol leave-source-out --out report.json",
-        "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank,joint --ours joint",
+        "warmstart evaluate --table errors.npz --methods random,portfolio,average-rank,joint --reference joint",
     ),
 )(evaluate.evaluate)
 app.command(

@@ -147,9 +147,9 @@ def regret(
         str,
         typer.Option("--out", "-o", help="File for the curves, .png or .svg; other pictures are written beside it."),
     ] = "regret.png",
-    rival: Annotated[
+    method: Annotated[
         list[str] | None,
-        typer.Option("--rival", help="Draw this curve; may be repeated. Up to eight when left out."),
+        typer.Option("--method", "--rival", help="Draw this curve; may be repeated. Up to eight when left out."),
     ] = None,
     time: Annotated[
         list[int] | None,
@@ -183,7 +183,7 @@ def regret(
     for one in reports:
         stem = target.stem if len(reports) == 1 else f"{target.stem}-{Path(one['table']).stem}"
         files = draw_regret(
-            one, target.parent, stem=stem, suffix=target.suffix, rivals=rival or (), times=time or (), most=most
+            one, target.parent, stem=stem, suffix=target.suffix, methods=method or (), times=time or (), most=most
         )
         names += [str(file) for file in files]
     shell.result({"schema_version": 1, "report": report, "files": names}, [{"file": name} for name in names])

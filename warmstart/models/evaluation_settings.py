@@ -19,8 +19,8 @@ class EvaluationSettings:
 
     Attributes:
         protocol: `leave-source-out` or `in-source`.
-        rivals: names; none = all.
-        ours: the rival that differences are taken of; None = the one that `suggest` asks.
+        methods: names; none = all.
+        reference: the method that differences are taken of; None = the one that `suggest` asks.
         horizon: evaluations; `repeats` of what is random; `seed` of all of it.
         only: datasets to ask; none = all.
         workers: processes.
@@ -34,8 +34,8 @@ class EvaluationSettings:
     """
 
     protocol: Protocol = "leave-source-out"
-    rivals: tuple[str, ...] = ()
-    ours: str | None = None
+    methods: tuple[str, ...] = ()
+    reference: str | None = None
     horizon: int = 20
     repeats: int = 5
     seed: int = 0

@@ -19,7 +19,7 @@ from history_store.space import load_space
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
 from warmstart.prediction import predict_validation
-from warmstart.studies.execution.local_workers import run_crew
+from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.worker import Job, work
 from warmstart.studies.history.record import check_recordable, record_study
 from warmstart.studies.history.warm_start import check_history
@@ -330,7 +330,7 @@ def _tuned(
             elif options.workers in (None, 1):
                 work(group, targets, limits, log=file, ended=watch.look, begun=watch.look, reported=watch.glance)
             else:
-                run_crew(job, options.workers, watch.look)
+                run_workers(job, options.workers, watch.look)
         done = [(summarise(queue), queue.plan) for queue in group.queues]
     is_short = sum(len(found.trials) for found, _ in done) < limits.trials
     for found, _ in done:

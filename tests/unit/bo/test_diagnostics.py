@@ -131,11 +131,11 @@ def test_slices_show_what_the_run_would_maximise_next():
     run = read_run(saved)
     fitted = run.fitted()
     fitted.restore(saved["models"])
-    criterion, _ = fitted.criterion(run.evidence(), rng=np.random.default_rng(0))
+    function, _ = fitted.acquisition_function(run.evidence(), rng=np.random.default_rng(0))
     cut = slices(run, grid=20)[0]
     points = np.repeat(run.points[[int(run.errors.argmin())]], 20, axis=0)
     points[:, run.encoding.names.index(cut.name)] = cut.unit
-    np.testing.assert_allclose(cut.acquisition, criterion.value(run.encoding.columns(points)), rtol=1e-6)
+    np.testing.assert_allclose(cut.acquisition, function.value(run.encoding.columns(points)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("values", [[1e250, 1.0, 2.0, 3.0], [-1e300, 1e300, 0.0, 0.0], [1e-300] * 4])

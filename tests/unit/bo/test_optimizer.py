@@ -72,8 +72,8 @@ def score(optimizer, config):
         optimizer._log.columns([]),
         optimizer._log.revision,
     )
-    criterion, _ = optimizer._fitted.criterion(evidence, rng=np.random.default_rng(0))
-    return criterion.value(encoding.columns(encoding.encode([config])))[0]
+    function, _ = optimizer._fitted.acquisition_function(evidence, rng=np.random.default_rng(0))
+    return function.value(encoding.columns(encoding.encode([config])))[0]
 
 
 def test_initial_configurations_come_first_and_in_order_whatever_was_told():
