@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     import typer
 
-    from warmstart.cli.app import app
+    from warmstart.cli.app import make_app
 
     args = list(sys.argv[1:] if argv is None else argv)
     as_json, trace = _wants_json(args), _wants_trace(args)
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _drop_warning if _wants_quiet(args) else _show_warning
-            code = app(args=args, prog_name="warmstart", standalone_mode=False)
+            code = make_app(_command(args))(args=args, prog_name="warmstart", standalone_mode=False)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and COMPLETING in os.environ:  # the words are written, the shell reads them
@@ -81,6 +81,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _end_undisturbed(argv)
         _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
     return code if isinstance(code, int) else DONE
+
+
+def _command(args: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the words that name a command; None where a shell completes, which may ask for any."""
+    return None if COMPLETING in os.environ else tuple(args[:2])
 
 
 def _end_undisturbed(argv: Sequence[str] | None) -> None:
