@@ -318,7 +318,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service)
     space = service.memory().space_json if body.space is None else dump_space(space_from_wire(body.space))
     is_asked = descriptor is not None or bool(body.initial)
     fields = body.model_dump(
-        exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget"}
+        exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget", "startup"}
     )
     configs = (
         put_into(load_space(space), body.initial, rename=body.rename, seed=body.seed).configs if body.initial else ()
@@ -327,6 +327,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service)
     return StudySpec(
         **{
             **fields,
+            "n_startup_trials": body.startup,
             "space": space,
             "objective": _objective(body),
             "dataset": None,
