@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -70,12 +70,14 @@ class Memory:
         Raises:
             UsageError: a group that the history does not know, or nothing left.
         """
-        unknown = sorted(set(groups) - set(self.groups) - self.other_groups)
+        unknown = sorted(set(groups) - set(self.groups) - self.other_groups) if groups else []
         if unknown:
             msg = f"expected groups of {self.path}, got {', '.join(unknown)}. `warmstart history list` shows them."
             raise UsageError(msg, param="exclude_group")
         pairs = zip(self.names, self.groups, strict=True)
-        rows = np.flatnonzero([name != own and group not in groups for name, group in pairs])
+        rows = np.arange(len(self.names))
+        if groups or own is not None:
+            rows = np.flatnonzero([name != own and group not in groups for name, group in pairs])
         if not len(rows):
             msg = f"{self.path}: expected at least one dataset to learn from, got none that is not left out. Exclude fewer groups or add datasets."
             raise UsageError(msg)
@@ -115,17 +117,24 @@ class _Embeddings(Collection[str]):
     """
 
     def __init__(self, names: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        self._row = {name: row for row, name in enumerate(names)}
-        self._vectors = vectors
+        self._names, self._vectors = list(names), vectors
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self._names)}
 
     def __contains__(self, name: object) -> bool:
         return name in self._row
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._row)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._row)
+        return len(self._names)
+
+    def lacks(self, names: Sequence[str]) -> list[str]:
+        """Return those of the names that have no vector."""
+        return [] if list(names) == self._names else [name for name in names if name not in self._row]
 
     def plus(self, added: Mapping[str, NDArray[np.float32]]) -> "_Embeddings":
         """Return these and others."""
@@ -134,8 +143,7 @@ class _Embeddings(Collection[str]):
 
     def of(self, names: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of some datasets, `n x d` float32."""
-        rows = [self._row[name] for name in names]
-        return self._vectors if rows == list(range(len(self._vectors))) else self._vectors[rows]
+        return self._vectors if list(names) == self._names else self._vectors[[self._row[name] for name in names]]
 
 
 def load_memory(
@@ -193,12 +201,13 @@ def _memory(
         if header is None:
             return _runs_alone(history), []
         known = _Embeddings(*history.vectors(header.hash))
-        unseen = _unseen(history, known)
+        without = known.lacks(history.names)
+        unseen = _unseen(history, without)
         if len(unseen) == len(history.names):
             return _runs_alone(history), []
         if history.holds_images:
             check_fits(header, stored_size=history.stored_size, where=str(path))
-        lacking = [name for name in history.names if name not in known and name not in unseen]
+        lacking = [name for name in without if name not in unseen]
         notes, untold = [], []
         if not is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
             notes.append(
@@ -336,8 +345,9 @@ def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads
     with History.open(history, write=True) as opened:
         check_fits(header, stored_size=opened.stored_size, where=str(history))
         known = opened.embeddings(header.hash)
-        unseen = _unseen(opened, known)
-        lacking = [name for name in opened.names if name not in known and name not in unseen]
+        without = [name for name in opened.names if name not in known]
+        unseen = _unseen(opened, without)
+        lacking = [name for name in without if name not in unseen]
         if lacking:
             added, _ = _embed_lacking(opened, lacking, header, device=device, threads=threads, cache=True)
             kept = {name: vector for name, vector in {**known, **added}.items() if name in opened.names}
@@ -346,11 +356,9 @@ def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads
     return tuple(lacking)
 
 
-def _unseen(history: "History", known: Collection[str]) -> set[str]:
-    """Name the datasets of which runs alone are known."""
-    return {
-        name for row, name in enumerate(history.names) if name not in known and not history.dataset_at(row).n_images
-    }
+def _unseen(history: "History", names: Collection[str]) -> set[str]:
+    """Return those of the datasets of which runs alone are known."""
+    return {name for name in names if not history.dataset(name).n_images}
 
 
 def _embed_lacking(
