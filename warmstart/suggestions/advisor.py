@@ -37,7 +37,7 @@ from warmstart.arguments import (
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
 from warmstart.locations import PathLike, history_path, model_path
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
-from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
+from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, NOTHING_TO_EXPECT, Code, Doubt, find_doubts
 from warmstart.suggestions.explanation import explain_answer
 from warmstart.suggestions.query import Dataset, Query, open_query
 from warmstart.suggestions.session import Memory, load_memory, nearest_places, spread_places, store_embeddings
@@ -426,6 +426,8 @@ def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choi
     """Add what error to expect of each suggestion, and of the best after a search, where the history knows enough."""
     from warmstart.suggestions.expectations import expected_errors, forecaster_of
 
+    if not NOTHING_TO_EXPECT.isdisjoint(found.confidence.reasons):
+        return found
     nearest = place.rows[np.argsort(place.distances, kind="stable")[:FORECAST_FROM]]
     forecaster = None if place.features is None else forecaster_of(place.memory, np.sort(nearest))
     if forecaster is None or place.features is None:

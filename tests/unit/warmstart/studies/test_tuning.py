@@ -285,10 +285,7 @@ def test_every_trial_failed():
 def test_wrong_calls(changes, error, told, tmp_path):
     with pytest.raises(error, match=told):
         tune(**{"study": None, **changes})
-    if (tmp_path / "warmstart-studies.db").exists():
-        from warmstart.studies.state.storage import open_store
-
-        assert open_store().optuna.get_all_studies() == []
+    assert not list(tmp_path.glob("warmstart-studies*"))
 
 
 def test_an_objective_that_cannot_be_loaded_leaves_no_trial():
