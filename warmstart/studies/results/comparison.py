@@ -51,9 +51,8 @@ class Comparison:
     def line(self) -> str:
         """Say it in one line."""
         if self.gain is None or self.found is None or self.uniform is None:
-            return (
-                f"Against uniform configurations: cannot tell from {self.n} trials with an error; {LEAST} are needed."
-            )
+            trials = "1 trial" if self.n == 1 else f"{self.n} trials"
+            return f"Against uniform configurations: cannot tell from {trials} with an error; {LEAST} are needed."
         how = {
             "better": f"better than the best of {self.n} uniform configurations",
             "worse": f"worse than the best of {self.n} uniform configurations",
