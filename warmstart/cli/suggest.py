@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from history_store.wording import counted
 from warmstart.cli.options import (
     DatasetArgument,
     DeviceOption,
@@ -233,7 +234,7 @@ def neighbours(
     document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
     rows = [neighbour.to_row() for neighbour in found.neighbours]
     if len(rows) < k:
-        shell.note(f"The history has {len(rows)} datasets to compare with.")
+        shell.note(f"The history has {counted(len(rows), 'dataset')} to compare with.")
     shell.result(document, rows, title=_head(found))
     if format is Format.TABLE:
         write("")
@@ -241,7 +242,7 @@ def neighbours(
 
 
 def _head(found: Any) -> str:
-    return f"{found.dataset.path}: {found.dataset.n_images} images, {found.dataset.n_classes} classes\n"
+    return f"{found.dataset.path}: {counted(found.dataset.n_images, 'image')}, {found.dataset.n_classes} classes\n"
 
 
 def print_answer(shell: Shell, found: Any) -> None:

@@ -173,7 +173,7 @@ def _listed(document: Any) -> list[Any] | None:
     return found if all(isinstance(each, Mapping) for each in found) else None
 
 
-def _cells(row: Mapping[str | None, Any], where: str) -> dict[str, Any]:
+def _cells(row: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Read one row of a table: empty cells are absent."""
     from history_store.short_form import plain_value
 
@@ -195,8 +195,9 @@ def _check_one_meaning(
     given: Mapping[str, Any], translation: "Translation", meanings: Mapping[str, str], number: int
 ) -> None:
     """Refuse two names of one thing with two values, of which only one could be taken."""
-    kept = {meanings[match.there]: match.there for match in translation.matches if match.here and match.there}
-    for name in (match.there for match in translation.matches if match.here is None and match.there):
+    pairs = [(match.there, match.here) for match in translation.matches if match.there is not None]
+    kept = {meanings[there]: there for there, here in pairs if here is not None}
+    for name in (there for there, here in pairs if here is None):
         other = kept.get(meanings[name], name)
         if given[name] != given[other]:
             msg = f"expected one value for {other} and {name}, which name one thing, got {given[other]!r} and {given[name]!r} in configuration {number}. Give one of the two."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from history_store.wording import counted
 from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Comparison:
     def line(self) -> str:
         """Say it in one line."""
         if self.gain is None or self.found is None or self.uniform is None:
-            trials = "1 trial" if self.n == 1 else f"{self.n} trials"
+            trials = counted(self.n, "trial")
             return f"Against uniform configurations: cannot tell from {trials} with an error; {LEAST} are needed."
         how = {
             "better": f"better than the best of {self.n} uniform configurations",

@@ -12,6 +12,7 @@ from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEq
 import warmstart
 from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
 from history_store.history import History
+from history_store.wording import counted
 from training.workloads.cnn.space import target_space
 from warmstart.studies.tune_options import default_name, memory_bytes
 
@@ -207,7 +208,7 @@ def test_the_runs_go_to_the_history_once(own):
     assert added[0].origin == f"tune/{__name__}:rate"
     assert told[0].startswith("The history is small")
     assert told[1:] == [
-        f"{own}: {len(fitting)} evaluations of 'stripes0' added; {6 - len(fitting)} trials were pruned or have errors outside [0, 1], and are left out."
+        f"{own}: {len(fitting)} evaluations of 'stripes0' added; {counted(6 - len(fitting), 'trial')} pruned or with an error outside [0, 1], left out."
     ]
     tune(**settings, trials=6, record="stripes0", tell=told.append)
     assert "0 evaluations of 'stripes0' added" in told[-1]
