@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from history_store.wording import counted
 from warmstart.cli.options import (
     DatasetOption,
     DownloadOption,
@@ -103,7 +104,7 @@ def add(
     document = {"schema_version": 1, "history": str(path), "dataset": row}
     if plan is not None:
         report = replace(plan, datasets=()).to_dict()
-        shell.note(f"{plan.kind}: {len(plan.evaluations)} runs; {plan.objective}")
+        shell.note(f"{plan.kind}: {counted(len(plan.evaluations), 'run')}; {plan.objective}")
         for match in plan.matches:
             shell.note(f"  {match.there or '-'} -> {match.here or '-'}: {match.action}: {match.reason}")
         document, row = document | {"runs": report}, row | {"runs": len(plan.evaluations)}
@@ -265,7 +266,7 @@ def import_(
                 "images, so that others can be compared with it."
             )
     report = done.to_dict()
-    title = [f"{done.kind}: {len(done.evaluations)} runs {'would be ' if dry_run else ''}added to {history}"]
+    title = [f"{done.kind}: {counted(len(done.evaluations), 'run')} {'would be ' if dry_run else ''}added to {history}"]
     title += [f"  {count} there already"] if (count := done.already_there) else []
     title += [f"  {count} left out: {why}" for why, count in done.left_out.items()]
     title += [f"  {done.objective}", ""]

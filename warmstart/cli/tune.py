@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from history_store.wording import counted
 from warmstart.cli.options import (
     CpusOption,
     DownloadOption,
@@ -260,7 +261,7 @@ def tune(
 
         def told(now: "Progress") -> None:
             if not latest and now.done >= now.total:
-                shell.note(f"All {now.done} trials are there already: none was run. A larger --trials goes on.")
+                shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials goes on.")
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
             _show(show, now, where, judged)
@@ -293,13 +294,17 @@ def tune(
                 found = tune_dataset(paths[0] if paths else None, options)
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
-            shell.note(f"Stopped after {ended} trials; all are kept. The same command goes on.")
+            shell.note(f"Stopped after {counted(ended, 'trial')}; all are kept. The same command goes on.")
             raise
     _write_page(shell, found)
     if isinstance(found, TuneResult):
         _print(shell, found)
     else:
         _print_joint(shell, found)
+
+
+def _all_there(n: int) -> str:
+    return "The 1 trial is there" if n == 1 else f"All {n} trials are there"
 
 
 def _tuned_on_server(server: str, paths: list[str], options: "TuneOptions") -> "TuneResult | JointResult":

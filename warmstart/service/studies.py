@@ -297,6 +297,8 @@ def list_studies(service: Service) -> list[dict[str, Any]]:
     """List the studies that warmstart made, in the order in which they were begun; raises `StorageError`."""
     from warmstart.studies.state.spec import PLAN
 
+    if service.studies.is_empty:
+        return []
     with service.studies.store() as store:
         known = sorted(store.optuna.get_all_studies(), key=lambda study: study._study_id)  # noqa: SLF001
         items = []

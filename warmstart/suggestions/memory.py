@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bo.transfer.calibration import Calibration
 from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, UsageError
 from history_store.records import Config, DatasetInfo
+from history_store.wording import counted
 from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.suggestions.references import References, complete_references, read_references
@@ -224,7 +225,7 @@ def _memory(
             known = known.plus(added)
             if n_computed:
                 untold.append(
-                    f"{path}: embedded {n_computed} datasets with this model. `warmstart history embed` stores that."
+                    f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed` stores that."
                 )
         return _embedded(history, header, known, unseen=unseen, notes=notes), untold
 

@@ -69,16 +69,14 @@ def ask_history(
             f"The history knows nothing of {plan.workload}: the study begins with the usual configurations of that workload."
         )
         return replace(asked, configs=usual)
-    from warmstart.suggestions.translation import EVENLY
-
     place = locate()
     space, rename = _other_space(plan, place), dict(plan.rename)
     k = min(plan.k, max(1, len(place.memory.configs)))  # a young history gives what it has
     found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
     for note in found.notes:
         on_message(note)
-    known = [design for design in found.suggestions if design.why != EVENLY]
-    if not known:
+    known = [design for design in found.suggestions if design.is_of_history]
+    if not found.suggestions:
         on_message("The study begins cold.")
     configs = tuple(
         WarmConfig(dict(each.config), each.source, each.distance, each.source_error, each.measured, each.not_measured)
