@@ -14,6 +14,7 @@ from warmstart.cli import (
     plot,
     predict,
     serve,
+    share,
     studies,
     suggest,
     train,
@@ -135,6 +136,20 @@ history.command("verify", epilog=example("warmstart history verify mine.h5"))(ma
 history.command("compact", epilog=example("warmstart history compact mine.h5 --drop-images --out small.h5"))(
     maintain.compact
 )
+history.command(
+    "bundle",
+    epilog=example(
+        "warmstart history bundle mine.h5 --out shared/", "warmstart history bundle mine.h5 --own --out me.gz"
+    ),
+)(share.bundle)
+history.command(
+    "merge",
+    epilog=example("warmstart history merge mine.h5 shared/*.gz --dry-run", "warmstart history merge ours.h5 *.gz"),
+)(share.merge)
+history.command(
+    "quarantine",
+    epilog=example("warmstart history quarantine mine.h5", "warmstart history quarantine mine.h5 --release photos"),
+)(share.quarantine)
 history.command("upgrade", epilog=example("warmstart history upgrade old.h5"))(maintain.upgrade)
 
 pictures.command("map", epilog=example("warmstart plot map --dataset photos/ --out map.svg"))(plot.map_)
