@@ -67,7 +67,9 @@ def agreement(errors: ArrayLike, groups: Sequence[Hashable]) -> Agreement:
     values = np.asarray(errors, dtype=np.float64)
     ranks = unit_ranks(values)
     kinds = list(dict.fromkeys(groups))
-    member = np.array([[group == kind for group in groups] for kind in kinds], dtype=bool).reshape(len(kinds), -1)
+    member = np.array([[group == kind for group in groups] for kind in kinds], dtype=bool).reshape(
+        len(kinds), len(groups)
+    )
     of_groups = np.array([_column_means(ranks[rows]) for rows in member]).reshape(len(kinds), values.shape[1])
     usual = np.full(values.shape, np.nan)
     for number, rows in enumerate(member):

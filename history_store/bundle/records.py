@@ -27,7 +27,10 @@ _CONTRIBUTED = re.compile(r"(.*) \(from ([0-9a-f]{12})\)", re.DOTALL)
 _MADE_OF = ("fingerprint", "n_train", "n_val", "n_test", "n_classes", "class_counts", "fraction", "split_seed")
 _SPACE_ASIDE = frozenset({"name", "meta", "format_version", "python_module_version"})
 _ANYWHERE = ("http://", "https://", "hf://", "s3://", "gs://", "sklearn:", "torchvision:")
-_PATH = re.compile(r"(?:(?<![\w:/.])(?:file:)?/{1,3}|(?<![\w~])~/|(?<!\w)[A-Za-z]:\\|\\\\)(?:[^\s\"'`,;:()<>|]+)")
+_URL = re.compile(r"(?!file:)\b[a-z][a-z0-9+.-]*://[^\s]+", re.IGNORECASE)
+_PATH = re.compile(
+    r"""(?:file:/{1,3}|(?<![\w./~])/{1,3}|(?<=\w)//+|(?<![\w~])~[\w.-]*/|(?<!\w)[A-Za-z]:[\\/]|\\\\)[^\s"'`,;:()<>|]+"""
+)
 MOST_NUMBERS = 65_536
 """Numbers in one vector, at most."""
 
@@ -171,10 +174,17 @@ def shareable(info: DatasetInfo) -> DatasetInfo:
 
 
 def without_paths(text: str) -> str:
-    """Leave of every path of this machine its last part alone."""
-    if text.startswith(_ANYWHERE):
-        return text
-    return _PATH.sub(lambda found: re.split(r"[/\\]", found.group().rstrip("/\\"))[-1], text)
+    """Leave of every path of this machine its last part alone; addresses in the web stay."""
+    found, start = [], 0
+    for address in _URL.finditer(text):
+        found += [_PATH.sub(_last_part, text[start : address.start()]), address.group()]
+        start = address.end()
+    return "".join((*found, _PATH.sub(_last_part, text[start:])))
+
+
+def _last_part(found: re.Match[str]) -> str:
+    inside = found.start() > 0 and found.string[found.start() - 1].isalnum()
+    return ("/" if inside else "") + re.split(r"[/\\]", found.group().rstrip("/\\"))[-1]
 
 
 def with_contributor(origin: str, by: str) -> str:
