@@ -144,7 +144,7 @@ history.command(
 )(share.bundle)
 history.command(
     "merge",
-    epilog=example("warmstart history merge mine.h5 shared/*.gz --dry-run", "warmstart history merge ours.h5 *.gz"),
+    epilog=example("warmstart history merge mine.h5 shared/ --dry-run", "warmstart history merge ours.h5 *.gz"),
 )(share.merge)
 history.command(
     "quarantine",

@@ -72,7 +72,10 @@ def merge(
         typer.Argument(metavar="HISTORY", help="The history file; made where there is none, over the bundles' space."),
     ],
     bundles: Annotated[
-        list[str], typer.Argument(metavar="BUNDLE...", help="Files that `history bundle` wrote, in any order.")
+        list[str],
+        typer.Argument(
+            metavar="BUNDLE...", help="Files that `history bundle` wrote, or folders of them, in any order."
+        ),
     ],
     *,
     dry_run: _DryRun = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from history_store.bundle.file import Bundle, read_bundle
+from history_store.bundle.file import SUFFIX, Bundle, read_bundle
 from history_store.bundle.records import (
     Described,
     Embedding,
@@ -23,7 +23,7 @@ from history_store.bundle.records import (
     to_line,
     with_contributor,
 )
-from history_store.errors import DataError, UsageError
+from history_store.errors import DataError, MissingPathError, UsageError
 from history_store.file.codec import config_key
 from history_store.records import Config, DatasetInfo, Evaluation
 from metafeat.handcrafted import FEATURES
@@ -126,6 +126,11 @@ class MergePlan:
 def merge_files(path: Path, bundles: Sequence[str | Path], *, dry_run: bool = False) -> MergePlan:
     """Merge bundles into a history, all or none; where none is at `path`, one is made.
 
+    Args:
+        path: of the history.
+        bundles: files, and folders of files.
+        dry_run: write nothing.
+
     Raises:
         MissingPathError: a bundle is not there.
         HistoryDamagedError: a bundle or the history is damaged.
@@ -134,6 +139,7 @@ def merge_files(path: Path, bundles: Sequence[str | Path], *, dry_run: bool = Fa
     """
     from history_store.history import History
 
+    bundles = [file for each in bundles for file in _files(Path(each))]
     read = [read_bundle(each) for each in bundles]
     for each, found in zip(bundles, read, strict=True):
         _check_space(found, None if path.exists() else read[0], str(each))
@@ -147,6 +153,21 @@ def merge_files(path: Path, bundles: Sequence[str | Path], *, dry_run: bool = Fa
         if not dry_run and plan.new_records:
             carry_out(history, plan)
     return plan
+
+
+def _files(path: Path) -> list[Path]:
+    """Return a bundle, or those of a folder in order of their names.
+
+    Raises:
+        MissingPathError: a folder without any.
+    """
+    if not path.is_dir():
+        return [path]
+    found = sorted(path.glob(f"*{SUFFIX}"))
+    if not found:
+        msg = f"{path}: expected bundles, named *{SUFFIX}, got a folder without any. `warmstart history bundle HISTORY --out {path}` puts one there."
+        raise MissingPathError(msg)
+    return found
 
 
 def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] = ()) -> MergePlan:
