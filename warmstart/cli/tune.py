@@ -62,6 +62,7 @@ class PrunerName(StrEnum):
     MEDIAN = "median"
     ASHA = "asha"
     HYPERBAND = "hyperband"
+    HISTORY = "history"
 
 
 _WARM, _PRUNER = WarmName(WarmStart.warm), PrunerName(Search.pruner)
@@ -383,6 +384,9 @@ def _show(show: "Show", now: "Progress", where: str, metric: "Metric") -> None:
         text, since = f"{where}trial {trial.number}", trial.since
         if trial.step is not None and trial.error is not None:
             said.insert(0, f"{metric.name} {metric.to_value(trial.error):.4g} at step {trial.step}")
+        if trial.heading is not None:
+            low, high = sorted(metric.to_value(end) for end in (trial.heading.low, trial.heading.high))
+            said.insert(1, f"heading for {low:.2g} to {high:.2g}")
     elif now.running:
         shown = ", ".join(str(trial.number) for trial in now.running[:8])
         text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")

@@ -133,7 +133,8 @@ def tune(
         neighbours: how many ``auto`` stands for, each of another group.
         surrogate: a name in `bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
         acquisition: a name in `bo.models.ACQUISITIONS`.
-        pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha`` or ``hyperband``.
+        pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha``, ``hyperband``,
+            or ``history``: by the history's learning curves.
         budget: of each trial, in the objective's own unit.
         metric: what is tuned where that is no error: a key of what the objective gives; of a command also ``last``,
             ``regex:PATTERN`` or ``file:PATH:KEY``; see docs/tuning.md.
