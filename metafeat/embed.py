@@ -176,6 +176,12 @@ def stored_sample(history: History, name: str) -> tuple[NDArray[np.uint8], NDArr
     return stored.take(rows), labels[rows]
 
 
+def embed_features(features: NDArray[np.float64], model: ModelHeader) -> NDArray[np.float32]:
+    """Embed a dataset by a model of handcrafted features alone, for which `needs_torch` is false."""
+    stat = model.path.stat()
+    return _plain_model(str(model.path), stat.st_mtime_ns, stat.st_size).embed_features(features)
+
+
 def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
     """Load the model of a header, once a process, device and state of its file.
 

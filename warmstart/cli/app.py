@@ -195,6 +195,36 @@ COMMANDS = (
     ),
     Entry(
         "history",
+        "bundle",
+        "share:bundle",
+        "Write what a history knows as one file to share: no image, no path of this machine.",
+        (
+            "warmstart history bundle mine.h5 --out shared/",
+            "warmstart history bundle mine.h5 --own --out me.gz",
+        ),
+    ),
+    Entry(
+        "history",
+        "merge",
+        "share:merge",
+        "Merge bundles into a history, all or none.",
+        (
+            "warmstart history merge mine.h5 shared/ --dry-run",
+            "warmstart history merge ours.h5 *.gz",
+        ),
+    ),
+    Entry(
+        "history",
+        "quarantine",
+        "share:quarantine",
+        "List merged runs that do not answer because they do not fit, or release them.",
+        (
+            "warmstart history quarantine mine.h5",
+            "warmstart history quarantine mine.h5 --release photos",
+        ),
+    ),
+    Entry(
+        "history",
         "upgrade",
         "maintain:upgrade",
         "Upgrade a history to the newest version.",

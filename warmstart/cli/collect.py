@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from history_store.wording import counted
 from training.collection.settings import CollectionSettings
 from warmstart.cli.options import (
     CpusOption,
@@ -162,7 +163,7 @@ def collect(
                 progress=told,
             )
         except KeyboardInterrupt:
-            shell.note(f"Stopped after {measured} runs; all are in {history}. The same command goes on.")
+            shell.note(f"Stopped after {counted(measured, 'run')}; all are in {history}. The same command goes on.")
             raise
     row = {name: value for name, value in report.items() if name not in ("datasets", "noise")}
     row["measured"] = ", ".join(f"{count} {status}" for status, count in report["measured"].items()) or "none"

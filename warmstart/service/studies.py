@@ -80,7 +80,7 @@ class StudyRequest(Body):
         "gp", description="gp, gp-map, dngo, bohamiann, or one of a plugin."
     )
     acquisition: Literal["ei", "pi", "lcb", "ei-per-second"] = "ei"
-    pruner: Literal["none", "median", "asha", "hyperband"] = "none"
+    pruner: Literal["none", "median", "asha", "hyperband", "history"] = "none"
     budget: Annotated[float, Field(gt=0, le=3e38)] | None = None
     metric: Annotated[str, Field(max_length=200)] | None = None
     maximize: bool = False
@@ -142,6 +142,9 @@ class Reported(BaseModel):
 
     stop: bool = Field(description="The pruner would stop the trial here: tell its result with status pruned.")
     lease_until: float
+    expected_error: dict[str, float] | None = Field(
+        default=None, description="Of the trial at its end: value, low, high, level; where the pruner is history."
+    )
 
 
 class HeartbeatRequest(Body):
@@ -268,8 +271,9 @@ def report(
         if error is None:
             raise _no_result()
         stop, lease = trials.report(number, body.client, body.step, error, lease_s=body.lease_s)
+        heading = trials.heading(number)
     audit(request, "trials.report", study=name, client=body.client, trial=number)
-    return Reported(stop=stop, lease_until=lease.until)
+    return Reported(stop=stop, lease_until=lease.until, expected_error=None if heading is None else heading.to_dict())
 
 
 @router.post("/studies/{name}/trials/{number}:heartbeat", responses=problems(404, 409, 507))
@@ -297,6 +301,8 @@ def list_studies(service: Service) -> list[dict[str, Any]]:
     """List the studies that warmstart made, in the order in which they were begun; raises `StorageError`."""
     from warmstart.studies.state.spec import PLAN
 
+    if service.studies.is_empty:
+        return []
     with service.studies.store() as store:
         known = sorted(store.optuna.get_all_studies(), key=lambda study: study._study_id)  # noqa: SLF001
         items = []

@@ -27,7 +27,7 @@ Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""
 Initial = PathLike | tuple[Any, ...]
 """Configurations to evaluate first: a file, or themselves; those of a plan are of its space."""
-Pruner = Literal["none", "median", "asha", "hyperband"]
+Pruner = Literal["none", "median", "asha", "hyperband", "history"]
 
 _IDENTITY = "identity"
 _log = logging.getLogger("warmstart")

@@ -43,7 +43,7 @@ from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import Trial, count_statuses
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
-from warmstart.studies.state.storage import Store, open_store
+from warmstart.studies.state.storage import Store, is_still_to_be_made, open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import find_plan
 from warmstart.studies.tune_options import TuneOptions, default_name
@@ -133,7 +133,8 @@ def tune(
         neighbours: how many ``auto`` stands for, each of another group.
         surrogate: a name in `bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
         acquisition: a name in `bo.models.ACQUISITIONS`.
-        pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha`` or ``hyperband``.
+        pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha``, ``hyperband``,
+            or ``history``: by the history's learning curves.
         budget: of each trial, in the objective's own unit.
         metric: what is tuned where that is no error: a key of what the objective gives; of a command also ``last``,
             ``regex:PATTERN`` or ``file:PATH:KEY``; see docs/tuning.md.
@@ -296,8 +297,9 @@ def _tuned(
 ) -> tuple[Store, list[tuple[TuneResult, StudySpec]]]:
     """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
     check_not_importing()
-    limits, store = options.limits(), open_store(options.storage)
-    known = {name: find_plan(store, name) for name in paths}
+    limits = options.limits()
+    store = None if is_still_to_be_made(options.storage) else open_store(options.storage)
+    known = {name: None if store is None else find_plan(store, name) for name in paths}
     check_warm(options.warm)
     queries = {name: options.open(path) for name, path in paths.items()}
     plans = {
@@ -307,13 +309,17 @@ def _tuned(
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(options.target(plan) for plan in plans.values())
-    options = _with_log(options, store, title)
     _check_log(options.log)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
+    # A call that is refused, be it by the history, leaves no empty storage behind.
+    begun = {name: options.complete(plan, queries[name]) for name, plan in plans.items() if store is None}
+    store = store or open_store(options.storage)
+    options = _with_log(options, store, title)
 
     def complete(plan: StudySpec) -> StudySpec:
-        return options.complete(plan, next(queries[name] for name, known in plans.items() if known is plan))
+        name = next(name for name, known in plans.items() if known is plan)
+        return begun.get(name) or options.complete(plan, queries[name])
 
     with _quiet_optuna(), StudyGroup.begin(store, plans, complete) as group:
         for old in known.values():

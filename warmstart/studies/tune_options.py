@@ -210,7 +210,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         """
         is_own = self.objective is not None or self.command is not None
         is_asked = self.warm != "none" and not self.initial
-        if dataset is None or (is_own and not is_asked and AUTO not in self.related):
+        if dataset is None or (is_own and not is_asked and AUTO not in self.related and self.pruner != "history"):
             return None
         from warmstart.suggestions.query import open_query
 

@@ -12,14 +12,14 @@ from metafeat.sample import SAMPLE
 from warmstart.suggestions.answer import Confidence, DatasetSummary
 from warmstart.suggestions.confidence import judge_query
 from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code
-from warmstart.suggestions.memory import Memory
+from warmstart.suggestions.memory import MANY, Memory
 from warmstart.suggestions.query import Query
 
 if TYPE_CHECKING:
     from metafeat.sample_statistics import SampleStatistics
 
-AT_ONCE = 4096
-"""Vectors that are held in double precision at a time."""
+AT_ONCE = 1024
+"""Vectors that are compared at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +131,21 @@ def own_name(source: ImageSource, memory: Memory) -> str | None:
 
 
 def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Compute the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order."""
+    """Compute the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order.
+
+    Of more than `MANY` rows, those of the nearest are as exact as of fewer; the others are rounded to seven digits.
+    """
     found = np.empty(len(rows))
     for start in range(0, len(rows), AT_ONCE):
         block = slice(start, start + AT_ONCE)
-        found[block] = np.sqrt(np.square(memory.vectors[rows[block]].astype(np.float64) - vector).sum(axis=1))
-    return found
+        apart = memory.vectors[rows[block]] - vector
+        found[block] = np.einsum("ij,ij->i", apart, apart)
+    with np.errstate(over="ignore"):
+        close = (
+            np.arange(len(rows))
+            if len(rows) <= MANY
+            else np.argpartition(found, MANY + MANY // 10)[: MANY + MANY // 10]
+        )
+    exact = memory.vectors[rows[close]].astype(np.float64) - vector
+    found[close] = np.square(exact).sum(axis=1)
+    return np.sqrt(found)

@@ -16,6 +16,7 @@ from bo.transfer.strategies.sources import number_groups
 from history_store.response import fill_failed
 from history_store.space import natural
 from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
+from warmstart.suggestions.doubts import NOTHING_TO_EXPECT
 from warmstart.suggestions.explanation import explain_answer
 from warmstart.suggestions.location import Location
 from warmstart.suggestions.memory import Memory, nearest_places, spread_places
@@ -113,6 +114,8 @@ def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choi
     """Add what error to expect of each suggestion, and of the best after a search, where the history knows enough."""
     from warmstart.suggestions.expectations import expected_errors, forecaster_of
 
+    if not NOTHING_TO_EXPECT.isdisjoint(found.confidence.reasons):
+        return found
     nearest = place.rows[np.argsort(place.distances, kind="stable")[:FORECAST_FROM]]
     forecaster = None if place.features is None else forecaster_of(place.memory, np.sort(nearest))
     if forecaster is None or place.features is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from history_store.errors import DataError, UsageError
 from history_store.records import Evaluation, Status
+from history_store.wording import counted
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.spec import StudySpec, same_space
@@ -50,7 +51,7 @@ class Recorded:
     def line(self) -> str:
         """Say it in one line."""
         rest = (
-            f"; {self.left_out} trials were pruned or have errors outside [0, 1], and are left out"
+            f"; {counted(self.left_out, 'trial')} pruned or with an error outside [0, 1], left out"
             if self.left_out
             else ""
         )

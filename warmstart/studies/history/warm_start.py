@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from history_store.errors import WarmstartError
+from history_store.errors import UsageError, WarmstartError
 from history_store.space import load_space
 from training.workloads import DEFAULT, get_workload
 from warmstart.studies.history.history_state import history_state
@@ -59,6 +59,8 @@ def ask_history(
         return advisor().locate(query or plan.dataset, strategy=plan.strategy)
 
     asked = ask_related(plan, locate, history=sources.history)
+    if plan.pruner == "history":
+        asked = replace(asked, curves=_curves(plan, locate))
     if plan.initial:
         assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
         return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
@@ -69,22 +71,39 @@ def ask_history(
             f"The history knows nothing of {plan.workload}: the study begins with the usual configurations of that workload."
         )
         return replace(asked, configs=usual)
-    from warmstart.suggestions.translation import EVENLY
-
     place = locate()
     space, rename = _other_space(plan, place), dict(plan.rename)
     k = min(plan.k, max(1, len(place.memory.configs)))  # a young history gives what it has
     found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
     for note in found.notes:
         on_message(note)
-    known = [design for design in found.suggestions if design.why != EVENLY]
-    if not known:
+    known = [design for design in found.suggestions if design.is_of_history]
+    if not found.suggestions:
         on_message("The study begins cold.")
     configs = tuple(
         WarmConfig(dict(each.config), each.source, each.distance, each.source_error, each.measured, each.not_measured)
         for each in known
     )
     return asked.with_warm(configs, history_state(Path(found.history)))
+
+
+def _curves(plan: StudySpec, locate: Callable[[], Location]) -> dict[str, Any]:
+    """Fit the history's learning curves to the dataset of a plan.
+
+    Raises:
+        UsageError: there is none, or the history has too few curves, or none over hyperparameters of the plan.
+    """
+    from warmstart.integrations.optuna.pruner import no_curves
+    from warmstart.suggestions.run_forecasts import fit_run_forecasts
+
+    if plan.dataset is None:
+        msg = "expected `dataset` where the pruner is history, got none. Give it, or choose the pruner median."
+        raise UsageError(msg, param="pruner")
+    place = locate()
+    found = fit_run_forecasts(place, load_space(plan.space), rename=dict(plan.rename))
+    if found is None:
+        raise no_curves(str(place.memory.path))
+    return found.to_dict()
 
 
 def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> tuple[WarmConfig, ...] | None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 from history_store.errors import StorageError, UsageError
-from history_store.records import Value
+from history_store.records import Config, Value
 from history_store.wording import in_words
 from training.workloads import DEFAULT
 from warmstart.studies.objectives.metric import Metric
@@ -32,7 +32,7 @@ stay away from studies that they cannot read.
 """
 SHORT = 2
 """Version of the user attribute where the plan lies in the system attribute."""
-_LATER = ("rename", "initial", "measured", "not_measured")
+_LATER = ("rename", "initial", "measured", "not_measured", "curves")
 """Fields that version 0.1 does not know."""
 _STORED = {"n_startup_trials": "startup"}
 """Names that a field has in a stored plan, which stay."""
@@ -92,6 +92,7 @@ class StudySpec(Search, WarmStart):
         meta_feature: of the dataset, where the tasks have theirs.
         members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
         split: how these share their trials.
+        curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, where the pruner is ``history``; else empty.
     """
 
     space: str
@@ -115,6 +116,7 @@ class StudySpec(Search, WarmStart):
         default=(), metadata=identity(("set of datasets tuned together,", lambda plan: tuple(sorted(plan.members))))
     )
     split: Split = field(default="equal", metadata=identity())
+    curves: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         WarmStart.__post_init__(self)
@@ -156,7 +158,7 @@ class StudySpec(Search, WarmStart):
     def to_json(self) -> str:
         """Write the plan; what version 0.1 does not know is left out where it says nothing."""
         record = asdict(self) | {"configs": [each.to_dict() for each in self.configs]}
-        record = {name: value for name, value in record.items() if value != () or name not in _LATER}
+        record = {name: value for name, value in record.items() if (value != () and value != {}) or name not in _LATER}
         if self.measure.is_plain:
             record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
         record = {_STORED.get(name, name): value for name, value in record.items()}
@@ -259,8 +261,24 @@ class StudySpec(Search, WarmStart):
             "median": pruners.MedianPruner,
             "asha": pruners.SuccessiveHalvingPruner,
             "hyperband": pruners.HyperbandPruner,
+            "history": self._history_pruner,
         }
         return made[self.pruner]()
+
+    def _history_pruner(self) -> BasePruner:
+        from history_store.space import load_space
+        from warmstart.integrations.optuna.pruner import HistoryPruner
+        from warmstart.suggestions.run_forecasts import RunForecasts
+
+        return HistoryPruner(RunForecasts.from_dict(self.curves), load_space(self.space), length=self.length)
+
+    def length(self, config: Config) -> float | None:
+        """Return the step at which a trial of a configuration ends, where the study or the workload tells."""
+        if self.workload is None:
+            return self.budget
+        workload = get_workload(self.workload)
+        budget = workload.budget(self.objective.get("target_budget"), amount=self.budget)
+        return workload.steps(budget, config=config)
 
 
 def _shown(value: object) -> str:
