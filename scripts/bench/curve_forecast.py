@@ -13,6 +13,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from warmstart.suggestions.session import load_memory
 
 from bo.transfer.curve_forecast import SHARES, TrainingRun, fit_curves
 from history_store.history import History
@@ -20,7 +21,6 @@ from metafeat.model_file import read_header
 from warmstart.locations import history_path, model_path
 from warmstart.suggestions.expectations import views
 from warmstart.suggestions.run_forecasts import read_curves
-from warmstart.suggestions.session import load_memory
 
 TOLD = (0, 3, 8)
 TRIALS = 24
