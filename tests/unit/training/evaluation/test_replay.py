@@ -205,7 +205,7 @@ def test_the_papers_runs():
 
 
 def test_unknown_names_and_numbers_are_told(world):
-    with pytest.raises(UsageError, match=r"rivals: expected names among random, .*got magic"):
+    with pytest.raises(UsageError, match=r"methods: expected names among random, .*got magic"):
         play(world, "magic")
     with pytest.raises(UsageError, match="only: expected datasets of t, got nobody"):
         play(world, "random", only=["nobody"])
