@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from warmstart.descriptor import Descriptor
     from warmstart.suggestions.advisor import Advisor
+    from warmstart.suggestions.answer import InitialDesign
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
 
@@ -77,22 +78,23 @@ def ask_history(
     found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
     for note in found.notes:
         on_message(note)
-    known = [design for design in found.suggestions if design.is_of_history]
     if not found.suggestions:
         on_message("The study begins cold.")
-    configs = tuple(
-        WarmConfig(
-            dict(each.config),
-            each.source,
-            each.distance,
-            each.source_error,
-            each.measured,
-            each.not_measured,
-            None if each.expected_error is None else each.expected_error.to_dict(),
-        )
-        for each in known
-    )
+    configs = tuple(_warm_config(each) for each in found.suggestions if each.is_of_history)
     return asked.with_warm(configs, history_state(Path(found.history)))
+
+
+def _warm_config(design: InitialDesign) -> WarmConfig:
+    """Return what a study keeps of a suggestion."""
+    return WarmConfig(
+        dict(design.config),
+        design.source,
+        design.distance,
+        design.source_error,
+        design.measured,
+        design.not_measured,
+        None if design.expected_error is None else design.expected_error.to_dict(),
+    )
 
 
 def _curves(plan: StudySpec, locate: Callable[[], Location]) -> dict[str, Any]:
