@@ -60,6 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if type(error).__name__ == "NoArgsIsHelpError" or not message:  # without a command: the help is the answer
             sys.stderr.write(context.get_help() + "\n" if context else "")
             return USAGE
+        message += _given(getattr(error, "param", None), args) if "Input should be" in message else ""
         _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
         return USAGE
     except Exception as error:  # noqa: BLE001  the last stop before the shell: whatever comes is reported, never a traceback
@@ -81,6 +82,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         _end_undisturbed(argv)
         _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
     return code if isinstance(code, int) else DONE
+
+
+def _given(param: object, args: Sequence[str]) -> str:
+    """Say what was typed as the value of an option."""
+    for option in getattr(param, "opts", ()):
+        for i, arg in enumerate(args):
+            if arg == option and i + 1 < len(args):
+                return f", got {args[i + 1]!r}"
+            if arg.startswith(f"{option}=") or (arg.startswith(option) and not option.startswith("--")):
+                return f", got {arg.removeprefix(option).removeprefix('=')!r}"
+    return ""
 
 
 def _end_undisturbed(argv: Sequence[str] | None) -> None:
