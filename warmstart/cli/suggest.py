@@ -96,9 +96,8 @@ def suggest(
         cache=not no_cache,
         download=download,
     )
-    wanted = {"strategy": strategy, "space": space, "rename": renamed, "explain": explain}
-    found = (
-        advice.suggest(asked, k, **wanted) if workload is None else _for_workload(advice, asked, k, workload, wanted)
+    found = advice.suggest(
+        asked, k, strategy=strategy, space=space, rename=renamed, explain=explain, **_workload(workload, server)
     )
     _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
@@ -138,20 +137,20 @@ def _advice(server: str | None, history: str | None, model: str | None, **option
     return Client(server, advisor=Advisor(None, model, **options))
 
 
-def _for_workload(advice: Any, dataset: str, k: int | None, workload: str, wanted: dict[str, Any]) -> Any:
-    """Suggest for a workload that the history may not have measured.
+def _workload(workload: str | None, server: str | None) -> dict[str, str]:
+    """Return the workload as an argument, where one is named.
 
     Raises:
-        UsageError: of a server, which answers for what its history measured.
+        UsageError: beside a server, which answers for what its history measured.
     """
-    from history_store.errors import UsageError
-    from warmstart.api import suggest_for
-    from warmstart.suggestions.advisor import Advisor
+    if workload is None:
+        return {}
+    if server is not None:
+        from history_store.errors import UsageError
 
-    if not isinstance(advice, Advisor):
         msg = f"expected none beside a server, got {workload!r}. A server answers for the workload of its history."
         raise UsageError(msg, param="workload")
-    return suggest_for(advice, dataset, k, workload=workload, **wanted)
+    return {"workload": workload}
 
 
 def _tell_notes(shell: Shell, found: Any) -> None:

@@ -62,6 +62,7 @@ class PrunerName(StrEnum):
     MEDIAN = "median"
     ASHA = "asha"
     HYPERBAND = "hyperband"
+    HISTORY = "history"
 
 
 _WARM, _PRUNER = WarmName(WarmStart.warm), PrunerName(Search.pruner)
@@ -119,9 +120,15 @@ def tune(
     ] = _WARM,
     no_warm: Annotated[bool, typer.Option("--no-warm", help="Do not use the history's suggestions.")] = False,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of warm configurations.")] = WarmStart.k,
-    startup: Annotated[
-        int, typer.Option("--startup", min=1, help="Points of the Sobol design, for initial, extra and --no-warm.")
-    ] = WarmStart.startup,
+    n_startup_trials: Annotated[
+        int,
+        typer.Option(
+            "--n-startup-trials",
+            "--startup",
+            min=1,
+            help="Points of the Sobol design, for initial, extra and --no-warm.",
+        ),
+    ] = WarmStart.n_startup_trials,
     strategy: Annotated[
         str | None, typer.Option("--strategy", help="Strategy for the warm configurations; see `warmstart suggest`.")
     ] = WarmStart.strategy,
@@ -277,7 +284,7 @@ def tune(
                 "report": report or True,
                 "cache": not no_cache,
                 "progress": told,
-                "tell": shell.note,
+                "on_message": shell.note,
             }
             options = TuneOptions.of({**given, **spelled})
             if server is not None:
@@ -377,6 +384,9 @@ def _show(show: "Show", now: "Progress", where: str, metric: "Metric") -> None:
         text, since = f"{where}trial {trial.number}", trial.since
         if trial.step is not None and trial.error is not None:
             said.insert(0, f"{metric.name} {metric.to_value(trial.error):.4g} at step {trial.step}")
+        if trial.heading is not None:
+            low, high = sorted(metric.to_value(end) for end in (trial.heading.low, trial.heading.high))
+            said.insert(1, f"heading for {low:.2g} to {high:.2g}")
     elif now.running:
         shown = ", ".join(str(trial.number) for trial in now.running[:8])
         text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")

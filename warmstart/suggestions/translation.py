@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bo.space.completion import Completion
     from bo.transfer.strategies import Choice
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.session import Memory
+    from warmstart.suggestions.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from history_store.response import target_distance
 from history_store.space import dump_space, sobol_configs
 from training.collection.add_sources import rebuild
 from training.collection.cells import cell_seed
-from training.collection.collect import Progress, collect
+from training.collection.collect import collect
 from training.collection.measure import Measure, Measured, lost_evaluation
 from training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
+from training.collection.progress import Progress
 from training.processes.executor import Done, Lost
 from training.workloads import Workload
 from training.workloads.cnn import CNN, Budget
@@ -229,7 +230,7 @@ def test_lost_tasks_are_recorded_and_logged(tmp_path: Path, caplog: pytest.LogCa
         assert [e.status for e in history.evaluations()] == [Status.CRASHED, Status.TIMEOUT, Status.OK]
         assert np.isnan(history.errors[0, :2]).all()
         assert report.measured == {Status.CRASHED: 1, Status.TIMEOUT: 1, Status.OK: 1}
-        assert "alpha, configuration 0: crashed. lost" in caplog.text
+        assert "alpha, configuration 0: crashed: lost" in caplog.text
         again = Here(pretend)
         collect(history, configs=3, budget=TINY, executor=again)
         assert again.cells == [], "a failure is a result"
