@@ -306,6 +306,53 @@ class History(Snapshot):
         """
         self._commit({"op": "set-result", "key": str(key), "value": dict(value)})
 
+    def rewrite(
+        self,
+        *,
+        datasets: Sequence[DatasetInfo],
+        configs: Sequence[Config],
+        evaluations: Sequence[Evaluation],
+        results: Mapping[str, Mapping[str, Any]],
+        embeddings: Mapping[str, Mapping[str, NDArray[np.float32]]] | None = None,
+    ) -> None:
+        """Put other datasets, configurations and evaluations in place of all, as one write; images stay with their datasets.
+
+        Args:
+            datasets: all; those that have images must be among them, described as they are.
+            configs: that come first; others follow in the order of the evaluations.
+            evaluations: all, in order.
+            results: stored besides those that are there.
+            embeddings: by model, in place of those that are there.
+
+        Raises:
+            DataError: a configuration does not fit the space, or a run is there twice; nothing was changed.
+            StorageError: it could not be written; nothing was lost.
+        """
+        old, where = self._state(), str(self.path)
+        described = {info.name: info for info in datasets}
+        lost = [name for name in self.names if self.has_images(name) and described.get(name) != self.dataset(name)]
+        if lost:
+            msg = f"{where}: expected {lost[0]!r}, of which it has images, as it is described, got another description. Remove it first."
+            raise DataError(msg)
+        content = Content(
+            id=old.id,
+            space_json=old.space_json,
+            stored_size=old.stored_size,
+            notes=old.notes,
+            serial=old.serial,
+            revision=old.revision + 1,
+            results={**old.results, **{key: dict(value) for key, value in results.items()}},
+        )
+        content.apply(content.plan_configs([self._in_our_names(each) for each in configs], where))
+        for info in datasets:
+            content.apply(content.plan_add(info, where))
+        content.apply(
+            content.plan_extend([replace(e, config=self._in_our_names(e.config)) for e in evaluations], where)
+        )
+        vectors = {key: self.embeddings(key) for key in self.model_hashes} | dict(embeddings or {})
+        kept = {key: {n: v for n, v in by_name.items() if n in described} for key, by_name in vectors.items()}
+        self._replace(content, embeddings=kept)
+
     def compact(self, *, drop_images: bool = False, path: str | Path | None = None) -> None:
         """Write the journal into the file.
 

@@ -56,31 +56,6 @@ class Look:
     broken: tuple[BrokenImage, ...]
 
 
-def embed_source(
-    source: ImageSource,
-    model: ModelHeader,
-    *,
-    fingerprint: str,
-    seed: int = 0,
-    skip_broken: bool = False,
-    cache: bool = True,
-    device: str = "cpu",
-    threads: int | None = None,
-) -> tuple[NDArray[np.float32], tuple[BrokenImage, ...]]:
-    """Embed a collection: `look_at` without the statistics; arguments and errors as there."""
-    seen = look_at(
-        source,
-        model,
-        fingerprint=fingerprint,
-        seed=seed,
-        skip_broken=skip_broken,
-        cache=cache,
-        device=device,
-        threads=threads,
-    )
-    return seen.vector, seen.broken
-
-
 def look_at(
     source: ImageSource,
     model: ModelHeader,
@@ -201,6 +176,12 @@ def stored_sample(history: History, name: str) -> tuple[NDArray[np.uint8], NDArr
     return stored.take(rows), labels[rows]
 
 
+def embed_features(features: NDArray[np.float64], model: ModelHeader) -> NDArray[np.float32]:
+    """Embed a dataset by a model of handcrafted features alone, for which `needs_torch` is false."""
+    stat = model.path.stat()
+    return _plain_model(str(model.path), stat.st_mtime_ns, stat.st_size).embed_features(features)
+
+
 def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
     """Load the model of a header, once a process, device and state of its file.
 
@@ -229,7 +210,7 @@ def _network(path: str, mtime_ns: int, size: int, device: str) -> MetaFeatureMod
 
     where = resolve_device(device)
     model = MetaFeatureModel.load(path)
-    model.wing.to(where)
+    model.network.to(where)
     return model
 
 

@@ -66,7 +66,10 @@ class PlainModel:
         """
         check_images(images, self.spec)
         labels = check_labels(labels, len(images))
-        features = query_features(images, labels, rng=rng) if features is None else features
+        return self.embed_features(query_features(images, labels, rng=rng) if features is None else features)
+
+    def embed_features(self, features: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Embed a dataset of which the handcrafted features are known, `256` float32."""
         point = scaled(features[None], *self._units)[0].astype(np.float32)
         (first, first_bias), (second, second_bias), (last, last_bias) = self._layers
         hidden = np.maximum(second @ np.maximum(first @ point + first_bias, 0) + second_bias, 0)

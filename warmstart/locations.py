@@ -36,6 +36,11 @@ def shipped_history() -> Path:
     return path
 
 
+def shipped_model() -> Path:
+    """Name the model that came with the package, whether it is there or not."""
+    return _DEFAULTS / "model.safetensors"
+
+
 def is_shipped(path: Path) -> bool:
     """Tell whether a path lies in the installed package."""
     return path.resolve().is_relative_to(_DEFAULTS.resolve())

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from history_store.bundle.records import split_origin
 from history_store.errors import UsageError
 
 _COLLECTED, _TUNED = "collect/", "tune/"
@@ -60,7 +61,10 @@ def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWi
         origins: number of runs by `Evaluation.origin`.
         stored_size: pixels a side of the history's images, which its workloads are given.
     """
-    ordered = dict(Counter(origins).most_common())
+    counts: Counter[str] = Counter()
+    for origin, count in origins.items():
+        counts[split_origin(origin)[0]] += count
+    ordered = dict(counts.most_common())
     usual = next(iter(ordered), "")
     kind = next((prefix for prefix in (_COLLECTED, _TUNED) if usual.startswith(prefix)), None)
     if kind is None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from history_store.wording import counted
 from warmstart.cli.options import (
     DatasetOption,
     DownloadOption,
@@ -65,7 +66,7 @@ def add(
     from history_store.external_import import carry_out
     from history_store.history import History
     from history_store.readers.csv_labels import labelled
-    from warmstart.histories.add import add_source
+    from warmstart.histories.add import DatasetCard, add_source
     from warmstart.histories.import_runs import Asked, plan_asked, read_asked
     from warmstart.locations import history_path
     from warmstart.suggestions.query import open_path
@@ -80,10 +81,7 @@ def add(
         info, broken = add_source(
             opened,
             source,
-            name=name,
-            group=group,
-            what=what,
-            licence=licence,
+            DatasetCard(name, group, what, licence),
             with_images=not no_images,
             skip_broken=skip_broken,
             seed=seed,
@@ -106,7 +104,7 @@ def add(
     document = {"schema_version": 1, "history": str(path), "dataset": row}
     if plan is not None:
         report = replace(plan, datasets=()).to_dict()
-        shell.note(f"{plan.kind}: {len(plan.evaluations)} runs; {plan.objective}")
+        shell.note(f"{plan.kind}: {counted(len(plan.evaluations), 'run')}; {plan.objective}")
         for match in plan.matches:
             shell.note(f"  {match.there or '-'} -> {match.here or '-'}: {match.action}: {match.reason}")
         document, row = document | {"runs": report}, row | {"runs": len(plan.evaluations)}
@@ -268,7 +266,7 @@ def import_(
                 "images, so that others can be compared with it."
             )
     report = done.to_dict()
-    title = [f"{done.kind}: {len(done.evaluations)} runs {'would be ' if dry_run else ''}added to {history}"]
+    title = [f"{done.kind}: {counted(len(done.evaluations), 'run')} {'would be ' if dry_run else ''}added to {history}"]
     title += [f"  {count} there already"] if (count := done.already_there) else []
     title += [f"  {count} left out: {why}" for why, count in done.left_out.items()]
     title += [f"  {done.objective}", ""]

@@ -69,9 +69,14 @@ def _run(args: list[str]) -> object:
     if call is not None:
         record_run(call)
         return DONE
-    from warmstart.cli.app import app
+    from warmstart.cli.app import make_app
 
-    return app(args=args, prog_name="warmstart", standalone_mode=False)
+    return make_app(_command(args))(args=args, prog_name="warmstart", standalone_mode=False)
+
+
+def _command(args: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the words that name a command; None where a shell completes, which may ask for any."""
+    return None if COMPLETING in os.environ else tuple(args[:2])
 
 
 def _interrupted(argv: Sequence[str] | None, *, as_json: bool) -> int:

@@ -115,6 +115,54 @@ def read_references(history: "History", model_hash: str) -> References | None:
         raise HistoryDamagedError(msg) from error
 
 
+FEATURES_KEY = "features"
+"""The result under which a history keeps what datasets are like of which it never had images."""
+
+
+def read_features(history: "History") -> References | None:
+    """Read what is known of datasets that came without images; None where nothing is.
+
+    Raises:
+        HistoryDamagedError: they are no references.
+    """
+    stored = history.get_result(FEATURES_KEY)
+    if stored is None or stored.get("version") != VERSION or not stored.get("names"):
+        return None
+    try:
+        return References.from_dict(stored)
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"{history.path}: expected features as `warmstart history merge` writes them, got others. Restore the file: `warmstart history verify {history.path} --restore`."
+        raise HistoryDamagedError(msg) from error
+
+
+def stored_features(history: "History") -> References:
+    """Return what the history holds of its datasets' features, whatever the model they were stored with."""
+    models = [each for model in history.model_hashes if (each := read_references(history, model)) is not None]
+    found = read_features(history)
+    known = [each for each in models if each.features is not None]
+    known += [] if found is None else [found]
+    start = References((), np.zeros(0), np.zeros((0, 0)), features=np.zeros((0, len(FEATURES))))
+    return joined(known) if known else start
+
+
+def joined(parts: Sequence[References]) -> References:
+    """Put references together; what an earlier one says of a dataset counts, and its movements."""
+    first = parts[0]
+    for part in parts[1:]:
+        fresh = part.of([name for name in part.names if name not in set(first.names)])
+        if not fresh.names or fresh.pixels.shape[1] != first.pixels.shape[1]:
+            continue
+        lacks = first.features is None or fresh.features is None
+        first = replace(
+            first,
+            names=(*first.names, *fresh.names),
+            effects=np.concatenate([first.effects, fresh.effects]),
+            pixels=np.concatenate([first.pixels, fresh.pixels]),
+            features=None if lacks else np.concatenate([first.features, fresh.features]),
+        )
+    return first
+
+
 def store_references(history: "History", references: References, model_hash: str) -> None:
     """Keep references in a history that is open for writing."""
     history.set_result(references_key(model_hash), references.to_dict())
@@ -136,7 +184,7 @@ def compute_references(
     names = [name for name in history.names if history.has_images(name)]
     if not names:
         return None
-    found = _statistics(history, names)
+    found = compute_statistics(history, names)
     return replace(found, **_movements(history, model, device=device, threads=threads))
 
 
@@ -160,7 +208,7 @@ def complete_references(
     names = [name for name in history.names if name not in there and history.has_images(name)]
     if not names:
         return ()
-    found = _statistics(history, names)
+    found = compute_statistics(history, names)
     if known is not None:
         effects, pixels = np.concatenate([known.effects, found.effects]), np.concatenate([known.pixels, found.pixels])
         features = None if known.features is None else np.concatenate([known.features, found.features])
@@ -171,8 +219,8 @@ def complete_references(
     return tuple(names)
 
 
-def _statistics(history: "History", names: Sequence[str]) -> References:
-    """Compute what datasets are like."""
+def compute_statistics(history: "History", names: Sequence[str]) -> References:
+    """Compute what datasets are like from their stored images; some 2 s a dataset."""
     from metafeat.embed import stored_sample
     from metafeat.handcrafted import query_features
     from metafeat.sample_statistics import sample_statistics

@@ -12,9 +12,17 @@ from numpy.typing import NDArray
 from bo.transfer.calibration import Calibration
 from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, UsageError
 from history_store.records import Config, DatasetInfo
+from history_store.wording import counted
 from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
 from warmstart.measured_with import MeasuredWith, measured_with
-from warmstart.suggestions.references import References, complete_references, read_references
+from warmstart.suggestions.references import (
+    FEATURES_KEY,
+    References,
+    complete_references,
+    joined,
+    read_features,
+    read_references,
+)
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -202,7 +210,7 @@ def _memory(
             return _runs_alone(history), []
         known = _Embeddings(*history.vectors(header.hash))
         without = known.lacks(history.names)
-        unseen = _unseen(history, without)
+        unseen = _unseen(history, without, header)
         if len(unseen) == len(history.names):
             return _runs_alone(history), []
         if history.holds_images:
@@ -224,7 +232,7 @@ def _memory(
             known = known.plus(added)
             if n_computed:
                 untold.append(
-                    f"{path}: embedded {n_computed} datasets with this model. `warmstart history embed` stores that."
+                    f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed` stores that."
                 )
         return _embedded(history, header, known, unseen=unseen, notes=notes), untold
 
@@ -253,10 +261,16 @@ def _embedded(
         known.of(names),
         read_calibration(history, header.hash),
         tuple(notes),
-        read_references(history, header.hash),
+        _references(history, header.hash),
         frozenset(history.groups),
         measured_with(history.origins, stored_size=history.stored_size),
     )
+
+
+def _references(history: "History", model_hash: str) -> References | None:
+    """Return what the datasets are like, those included that came in bundles."""
+    found = [each for each in (read_references(history, model_hash), read_features(history)) if each is not None]
+    return joined(found) if found and any(each.names for each in found) else None
 
 
 def _runs_of(history: "History", order: list[int]) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
@@ -346,7 +360,7 @@ def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads
         check_fits(header, stored_size=opened.stored_size, where=str(history))
         known = opened.embeddings(header.hash)
         without = [name for name in opened.names if name not in known]
-        unseen = _unseen(opened, without)
+        unseen = _unseen(opened, without, header)
         lacking = [name for name in without if name not in unseen]
         if lacking:
             added, _ = _embed_lacking(opened, lacking, header, device=device, threads=threads, cache=True)
@@ -356,9 +370,19 @@ def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads
     return tuple(lacking)
 
 
-def _unseen(history: "History", names: Collection[str]) -> set[str]:
-    """Return those of the datasets of which runs alone are known."""
-    return {name for name in names if not history.dataset(name).n_images}
+def _unseen(history: "History", names: Collection[str], header: ModelHeader) -> set[str]:
+    """Return those of the datasets that cannot be compared: runs alone are known, or they came in a bundle whose features do not serve the model."""
+    from metafeat.embed import needs_torch
+
+    if not names:
+        return set()
+    merged = history.get_result(FEATURES_KEY)
+    contributed = set() if merged is None else {name for name in names if not history.has_images(name)}
+    features = None if needs_torch(header) or not contributed else read_features(history)
+    served = () if features is None else features.names
+    return {
+        name for name in names if (not history.dataset(name).n_images or name in contributed) and name not in served
+    }
 
 
 def _embed_lacking(
@@ -369,9 +393,11 @@ def _embed_lacking(
     from metafeat.embed import embed_history
 
     store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
-    found, n_computed = {}, 0
+    found, n_computed = _from_features(history, names, header), 0
     try:
         for name in names:
+            if name in found:
+                continue
             mark = "" if store is None else _sample_mark(history, name)
             vector = None if store is None else store.get(mark, header.hash, "stored")
             if vector is None:
@@ -384,6 +410,18 @@ def _embed_lacking(
         msg = f"{history.path}: expected embeddings of model {header.hash} or images to make them from, got neither for {name!r}. Use the model that the history was published with, rebuild its images, or ask with `strategy` portfolio, which needs neither: {error}"
         raise ImagesMissingError(msg) from error
     return found, n_computed
+
+
+def _from_features(history: "History", names: Sequence[str], header: ModelHeader) -> dict[str, NDArray[np.float32]]:
+    """Embed datasets that came in bundles from their features, where the model needs no more."""
+    from metafeat.embed import embed_features, needs_torch
+
+    known = None if needs_torch(header) else read_features(history)
+    if known is None or known.features is None:
+        return {}
+    wanted = {name for name in names if not history.has_images(name)}
+    rows = [row for row, name in enumerate(known.names) if name in wanted]
+    return {known.names[row]: embed_features(known.features[row], header) for row in rows}
 
 
 def _sample_mark(history: "History", name: str) -> str:

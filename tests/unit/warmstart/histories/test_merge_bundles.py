@@ -1,0 +1,371 @@
+"""Merging as an algebra, on real bundles of small histories; what contradicts, what does not fit, what is never lost."""
+
+import itertools
+import math
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import histories
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from history_store.bundle.file import Bundle, read_bundle, write_bundle
+from history_store.bundle.records import Features, dataset_id, features_line
+from history_store.errors import DataError, UsageError
+from history_store.history import History
+from history_store.records import DatasetInfo, Evaluation, Status
+from history_store.verify import verify
+from metafeat.handcrafted import FEATURES
+from warmstart.histories.bundle import bundle_history
+from warmstart.histories.merge import carry_out, merge_files, plan_merge, quarantine_of, release
+from warmstart.histories.merged import read_merged
+
+SETS = ("ants", "bees", "cars")
+CONFIGS = histories.configs(4)
+
+
+def about(name: str, **changes: object) -> DatasetInfo:
+    return histories.info(name, fingerprint=f"content:{name}", licence="CC0", **changes)
+
+
+def history_of(path: Path, runs: Sequence[Evaluation], **named: str) -> History:
+    """A history of somebody; `named` are names of theirs for datasets that all know."""
+    made = History.create(path, histories.space_json())
+    for name in dict.fromkeys(run.dataset for run in runs):
+        made.add_dataset(DatasetInfo(**{**_fields(about(name)), "name": named.get(name, name)}))
+    made.extend([Evaluation(**{**_fields(run), "dataset": named.get(run.dataset, run.dataset)}) for run in runs])
+    return made
+
+
+def _fields(record: object) -> dict[str, object]:
+    return {key: getattr(record, key) for key in record.__slots__}  # type: ignore[attr-defined]
+
+
+def bundled(runs: Sequence[Evaluation], **named: str) -> Bundle:
+    with tempfile.TemporaryDirectory() as folder, history_of(Path(folder) / "h.h5", runs, **named) as made:
+        return bundle_history(made).bundle
+
+
+def merged(path: Path, *bundles: Bundle) -> History:
+    """A history with the bundles merged one after the other."""
+    history = History.open(path, write=True) if path.exists() else History.create(path, histories.space_json())
+    for bundle in bundles:
+        carry_out(history, plan_merge(history, bundle))
+    return history
+
+
+def state(history: History) -> tuple[object, ...]:
+    """All that answers and all that is kept."""
+    results = {key: history.get_result(key) for key in ("merged", "features")}
+    errors = np.nan_to_num(history.errors, nan=-1).tolist()
+    runs = histories.plain(history.evaluations())
+    return history.datasets, history.configs, runs, errors, results, bundle_history(history).bundle.lines
+
+
+def run(name: str, config: int, error: float, **more: object) -> Evaluation:
+    return Evaluation(name, CONFIGS[config], error, **{"origin": "collect/a", **more})  # type: ignore[arg-type]
+
+
+runs_of = st.lists(
+    st.builds(
+        lambda name, config, error, seed, curve: run(
+            name, config, error, seed=seed, curve=((10, error),) if curve else (), duration=1.5
+        ),
+        st.sampled_from(SETS),
+        st.integers(0, 3),
+        st.sampled_from([0.1, 0.11, 0.5, 0.9]),
+        st.sampled_from([None, 0, 1]),
+        st.booleans(),
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda one: (one.dataset, str(sorted(one.config.items())), one.seed, one.origin),
+)
+
+
+four = given(st.lists(runs_of, min_size=4, max_size=4))
+
+
+@pytest.mark.timeout(120)
+def test_merging_is_associative_commutative_and_idempotent():
+    own = [run("ants", 0, 0.5, seed=0), run("bees", 1, 0.1)]
+    one = [run("ants", 0, 0.1, seed=0), run("ants", 1, 0.11, seed=1, curve=((10, 0.11),)), run("cars", 3, 0.9, seed=0)]
+    two = [run("ants", 0, 0.5, seed=0), run("cars", 3, 0.1, seed=0), run("bees", 1, 0.1)]
+    three = [run("cars", 3, 0.5, seed=0), run("cars", 3, 0.5), run("ants", 1, 0.9, seed=1, curve=((10, 0.9),))]
+    check_algebra([own, one, two, three])
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@four
+@pytest.mark.timeout(3000)
+def test_merging_is_an_algebra_on_many_histories(parts):
+    check_algebra(parts)
+
+
+def check_algebra(parts: list[list[Evaluation]]) -> None:
+    """Merge three bundles into a history in many ways, and compare all that answers and all that is kept."""
+    own, *others = parts
+    a, b, c = (bundled(runs) for runs in others)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        with history_of(place / "mine.h5", own) as mine:
+            mine.compact(path=place / "empty.h5")
+        found = []
+        with History.create(place / "bc.h5", histories.space_json()) as between:
+            carry_out(between, plan_merge(between, b | c))
+            bc = bundle_history(between).bundle  # what a third person made of the two
+        for number, steps in enumerate(([a, b, c], [c, a, b], [a | b, c], [a, bc], [c, c, b, a, a], [bc, a, bc, b])):
+            copy = place / f"{number}.h5"
+            copy.write_bytes((place / "empty.h5").read_bytes())
+            with merged(copy, *steps) as history:
+                found.append(state(history))
+            assert verify(copy).ok
+        for each in found[1:]:
+            assert each == found[0]
+        with History.open(place / "0.h5") as history:
+            own_lines = bundle_history(History.open(place / "empty.h5")).bundle
+            assert bundle_history(history).bundle == own_lines | a | b | c  # nothing is lost, nothing is made up
+            kept = histories.plain([e for e in history.evaluations() if "(from " not in e.origin])
+            assert kept == histories.plain(own)
+
+
+def test_the_command_line_merges_in_any_order(tmp_path, cli):
+    parts = [[run("ants", 0, 0.1, seed=0)], [run("ants", 0, 0.4, seed=0), run("bees", 1, 0.2)], [run("bees", 1, 0.2)]]
+    files = [str(write_bundle(bundled(runs), tmp_path)) for runs in parts]
+    with history_of(tmp_path / "own.h5", [run("cars", 2, 0.3)]) as own:
+        own.compact(path=tmp_path / "start.h5")
+    found = set()
+    for number, order in enumerate(itertools.permutations(files)):
+        path = tmp_path / f"{number}.h5"
+        path.write_bytes((tmp_path / "start.h5").read_bytes())
+        if number % 2:
+            for one in (*order, order[0]):
+                done = cli("history", "merge", str(path), one)
+                assert done.code == 0, done.err
+        else:
+            assert cli("history", "merge", str(path), *order, "--format", "json").code == 0
+        out = cli("history", "bundle", str(path), "--out", str(tmp_path / f"{number}.txt"), "--format", "json")
+        found.add((out.json()["sha256"], (tmp_path / f"{number}.txt").read_bytes()))
+    assert len(found) == 1
+    again = cli("history", "merge", str(tmp_path / "0.h5"), *files, "--format", "json").json()
+    assert again["new_records"] == 0
+
+
+def test_what_contradicts_is_kept_and_the_rule_answers(tmp_path):
+    low, high = bundled([run("ants", 0, 0.1, seed=0)]), bundled([run("ants", 0, 0.4, seed=0)])
+    with merged(tmp_path / "two.h5", low, high) as history:
+        assert history.errors[0].tolist() == [0.4]  # of two the worse
+        (found,) = plan_merge(history, Bundle(frozenset())).contradictions
+        assert sorted(found["errors"].values()) == [0.1, 0.4]
+        assert bundle_history(history).bundle == low | high
+    middle = bundled([run("ants", 0, 0.2, seed=1)])
+    with merged(tmp_path / "two.h5", middle) as history:
+        assert history.errors[0].tolist() == [0.2]  # of three the middle one
+    with history_of(tmp_path / "own.h5", [run("ants", 0, 0.9, seed=5)]) as own:
+        carry_out(own, plan_merge(own, low | high | middle))
+        assert own.errors[0].tolist() == [0.9]  # your own before all
+        (found,) = plan_merge(own, Bundle(frozenset())).contradictions
+        assert found["answers"] == ["yours"]
+        assert set(read_merged(own).aside.values()) == {
+            f"contradicts: you measured 0.9 where it says {error}" for error in (0.1, 0.4, 0.2)
+        }
+
+
+def test_repetitions_within_the_noise_of_seeds_are_averaged(tmp_path):
+    parts = [bundled([run("ants", 0, error, seed=seed)]) for seed, error in enumerate((0.20, 0.22, 0.24))]
+    with merged(tmp_path / "h.h5", *parts) as history:
+        assert history.errors[0, 0] == pytest.approx(0.22)
+        assert not plan_merge(history, Bundle(frozenset())).contradictions
+
+
+def test_another_budget_is_no_contradiction(tmp_path):
+    with merged(tmp_path / "h.h5", bundled([run("ants", 0, 0.1)]), bundled([run("ants", 0, 0.6, origin="b")])) as h:
+        assert h.n_evaluations == 2
+        assert h.errors[0, 0] == pytest.approx(0.35)
+
+
+def test_one_dataset_under_two_names_is_one(tmp_path):
+    a, b = bundled([run("ants", 0, 0.1)]), bundled([run("ants", 1, 0.2)], ants="Ameisen")
+    with merged(tmp_path / "h.h5", a, b) as history:
+        assert len(history.names) == 1
+        assert history.n_evaluations == 2
+    with history_of(tmp_path / "own.h5", [run("ants", 2, 0.3)], ants="mine") as own:
+        carry_out(own, plan_merge(own, a | b))
+        assert own.names == ("mine",)
+        assert own.n_evaluations == 3
+
+
+def test_two_datasets_under_one_name_are_told_apart(tmp_path):
+    other = bundled([run("bees", 0, 0.1)], bees="ants")
+    with history_of(tmp_path / "own.h5", [run("ants", 0, 0.3)]) as own:
+        carry_out(own, plan_merge(own, other))
+        assert own.names == ("ants", f"ants ({dataset_id(about('bees'))[:8]})")
+        assert own.errors[:, 0].tolist() == [0.3, 0.1]
+
+
+def test_failed_runs_and_unknown_seeds_survive(tmp_path):
+    runs = [
+        Evaluation("ants", CONFIGS[0], math.nan, Status.CRASHED, seed=1, origin="x"),
+        Evaluation("ants", CONFIGS[1], 0.9, Status.DIVERGED, duration=0.1 + 0.2, origin="x"),
+        run("bees", 1, 0.1 + 0.2, curve=((1, 1.0), (7, 0.1 + 0.2)), seed=2**63 - 1),
+    ]
+    with merged(tmp_path / "h.h5", bundled(runs)) as history:
+        got = [Evaluation(**{**_fields(e), "origin": e.origin.partition(" (from ")[0]}) for e in history.evaluations()]
+        assert sorted(histories.plain(got)) == sorted(histories.plain(runs))
+
+
+def crowd(n: int = 9, c: int = 12) -> tuple[list[Bundle], np.ndarray]:
+    """Bundles that agree, of one dataset each."""
+    rng = np.random.default_rng(0)
+    errors = np.clip(rng.uniform(0.1, 0.9, c) * rng.uniform(0.5, 1.0, (n, 1)) + 0.01 * rng.random((n, c)), 0, 1)
+    configs = histories.configs(c)
+    runs = [
+        [Evaluation(f"d{i}", configs[j], float(errors[i, j]), seed=0, origin="collect/a") for j in range(c)]
+        for i in range(n)
+    ]
+    return [bundled(each) for each in runs], errors
+
+
+def test_outliers_are_quarantined_with_a_reason_and_can_be_released(tmp_path, cli):
+    good, errors = crowd()
+    configs = histories.configs(12)
+    bad = bundled([Evaluation("bad", configs[j], float(1 - errors[0, j]), seed=0) for j in range(12)])
+    path = tmp_path / "h.h5"
+    with merged(path, *good) as history:
+        before = state(history)[:4]
+        assert not quarantine_of(history)
+    file = write_bundle(bad, tmp_path / "bad.gz")
+    shown = cli("history", "merge", str(path), str(file), "--dry-run")
+    assert shown.code == 0
+    assert "12 runs" in shown.err
+    assert "correlation" in shown.err
+    with History.open(path) as history:
+        assert state(history)[:4] == before  # a dry run writes nothing
+    assert cli("history", "merge", str(path), str(file)).code == 0
+    with History.open(path) as history:
+        assert state(history)[:4] == before  # nor does what is quarantined answer
+        assert bundle_history(history).bundle == Bundle(frozenset().union(*(b.lines for b in (*good, bad))))
+    listed = cli("history", "quarantine", str(path), "--format", "json").json()
+    assert {each["dataset"] for each in listed["quarantined"]} == {"bad"}
+    assert cli("history", "quarantine", str(path), "--release", "nothing").code == 2
+    done = cli("history", "quarantine", str(path), "--release", "bad", "--format", "json").json()
+    assert (done["released"], done["quarantined"]) == (12, [])
+    with merged(path, *good) as history:  # and a merge later does not quarantine it again
+        assert "bad" in history.names
+        assert not quarantine_of(history)
+
+
+def test_your_own_runs_are_never_quarantined(tmp_path):
+    good, errors = crowd()
+    odd = [Evaluation("mine", histories.configs(12)[j], float(1 - errors[0, j]), seed=0) for j in range(12)]
+    with history_of(tmp_path / "own.h5", odd) as own:
+        carry_out(own, plan_merge(own, Bundle(frozenset().union(*(b.lines for b in good)))))
+        assert own.n_runs[own.names.index("mine")] == 12
+        assert not quarantine_of(own)
+
+
+def test_copied_features_are_found(tmp_path):
+    good, errors = crowd()
+    like = {f"d{i}": np.random.default_rng(i).normal(size=len(FEATURES)) for i in range(9)} | {"copy": None}
+    like["copy"] = like["d0"]
+    copy = bundled([Evaluation("copy", histories.configs(12)[j], float(errors[3, j]), seed=0) for j in range(12)])
+    lines = {
+        features_line(Features(dataset_id(about(name)), 32, vector, 0.1, np.ones(3))) for name, vector in like.items()
+    }
+    whole = Bundle(frozenset(lines).union(*(b.lines for b in (*good, copy))))
+    with merged(tmp_path / "h.h5", whole) as history:
+        found = {(each.dataset, each.why) for each in quarantine_of(history)}
+        assert len(found) == 1
+        assert next(iter(found))[0] in ("copy", "d0")
+        assert "meta-features are those of" in next(iter(found))[1]
+
+
+def test_images_embeddings_and_results_of_one_s_own_stay(tmp_path):
+    path = tmp_path / "own.h5"
+    with History.create(path, histories.space_json()) as own:
+        pictures = histories.pictures()
+        info = histories.info("ants", class_counts=(5, 5), fingerprint="content:ants")
+        own.add_dataset(info, pictures)
+        own.set_embeddings("abc", {"ants": np.ones(4, np.float32)})
+        own.set_result("calibration/x", {"a": 1})
+        own.append(run("ants", 0, 0.5))
+        carry_out(own, plan_merge(own, bundled([run("bees", 1, 0.2)])))
+        np.testing.assert_array_equal(own.images("ants").take(np.arange(10)), pictures.images)
+        assert own.embeddings("abc")["ants"].tolist() == [1, 1, 1, 1]
+        assert own.get_result("calibration/x") == {"a": 1}
+    assert verify(path).ok
+
+
+def test_runs_added_after_a_merge_stay_one_s_own(tmp_path):
+    a, b = bundled([run("ants", 0, 0.1)]), bundled([run("bees", 1, 0.2)])
+    with merged(tmp_path / "h.h5", a) as history:
+        history.append(run("ants", 3, 0.7, origin="mine"))
+        carry_out(history, plan_merge(history, b))
+        assert sorted(history.origins) == sorted({"mine", *history.origins})
+        assert history.n_evaluations == 3
+        assert bundle_history(history, own=True).n_runs == 1
+
+
+def test_another_space_is_refused_and_nothing_is_written(tmp_path, cli):
+    from history_store.space import dump_space
+    from training.workloads.cnn.space import target_space
+
+    file = write_bundle(bundled([run("ants", 0, 0.1)]), tmp_path)
+    with History.create(tmp_path / "other.h5", dump_space(target_space("compact"))):
+        pass
+    before = (tmp_path / "other.h5").read_bytes()
+    done = cli("history", "merge", str(tmp_path / "other.h5"), str(file))
+    assert done.code == 3
+    assert "another space" in done.err
+    assert (tmp_path / "other.h5").read_bytes() == before
+    with pytest.raises(DataError, match="Merge it into a history of its own"):
+        merge_files(tmp_path / "other.h5", [file])
+
+
+def test_a_record_that_does_not_fit_leaves_no_history_behind(tmp_path, cli):
+    good = bundled([run("ants", 0, 0.1)])
+    line = next(each for each in good.lines if '"kind":"run"' in each)
+    wrong = Bundle((good.lines - {line}) | {line.replace('"layers":', '"lagers":')})
+    file = write_bundle(wrong, tmp_path)
+    done = cli("history", "merge", str(tmp_path / "new.h5"), str(file))
+    assert done.code == 3
+    assert not (tmp_path / "new.h5").exists()
+    with pytest.raises(DataError, match="expected a description"):
+        merge_files(
+            tmp_path / "new.h5", [write_bundle(Bundle(frozenset(x for x in good.lines if '"info"' not in x)), tmp_path)]
+        )
+
+
+def test_what_is_shared_can_be_chosen(tmp_path):
+    with history_of(tmp_path / "h.h5", [run("ants", 0, 0.1), run("bees", 1, 0.2)]) as history:
+        only = bundle_history(history, datasets=["bees"])
+        assert (only.datasets, only.n_runs) == (("bees",), 1)
+        assert not any("ants" in line for line in only.bundle.lines)
+        with pytest.raises(UsageError, match="expected one of its"):
+            bundle_history(history, datasets=["wasps"])
+
+
+def test_no_place_of_the_machine_is_shared(tmp_path):
+    with History.create(tmp_path / "h.h5", histories.space_json()) as history:
+        info = histories.info(
+            "ants",
+            source="/home/bertha/secret/ants",
+            what="from /home/bertha/x.csv",
+            extra={"left": "C:\\Users\\bertha\\a.jpg"},
+        )
+        history.add_dataset(info)
+        history.append(run("ants", 0, 0.2, origin="import/timm//home/bertha/secret/run"))
+        text = bundle_history(history).bundle.to_bytes().decode()
+    for word in ("home", "secret", "Users", "bertha"):
+        assert word not in text
+    assert read_bundle(write_bundle(bundled([run("ants", 0, 0.2)]), tmp_path / "x.txt")).lines
+
+
+def test_release_names_what_is_there(tmp_path):
+    one = bundled([run("ants", 0, 0.1)])
+    with merged(tmp_path / "h.h5", one) as history, pytest.raises(UsageError, match="quarantined run"):
+        release(history, ["ants"])

@@ -1,0 +1,163 @@
+"""`history bundle | merge | quarantine`: histories of several people put together."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from warmstart.cli.options import Format, FormatOption, HistoryFile, QuietOption, SeedOption, VerboseOption
+from warmstart.cli.shell import Shell
+
+if TYPE_CHECKING:
+    from warmstart.histories.merge import MergePlan
+
+_SHOWN = 20
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the report and write nothing.")]
+
+
+def bundle(
+    history: HistoryFile,
+    *,
+    out: Annotated[
+        str, typer.Option("--out", "-o", help="The file to write, compressed if it ends in .gz; or a folder.")
+    ],
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", "-d", help="Share this dataset of the history alone; may be repeated."),
+    ] = None,
+    own: Annotated[
+        bool, typer.Option("--own", help="Leave out what was merged, and what came with the shipped history.")
+    ] = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Write what a history knows as one file to share: no image, no path of this machine.
+
+    In a folder the file is named by its content.
+    """
+    from history_store.bundle.file import write_bundle
+    from history_store.history import History
+    from warmstart.histories.bundle import bundle_history
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = history_path(history)
+    with History.open(path) as opened:
+        made = bundle_history(opened, datasets=dataset, own=own)
+        licences = {name: opened.dataset(name).licence for name in made.datasets}
+    target = write_bundle(made.bundle, out)
+    if made.without_features:
+        shell.note(
+            f"Known by their runs alone, so that nobody can compare their images with these: {_some(made.without_features)}."
+        )
+    unstated = [name for name, licence in licences.items() if licence == "not stated"]
+    if unstated:
+        shell.note(f"Licence not stated: {_some(unstated)}.")
+    row = {
+        "bundle": str(target),
+        "sha256": made.bundle.id,
+        "datasets": len(made.datasets),
+        "runs": made.n_runs,
+        "bytes": target.stat().st_size,
+    }
+    document = {"history": str(path), **row, "datasets": list(made.datasets)}
+    shell.result({"schema_version": 1, **document, "without_features": list(made.without_features)}, [row])
+
+
+def merge(
+    history: Annotated[
+        str,
+        typer.Argument(metavar="HISTORY", help="The history file; made where there is none, over the bundles' space."),
+    ],
+    bundles: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="BUNDLE...", help="Files that `history bundle` wrote, or folders of them, in any order."
+        ),
+    ],
+    *,
+    dry_run: _DryRun = False,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """Merge bundles into a history, all or none.
+
+    The order does not matter, nor does merging twice. What does not fit is kept in quarantine, with a reason.
+    """
+    from warmstart.histories.merge import merge_files
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    plan = merge_files(Path(history), bundles, dry_run=dry_run)
+    _say(shell, plan, history)
+    row = {
+        "history": history,
+        "new_records": plan.new_records,
+        "new_datasets": len(plan.new_datasets),
+        "contributed_runs": plan.answering,
+        "repeated": plan.repeated,
+        "contradictions": len(plan.contradictions),
+        "quarantined": len(plan.quarantined),
+    }
+    title = "Would be merged; nothing was written." if dry_run else ""
+    document = {"schema_version": 1, "history": history, "bundles": bundles, "dry_run": dry_run, **plan.to_dict()}
+    shell.result(document, [row], title=title)
+
+
+def quarantine(
+    history: HistoryFile,
+    *,
+    release: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--release", help="Let this answer: the id of a run, a dataset or a contributor; may be repeated."
+        ),
+    ] = None,
+    format: FormatOption = Format.TABLE,  # noqa: A002
+    seed: SeedOption = 0,  # noqa: ARG001  every command has it
+    quiet: QuietOption = False,
+    verbose: VerboseOption = 0,
+) -> None:
+    """List merged runs that do not answer because they do not fit, or release them."""
+    from history_store.history import History
+    from warmstart.histories.merge import quarantine_of
+    from warmstart.histories.merge import release as let_answer
+    from warmstart.locations import history_path
+
+    shell = Shell(format, quiet=quiet, verbose=verbose)
+    path = history_path(history)
+    with History.open(path, write=bool(release)) as opened:
+        before = quarantine_of(opened)
+        held = let_answer(opened, release).quarantined if release else before
+    released = len(before) - len(held)
+    rows = [{"id": run.id, "dataset": run.dataset, "by": run.by, "error": run.error, "why": run.why} for run in held]
+    if release:
+        shell.note(f"Released {released} {'run' if released == 1 else 'runs'}; {len(held)} stay in quarantine.")
+    document = {"schema_version": 1, "history": str(path), "released": released}
+    shell.result({**document, "quarantined": [run.to_dict() for run in held]}, rows)
+
+
+def _say(shell: Shell, plan: "MergePlan", history: str) -> None:
+    """Say what does not fit and what contradicts, the first ones each."""
+    reasons: dict[tuple[str, str, str], int] = {}
+    for run in plan.quarantined:
+        key = (run.dataset, run.by, run.why)
+        reasons[key] = reasons.get(key, 0) + 1
+    for (name, by, why), count in list(reasons.items())[:_SHOWN]:
+        shell.note(f"  quarantined: {name}, {count} {'run' if count == 1 else 'runs'} from {by}: {why}")
+    for each in plan.contradictions[:_SHOWN]:
+        errors = ", ".join(f"{by} {error:.4g}" for by, error in each["errors"].items())
+        shell.note(f"  contradiction: {each['dataset']}: {errors}; {' and '.join(each['answers'])} counts")
+    more = max(0, len(reasons) - _SHOWN) + max(0, len(plan.contradictions) - _SHOWN)
+    if more:
+        shell.note(f"  and {more} more: --format json lists all.")
+    if reasons:
+        shell.note(f"`warmstart history quarantine {history}` lists the quarantined runs and releases them.")
+
+
+def _some(names: "list[str] | tuple[str, ...]") -> str:
+    """List up to five names."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
