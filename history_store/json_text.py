@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+from history_store.wording import FaultError
+
 
 def parse_json(text: str | bytes) -> Any:
     """Parse JSON.
@@ -13,5 +15,5 @@ def parse_json(text: str | bytes) -> Any:
     try:
         return json.loads(text)
     except RecursionError as error:
-        msg = "nested too deep"
-        raise ValueError(msg) from error
+        msg = "brackets nested too deep"
+        raise FaultError(msg) from error
