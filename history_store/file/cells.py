@@ -56,9 +56,8 @@ class Cells:
 
     def outcomes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return mean errors, NaN where no evaluation carries one, and which cells have evaluations: `m x c` each."""
-        means = np.full(self.total.shape, np.nan)
-        np.divide(self.total, self.count, out=means, where=self.count > 0)
-        return means, self.runs > 0
+        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN
+            return self.total / self.count, self.runs > 0
 
 
 def _enlarged(array: NDArray[Any], m: int, c: int) -> NDArray[Any]:
