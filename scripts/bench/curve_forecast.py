@@ -13,7 +13,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-from warmstart.suggestions.session import load_memory
 
 from bo.transfer.curve_forecast import SHARES, TrainingRun, fit_curves
 from history_store.history import History
