@@ -160,7 +160,7 @@ class Content:
         if name not in self.dataset_of:
             near = difflib.get_close_matches(name, list(self.dataset_of), n=1)
             step = f"Did you mean {near[0]!r}?" if near else "`warmstart history list` names its datasets."
-            msg = f"{where}: expected one of its {len(self.datasets)} datasets, got {name!r}. {step}"
+            msg = f"{where}: expected one of its datasets, got {name!r}. {step}"
             raise UsageError(msg)
         return self.dataset_of[name]
 
@@ -176,7 +176,9 @@ class Content:
         for e in evaluations:
             dataset = self.dataset_of.get(e.dataset)
             if dataset is None:
-                msg = f"{where}: expected an evaluation of one of its {len(self.datasets)} datasets, got {e.dataset!r}. Add the dataset first."
+                msg = (
+                    f"{where}: expected an evaluation of one of its datasets, got {e.dataset!r}. Add the dataset first."
+                )
                 raise DataError(msg)
             key = config_key(e.config)
             config = self.config_of.get(key, fresh.get(key))

@@ -105,6 +105,12 @@ def test_a_table_of_another_space(cli, copy, tmp_path):
     call = ["history", "import", copy, tmp_path / "trials.csv", "--dataset", "stripes1", "--format", "json"]
     assert "expected a column 'error' or 'status'" in cli(*call).err
     assert "Say which values count" in cli(*call, "--metric", "value").err
+    named = frame.rename(columns={"value": "val_acc"})
+    named.to_csv(tmp_path / "percent.csv", index=False)
+    named.assign(val_acc=[0.97, 0.955]).to_csv(tmp_path / "fraction.csv", index=False)
+    by_name = ["history", "import", copy, "--dataset", "stripes1", "--dry-run", "--metric", "val_acc"]
+    assert "expected accuracies in [0, 1], got values from 95.5 to 97" in cli(*by_name, tmp_path / "percent.csv").err
+    assert "1 is error 0, 0 is error 1" in cli(*by_name, tmp_path / "fraction.csv").out
     done = cli(*call, "--metric", "value", "--error-range", "100,0").json()
     assert done["imported"] == 2
     with History.open(copy) as history:

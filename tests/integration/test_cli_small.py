@@ -56,12 +56,19 @@ def test_did_you_mean(args, hint, cli, use_tiny):
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("suggest", "x", "-k", "abc"), "'-k': expected a whole number. Correct it."),
-        (("suggest", "x", "-k", "0"), "'-k': expected at least 1. Correct it."),
-        (("tune", "--budget", "much"), "'--budget': expected a number. Correct it."),
+        (("suggest", "x", "-k", "abc"), "error: -k: expected a whole number, got 'abc'. Correct it."),
+        (("suggest", "x", "-k0"), "error: -k: expected at least 1, got '0'. Correct it."),
+        (("tune", "--budget=much"), "error: --budget: expected a number, got 'much'. Correct it."),
+        (("tune", "--trials"), "error: --trials: expected a value, got none. Write it after that."),
+        (("suggest", "a", "b"), "error: expected nothing more, got b. Put what has spaces in quotes."),
+        (("history", "nothing"), "error: expected a command, got 'nothing'. `--help` lists them."),
+        (("history", "add"), "error: HISTORY: expected a value, got none. `--help` tells of it."),
+        (("cache", "--xyz"), "error: expected an option of the command, got --xyz. `--help` lists them."),
+        (("suggest", "x", "-f", "jsn"), "got 'jsn'. Correct it. Did you mean json?"),
+        (("tune", "--no-warm=3"), "error: --no-warm: expected no value, got one. Leave it out."),
     ],
 )
-def test_a_wrong_number_is_told_in_our_words(args, said, cli):
+def test_a_wrong_call_is_told_in_our_words(args, said, cli):
     run = cli(*args)
     assert run.code == 2
     assert run.err.rstrip().endswith(said)

@@ -274,7 +274,7 @@ def test_an_added_dataset_is_embedded_once_and_stored_where_that_is_asked(cli, p
     grown = shutil.copy(tiny.history, tmp_path / "grown.h5")
     assert cli("history", "add", grown, "--dataset", photos, "--name", "mine", "--group", "mine").code == 0
     run = cli("neighbours", "--dataset", photos, "--history", grown, "--format", "json")
-    assert "embedded 1 datasets" in run.err
+    assert "embedded 1 dataset" in run.err
     assert run.json()["neighbours"][0] == {
         "name": "mine",
         "distance": pytest.approx(0, abs=0.02),

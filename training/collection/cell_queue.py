@@ -97,7 +97,7 @@ class CellQueue:
         else:
             evaluation, note = done.result.evaluation, done.result.note
         if not evaluation.status.has_error:
-            log.warning("%s, configuration %d: %s. %s", cell.dataset, cell.index, evaluation.status.value, note)
+            log.warning("%s, configuration %d: %s: %s", cell.dataset, cell.index, evaluation.status.value, note)
         self.running.pop(cell.key, None)
         del self.todo[cell.key]
         self.measured[evaluation.status] += 1
@@ -106,7 +106,7 @@ class CellQueue:
         self.trusts = self.trusts or evaluation.status.has_error
         self.doubtful.append(evaluation)
         if not self.trusts:
-            self.failure = f"{evaluation.status.value}. {note}".strip()
+            self.failure = f"{evaluation.status.value}: {note}" if note else evaluation.status.value
             if len(self.doubtful) >= MOST_FAILURES:
                 self.check_some_succeeded()
             self._tell(None)

@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if typer is not None and isinstance(error, typer.Abort):
             return _interrupted(argv, as_json=as_json)
         if typer is not None and isinstance(error, typer.BadParameter.__mro__[1]):
-            return _misused(error, as_json=as_json)
+            return _misused(error, args, as_json=as_json)
         if trace:
             import traceback
 
@@ -86,7 +86,7 @@ def _interrupted(argv: Sequence[str] | None, *, as_json: bool) -> int:
     return INTERRUPTED
 
 
-def _misused(error: Exception, *, as_json: bool) -> int:
+def _misused(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
     """Tell of a wrong call as Typer found it; returns the exit code."""
     message = getattr(error, "format_message", error.__str__)()
     context = getattr(error, "ctx", None)
@@ -94,6 +94,7 @@ def _misused(error: Exception, *, as_json: bool) -> int:
     if type(error).__name__ == "NoArgsIsHelpError" or not message:  # without a command: the help is the answer
         sys.stderr.write(context.get_help() + "\n" if context else "")
         return USAGE
+    message += _given(getattr(error, "param", None), args) if "Input should be" in message else ""
     _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
     return USAGE
 
@@ -110,6 +111,17 @@ def _failed(error: Exception, *, as_json: bool) -> int:
         message = with_near(message, error.given, list(error.choices))
     _report(type(error).__name__, message, code, as_json=as_json, params=getattr(error, "params", ()))
     return code
+
+
+def _given(param: object, args: Sequence[str]) -> str:
+    """Say what was typed as the value of an option."""
+    for option in getattr(param, "opts", ()):
+        for i, arg in enumerate(args):
+            if arg == option and i + 1 < len(args):
+                return f", got {args[i + 1]!r}"
+            if arg.startswith(f"{option}=") or (arg.startswith(option) and not option.startswith("--")):
+                return f", got {arg.removeprefix(option).removeprefix('=')!r}"
+    return ""
 
 
 def _end_undisturbed(argv: Sequence[str] | None) -> None:

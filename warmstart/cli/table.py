@@ -81,7 +81,7 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
 
 def cell(value: Any) -> str:
     """Write one value for people: numbers to four digits, nothing for None."""
-    if value is None:
+    if value is None or value != value:  # NaN: not known
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}"

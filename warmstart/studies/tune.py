@@ -470,5 +470,6 @@ def _check_any(name: str, trials: Sequence[Trial]) -> None:
     failed = [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
     if failed and len(failed) == len(trials):
         counts = ", ".join(f"{count} {status}" for status, count in count_statuses(trials).items())
-        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {failed[-1].note or 'no note'}). Correct the objective; begin another study with `study`."
+        note = failed[-1].note.rstrip(".") or "no note"
+        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {note}). Correct the objective; begin another study with `study`."
         raise AllTrialsFailedError(msg)

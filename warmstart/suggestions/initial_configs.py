@@ -64,6 +64,9 @@ def read_initial(given: "Given") -> list[dict[str, Any]]:
     if isinstance(given, str | os.PathLike):
         where = os.fspath(given)
         found = _read_file(Path(given))
+    elif isinstance(given, Mapping) or not isinstance(given, Iterable):
+        msg = f"expected a file of configurations, or a list of them, got {given!r}. {_EXAMPLE}"
+        raise UsageError(msg, param="initial")
     else:
         where, found = "initial", [getattr(each, "config", each) for each in given]
     if not found or not all(isinstance(each, Mapping) and each for each in found):

@@ -107,7 +107,7 @@ def test_images_that_the_history_knows_by_another_name_keep_it(folder):
 def test_nothing_of_a_script_that_never_works_is_kept(folder, configs, failed):
     (folder / "train.py").write_text("import sys; sys.exit('no such layer')")
     with pytest.raises(
-        AllTrialsFailedError, match=f"{failed} that failed and none that did; the last crashed. .* no such layer"
+        AllTrialsFailedError, match=f"{failed} that failed and none that did; the last crashed: .* no such layer"
     ):
         measure(folder, configs=configs)
     with History.open(folder / "mine.h5") as history:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
@@ -91,8 +91,11 @@ def _read_optuna(source: str, *, study: str | None, metric: str | None) -> Runs:
 
 def _read_table(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface
     from history_store.external_table import read_table
+    from warmstart.integrations.importers.run_folders import is_maximised
 
-    return read_table(Path(source), metric=metric)
+    runs, described = read_table(Path(source), metric=metric)
+    # A column called `error` is one; `val_acc` says by its name that it is none.
+    return replace(runs, maximised=metric is not None and bool(is_maximised(metric))), described
 
 
 def _read_smac(source: str, *, study: str | None, metric: str | None) -> Runs:  # noqa: ARG001  the interface

@@ -229,7 +229,8 @@ class MetricReader:
             return metric.result(found if metric.key is None else {metric.key: found})
         if self._found is None:
             what = {LAST: "a number", None: "a number as the last JSON line"}.get(metric.spec, f"{metric.spec!r}")
-            return _failed(f"expected {what} in what it prints, got none")
+            hint = "; the metric 'last' takes the last number printed" if metric.spec is None else ""
+            return _failed(f"expected {what} in what it prints, got none{hint}")
         if isinstance(self._found, Mapping):
             self._found = {name: value for name, value in self._found.items() if name != "step"}
         return metric.result(self._found)

@@ -46,6 +46,9 @@ def _read(value: object, duration: float) -> Outcome:
         raise _UnusableError(msg) from problem
     if "error" not in fields and status in (TrialStatus.OK, TrialStatus.DIVERGED):
         msg = f"expected a mapping with an error, got {_shown(dict(value))}"
+        key = next((name for name, each in fields.items() if plain_number(each) is not None), None)
+        if key is not None:
+            msg += f"; the metric {key!r} takes that key"
         raise _UnusableError(msg)
     given = fields.pop("error", None)
     error = _number(given, "an error") if status in (TrialStatus.OK, TrialStatus.DIVERGED) else None

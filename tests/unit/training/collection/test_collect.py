@@ -230,7 +230,7 @@ def test_lost_tasks_are_recorded_and_logged(tmp_path: Path, caplog: pytest.LogCa
         assert [e.status for e in history.evaluations()] == [Status.CRASHED, Status.TIMEOUT, Status.OK]
         assert np.isnan(history.errors[0, :2]).all()
         assert report.measured == {Status.CRASHED: 1, Status.TIMEOUT: 1, Status.OK: 1}
-        assert "alpha, configuration 0: crashed. lost" in caplog.text
+        assert "alpha, configuration 0: crashed: lost" in caplog.text
         again = Here(pretend)
         collect(history, configs=3, budget=TINY, executor=again)
         assert again.cells == [], "a failure is a result"

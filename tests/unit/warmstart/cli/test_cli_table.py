@@ -86,7 +86,8 @@ def test_a_conditional_hyperparameter_has_its_place_among_the_others():
 
 
 def test_cells():
-    assert [cell(value) for value in (None, 1.23456, 7, "two\nlines", 1e-9)] == [
+    assert [cell(value) for value in (None, float("nan"), 1.23456, 7, "two\nlines", 1e-9)] == [
+        "-",
         "-",
         "1.235",
         "7",

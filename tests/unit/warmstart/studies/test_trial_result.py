@@ -44,7 +44,7 @@ def test_a_mapping_says_more():
         ("inf", "expected an error that is one finite number, got inf"),
         ("truth", "expected an error that is one finite number, got True"),
         ("complex", "expected an error that is one finite number, got 1j"),
-        ("no error", "expected a mapping with an error, got {'loss': 0.1}"),
+        ("no error", "expected a mapping with an error, got {'loss': 0.1}; the metric 'loss' takes that key"),
         ("text in a mapping", "expected an error that is one finite number, got 'low'"),
         ("negative duration", "expected a duration of 0 or more seconds, got -1"),
         ("constraint of text", "expected a constraint 'fits' that is one finite number, got 'yes'"),

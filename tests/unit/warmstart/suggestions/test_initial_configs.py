@@ -93,6 +93,12 @@ def test_names_are_told_by_rename() -> None:
     assert found.configs[0]["lr"] == pytest.approx(1e-3)
 
 
+@pytest.mark.parametrize("given", [3, {"lr": 0.1}])
+def test_one_configuration_is_no_list_of_them(given: object) -> None:
+    with pytest.raises(UsageError, match=r"^initial: expected a file of configurations, or a list of them, got "):
+        read_initial(given)  # type: ignore[arg-type]
+
+
 def test_both_scales_of_a_value_must_agree() -> None:
     assert read_initial([{"learning_rate": 1e-3, "log10_learning_rate": -3.0}]) == [{"log10_learning_rate": -3.0}]
     for natural in (1e-2, "x", None):
