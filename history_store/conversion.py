@@ -81,6 +81,7 @@ def convert(
 
 
 def _convert_choices(choices: Sequence[Any], values: Sequence[object], match: Match) -> Converted:
+    values = [_hashable(value) for value in values]
     found = {key: choice_among(choices, key[1]) for key in {(type(value), value) for value in values}}
     column = [found[type(value), value] for value in values]
     bad = np.array([mine is None and value is not None for mine, value in zip(column, values, strict=True)])
@@ -92,6 +93,15 @@ def _convert_choices(choices: Sequence[Any], values: Sequence[object], match: Ma
         if all(mine is None for mine in column):
             return Converted([], bad, moved, replace(match, here=None, action="dropped", lost=0, rule=""))
     return Converted(column, bad, moved, match)
+
+
+def _hashable(value: object) -> object:
+    """Return a value that can be looked up; a list or a mapping, which no choice is, as its text."""
+    try:
+        hash(value)
+    except TypeError:
+        return str(value)
+    return value
 
 
 def _convert_nearest(

@@ -25,6 +25,7 @@ from history_store.file import durable
 from history_store.file.codec import decode_info, decode_run, encode_info
 from history_store.file.table import STATUSES
 from history_store.history import History
+from history_store.json_text import parse_json
 from history_store.records import DatasetInfo, Evaluation, Value
 from history_store.space import space_names, with_logarithms
 from history_store.wording import in_words
@@ -223,7 +224,7 @@ def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
     if about is None:
         return None, rows
     try:
-        values = json.loads(about)
+        values = parse_json(about)
     except ValueError as error:
         msg = f"{path}: expected JSON about the history it came from, got {in_words(error)}. Export it anew."
         raise DataError(msg) from error
@@ -385,7 +386,7 @@ def run_curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[
         if is_empty(cell):
             return []
         try:
-            steps, errors = zip(*json.loads(cell), strict=True) if cell != "[]" else ((), ())
+            steps, errors = zip(*parse_json(cell), strict=True) if cell != "[]" else ((), ())
         except (ValueError, TypeError) as error:
             msg = (
                 f"{where}: curve: expected JSON pairs [[update, error], ...], got {str(cell)[:60]!r}. Correct the cell."

@@ -60,6 +60,7 @@ class Limit:
 PIXELS = Limit("WARMSTART_MAX_PIXELS", 100_000_000, "pixels in a picture")
 FILE_BYTES = Limit("WARMSTART_MAX_PICTURE_BYTES", 2**30, "bytes in the file of a picture")
 ARCHIVE_FILES = Limit("WARMSTART_MAX_ARCHIVE_FILES", 2_000_000, "files in an archive")
+JOURNAL_BYTES = Limit("WARMSTART_MAX_JOURNAL_BYTES", 2**29, "bytes in the journal of a history")
 UNPACKED = Limit("WARMSTART_MAX_UNPACKED_BYTES", 2**28, f"unpacked bytes, or {RATIO} times the packed ones")
 
 

@@ -17,6 +17,7 @@ from history_store.file import durable
 from history_store.file.codec import config_key, decode_info, decode_run, encode_info, encode_run, native
 from history_store.file.content import check_info, quoted, unit_rows
 from history_store.history import History
+from history_store.json_text import parse_json
 from history_store.records import Config, DatasetInfo, Evaluation, Value
 from history_store.space import with_logarithms
 from history_store.wording import in_words
@@ -267,7 +268,7 @@ def _identity(run: Evaluation) -> object:
 def _read_collection(folder: Path) -> dict[str, Any]:
     path = folder / _COLLECTION
     try:
-        values = json.loads(path.read_bytes())
+        values = parse_json(path.read_bytes())
     except FileNotFoundError as error:
         msg = f"{path}: expected a folder of shards, got none there. Check the path."
         raise MissingPathError(msg) from error
@@ -301,7 +302,7 @@ def _lines(path: Path) -> list[bytes]:
 
 def _object(line: bytes, where: str) -> dict[str, Any]:
     try:
-        values = json.loads(line)
+        values = parse_json(line)
     except ValueError as error:
         msg = f"{where}: expected a line of JSON, got {line[:60]!r} ({in_words(error)}). Correct the line."
         raise DataError(msg) from error

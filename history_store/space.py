@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import DataError, UsageError
+from history_store.json_text import parse_json
 from history_store.moved import forward
 from history_store.records import Config, Value
 
@@ -35,7 +36,7 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
     from ConfigSpace import ConfigurationSpace
 
     try:
-        space = ConfigurationSpace.from_serialized_dict(json.loads(text))
+        space = ConfigurationSpace.from_serialized_dict(parse_json(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
         raise DataError(msg) from error

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import StorageError
-from metafeat.files import replace_file
+from metafeat.files import read_ordinary, replace_file
 
 _MAGIC = b"wsemb1\0\0"
 _HEAD = struct.Struct("<8sI")
@@ -48,7 +48,7 @@ class EmbeddingCache:
         """
         path = self._path(fingerprint, model_hash, key)
         try:
-            content = path.read_bytes()
+            content = read_ordinary(path)
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
                 _log.debug("%s: cannot be read (%s), computing the embedding", path, error)

@@ -1,11 +1,16 @@
 """Atomic writes: a file is written whole or not at all."""
 
+import contextlib
 import errno
 import os
-import tempfile
+import secrets
+import stat
+import time
 from pathlib import Path
 
 from history_store.errors import StorageError, StorageFullError
+
+_DAY = 86_400
 
 
 def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
@@ -22,14 +27,15 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
     """
     temporary = None
     try:
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        place = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)  # as the umask says
+        temporary = place
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        place.replace(path)
         temporary = None
     except OSError as error:
         kind = StorageFullError if error.errno in (errno.ENOSPC, errno.EDQUOT) else StorageError
@@ -37,4 +43,24 @@ def replace_file(path: Path, content: bytes, *, durable: bool = True) -> None:
         raise kind(msg) from error
     finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
+
+
+def read_ordinary(path: Path) -> bytes:
+    """Read a file of a cache whole; never a pipe or a device, which could take for ever.
+
+    Raises:
+        OSError: it is missing, may not be read, or is something else.
+    """
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "no ordinary file", str(path))
+        return file.read()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what writers that were killed more than a day ago left of `replace_file`."""
+    for place in folder.glob(".*.*.*"):
+        with contextlib.suppress(OSError):
+            if len(place.suffix) == 17 and place.lstat().st_mtime < time.time() - _DAY:
+                place.unlink()

@@ -47,7 +47,7 @@ class Cells:
     def plus(self, columns: Columns, m: int, c: int) -> Self:
         """Add later evaluations, of m datasets and c configurations of which the first are those here."""
         dataset, config, error, carries = columns
-        total, count, runs = (_enlarged(array, m, c) for array in (self.total, self.count, self.runs))
+        total, count, runs = (_enlarged(array, m, c, len(dataset)) for array in (self.total, self.count, self.runs))
         np.add.at(runs, (dataset, config), 1)
         dataset, config, error = dataset[carries], config[carries], error[carries]
         np.add.at(total, (dataset, config), error)
@@ -56,14 +56,17 @@ class Cells:
 
     def outcomes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return mean errors, NaN where no evaluation carries one, and which cells have evaluations: `m x c` each."""
-        means = np.full(self.total.shape, np.nan)
-        np.divide(self.total, self.count, out=means, where=self.count > 0)
-        return means, self.runs > 0
+        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN
+            return self.total / self.count, self.runs > 0
 
 
-def _enlarged(array: NDArray[Any], m: int, c: int) -> NDArray[Any]:
-    """Copy an array of cells, with zeros for further datasets and configurations; counts become 64-bit."""
-    kind = array.dtype if array.dtype.kind == "f" else np.int64
+def _enlarged(array: NDArray[Any], m: int, c: int, later: int) -> NDArray[Any]:
+    """Copy an array of cells, with zeros for further datasets and configurations, and room to count so many more."""
+    kind = array.dtype
+    if kind.kind != "f" and int(array.max(initial=0)) + later > np.iinfo(kind).max:
+        kind = np.dtype(np.int64)
+    if array.shape == (m, c):
+        return array.astype(kind)
     found = np.zeros((m, c), kind)
     found[: array.shape[0], : array.shape[1]] = array
     return found

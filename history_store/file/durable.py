@@ -62,9 +62,9 @@ def _settle(fd: int, path: Path, like: Path | None) -> None:
 
 
 def _share(fd: int, found: os.stat_result, like: os.stat_result) -> None:
-    """Return a companion the group and the mode of its history, as far as the system lets us."""
+    """Give a companion the group and the mode of its history, as far as the system lets us."""
     user = os.geteuid()
-    if user not in (0, found.st_uid):
+    if user not in (0, found.st_uid) or found.st_nlink > 1:  # a planted hard link: the file is somebody else's
         return
     if (found.st_uid, found.st_gid) != (like.st_uid, like.st_gid):
         with contextlib.suppress(PermissionError):
@@ -201,6 +201,8 @@ def storage_errors(where: Path) -> Iterator[None]:
     except OSError as error:
         number = error.errno
         reason = os.strerror(number) if number else str(error)
+        if error.filename is not None and Path(os.fsdecode(error.filename)) != where:
+            reason += f" ({Path(os.fsdecode(error.filename)).name})"
         if number in _FULL:
             msg = f"{where}: expected room to write, got: {reason}. Nothing acknowledged was lost; free some space and repeat."
             raise StorageFullError(msg) from error

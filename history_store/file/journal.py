@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from history_store.errors import HistoryDamagedError, HistoryVersionError, StorageError
+from history_store.errors import DataError, HistoryDamagedError, HistoryVersionError, StorageError
 from history_store.file import durable
 from history_store.file.lock import is_at
+from history_store.limits import JOURNAL_BYTES
 
 VERSIONS = (1, 2)
 """1: the journal of a file without a salt, as version 0.1 writes them; 2: its header names the salt."""
@@ -91,15 +92,19 @@ def load(path: Path) -> JournalText:
     """Read a journal file; a missing one is empty.
 
     Raises:
-        HistoryDamagedError: it is no ordinary file.
-        StorageError: it may not be read.
+        HistoryDamagedError: it is no ordinary file, or larger than a journal grows.
+        StorageError: it may not be read, or there is no memory for it.
     """
     try:
         with os.fdopen(durable.open_companion(path, os.O_RDONLY), "rb") as file:
+            JOURNAL_BYTES.check(os.fstat(file.fileno()).st_size, str(path))
             return parse(file.read())
     except FileNotFoundError:
         return parse(b"")
-    except StorageError as error:
+    except MemoryError as error:
+        msg = f"{path}: expected memory to read the journal, got none left. End other programs and repeat."
+        raise StorageError(msg) from error
+    except (StorageError, DataError) as error:
         raise HistoryDamagedError(str(error)) from error
     except OSError as error:
         msg = f"{path}: expected a journal that may be read, got: {error.strerror}. Change its permissions: the history is not whole without it."

@@ -114,7 +114,7 @@ class WriterLock:
                 msg = f"{self.history}: expected to be the only writer, got a lock held by process {self._holder()} after {timeout:g} s. Wait for it to end, or raise lock_timeout."
                 raise HistoryLockedError(msg)
             time.sleep(_POLL_S)
-        if self._fd is not None:
+        if self._fd is not None and os.fstat(self._fd).st_nlink == 1:  # else it is somebody else's file as well
             with contextlib.suppress(OSError):  # the number only serves a message; a full disk may refuse it
                 os.ftruncate(self._fd, 0)
                 os.pwrite(self._fd, f"{self.pid}\n".encode(), 0)

@@ -147,7 +147,11 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
         raise DataError(msg) from error
     head = text.partition("\n")[0]
     delimiter = max(",;\t", key=head.count)
-    rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    except csv.Error as error:
+        msg = f"{where}: expected a CSV file, got one that cannot be read ({error}). Save it as CSV."
+        raise DataError(msg) from error
     if len(rows) < 2 or len(set(rows[0])) < len(rows[0]):
         msg = f"{where}: expected a head of distinct names and a row a picture, got {plural(len(rows), 'row')}. Write a head such as filename,label."
         raise DataError(msg)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import warnings
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from history_store.errors import DataError, LabelError, MissingPathError, UsageError
 from history_store.fingerprint import file_signature
 from history_store.images import BrokenImage, DatasetWarning, FingerprintKind
+from history_store.json_text import parse_json
 from history_store.limits import check_picture_file
 from history_store.readers.base import plural, printable
 from history_store.readers.blobs import BlobSource, check_blob
@@ -204,7 +204,7 @@ def _check_task(schema: Any, features: Mapping[str, Any], image: str, where: str
 def _features(schema: Any) -> dict[str, Any]:
     """Read what `datasets` says of the columns."""
     try:
-        found = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+        found = parse_json((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = found["info"]["features"]
     except (ValueError, KeyError, TypeError):
         return {}

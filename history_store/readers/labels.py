@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from history_store.errors import LabelError
 
+_DIGITS_READ = 1000
+"""Python refuses to read a number of several thousand digits."""
 _DIGITS = re.compile(r"(\d+)")
 
 
@@ -26,7 +28,9 @@ class Labelling:
 def natural_key(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
     """Order names as people do: ``class2`` before ``class10``, upper case beside lower; ties by code point."""
     parts = _DIGITS.split(name)
-    return tuple((0, int(part), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part), name
+    return tuple(
+        (0, int(part[:_DIGITS_READ]), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part
+    ), name
 
 
 def encode_labels(raw: Any, where: str, *, n: int, class_names: Sequence[str] | None = None) -> Labelling:
@@ -78,7 +82,7 @@ def _flat(values: NDArray[Any], where: str) -> NDArray[Any]:
 
 
 def _whole(values: NDArray[Any], where: str) -> NDArray[np.int64]:
-    odd = ~np.isfinite(values) | (values != np.round(values))
+    odd = ~(np.abs(values) < 2.0**63) | (values != np.round(values))
     if odd.any():
         first = int(np.argmax(odd))
         msg = f"{where}: expected whole numbers, got {values[first]:g} for picture {first} (dtype {values.dtype}). Give the number or the name of the class."

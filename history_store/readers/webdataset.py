@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tarfile
 import warnings
@@ -16,6 +15,7 @@ import numpy as np
 from history_store.errors import DataError, LabelError
 from history_store.fingerprint import file_signature
 from history_store.images import DatasetWarning
+from history_store.json_text import parse_json
 from history_store.limits import ARCHIVE_FILES
 from history_store.picture import SUFFIXES
 from history_store.readers.base import plural, printable
@@ -153,7 +153,7 @@ def _label(archive: tarfile.TarFile, member: tarfile.TarInfo, ending: str, where
         text = data.decode("utf-8").strip()
         if ending != "json":
             return text or None
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError as error:
         msg = f"{where}: expected text in {printable(member.name)}, got something else ({error}). Check the shard."
         raise DataError(msg) from error

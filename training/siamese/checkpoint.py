@@ -11,6 +11,7 @@ from safetensors.torch import save as to_safetensors
 from torch import Tensor
 
 from history_store.errors import ModelError, UsageError
+from history_store.json_text import parse_json
 from metafeat.files import replace_file
 from training.siamese.curves import Curves
 
@@ -70,7 +71,7 @@ def load_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
     """
     try:
         with safe_open(path, framework="pt") as file:
-            header = json.loads((file.metadata() or {})[METADATA_KEY])
+            header = parse_json((file.metadata() or {})[METADATA_KEY])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
         found = (header["format"], header["version"])
         theirs = header["identity"]

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+from history_store.json_text import parse_json
 from metafeat.files import replace_file
 
 
@@ -55,7 +56,7 @@ class Curves:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
-        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        return cls.from_dict(parse_json(Path(path).read_text(encoding="utf-8")))
 
     def plot(self, path: str | Path) -> None:
         """Draw training loss, its running mean and the validations into an image file; needs matplotlib."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from history_store.errors import MissingPathError, ModelError
+from history_store.json_text import parse_json
 from history_store.wording import in_words
 
 METADATA_KEY = "warmstart-networks"
@@ -44,7 +45,7 @@ def read_header(path: str | Path) -> dict[str, Any]:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
             text = file.read(min(length, path.stat().st_size))
-        header: dict[str, Any] = json.loads(json.loads(text)["__metadata__"][METADATA_KEY])
+        header: dict[str, Any] = parse_json(parse_json(text)["__metadata__"][METADATA_KEY])
         version = header["schema_version"]
     except (OSError, ValueError, KeyError, TypeError, struct.error) as error:
         raise not_a_classifier(path, error) from error

@@ -1,7 +1,6 @@
 """From manifests to a measured history."""
 
 import contextlib
-import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError
+from history_store.json_text import parse_json
 from history_store.wording import in_words
 
 if TYPE_CHECKING:
@@ -302,10 +302,10 @@ def read_configs(path: Path) -> list[dict[str, Any]]:
         msg = f"{path}: expected JSON, got a file that is no text. Check the path."
         raise DataError(msg, param="first") from error
     try:
-        value = json.loads(text)
+        value = parse_json(text)
     except ValueError:
         try:
-            value = [json.loads(line) for line in text.splitlines() if line.strip()]
+            value = [parse_json(line) for line in text.splitlines() if line.strip()]
         except ValueError as error:
             msg = f"{path}: expected JSON, got {in_words(error)}. Write a list of configurations."
             raise DataError(msg) from error

@@ -1,6 +1,5 @@
 """One run as a person types it."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from history_store.errors import DataError, MissingPathError, UsageError
+from history_store.json_text import parse_json
 from history_store.records import Evaluation, Status
 from history_store.wording import in_words
 
@@ -94,7 +94,7 @@ def _json(text: str, param: str) -> Any:
             msg = f"expected a readable file after @, got {text[1:]!r} ({in_words(problem)}). Check the path."
             raise MissingPathError(msg, param=param) from problem
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError as problem:
         msg = f"expected JSON, got {text[:80]!r} ({in_words(problem)}). Quote names with double quotes."
         raise UsageError(msg, param=param) from problem

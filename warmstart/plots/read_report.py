@@ -1,11 +1,11 @@
 """Reading of a report of `warmstart evaluate`."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from history_store.errors import DataError, MissingPathError
+from history_store.json_text import parse_json
 from history_store.wording import in_words
 
 PARTS = ("mean", "low", "high")
@@ -40,7 +40,7 @@ def read_json(path: Path, *, what: str) -> Any:
         DataError: no JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         msg = f"{path}: expected {what}, got nothing there. Check the path."
         raise MissingPathError(msg) from error

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlsplit
 
 from history_store import errors
 from history_store.errors import DataError, StorageError, UsageError, WarmstartError
+from history_store.json_text import parse_json
 
 TOKEN_VARIABLE = "WARMSTART_TOKEN"  # noqa: S105  the name of the variable, not its value
 RETRIED = (408, 423, 429, 502, 503, 504)
@@ -164,7 +165,7 @@ def segment(name: str) -> str:
 
 def _document(content: bytes, url: str) -> dict[str, Any]:
     try:
-        found = json.loads(content)
+        found = parse_json(content)
     except ValueError as error:
         msg = f"{url}: expected JSON from `warmstart serve`, got something else. Check the URL."
         raise StorageError(msg) from error
@@ -174,7 +175,7 @@ def _document(content: bytes, url: str) -> dict[str, Any]:
 def _failure(status: int, content: bytes, url: str) -> WarmstartError:
     """Make the error that a problem tells of: the same class as on the server, where that is one of ours."""
     try:
-        problem = json.loads(content)
+        problem = parse_json(content)
         detail, title, pointer = str(problem["detail"]), str(problem["title"]), problem.get("pointer")
     except (ValueError, KeyError, TypeError):
         detail, title, pointer = f"expected an answer, got status {status}. Is that `warmstart serve`?", "", None

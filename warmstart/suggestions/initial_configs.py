@@ -148,7 +148,12 @@ def _read_file(path: Path) -> list[Any]:
         raise MissingPathError(msg, param="initial")
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     if path.suffix.lower() == ".csv":
-        return [_cells(row, f"{path}, line {line}") for line, row in enumerate(csv.DictReader(io.StringIO(text)), 2)]
+        try:
+            rows = list(csv.DictReader(io.StringIO(text)))
+        except csv.Error as error:
+            msg = f"expected a CSV file of configurations, got one that cannot be read ({error}). Save it as CSV."
+            raise DataError(msg, param="initial") from error
+        return [_cells(row, f"{path}, line {line}") for line, row in enumerate(rows, 2)]
     from history_store.short_form import read_yaml
 
     document = read_yaml(text, str(path), expected="configurations in JSON or YAML")[0]

@@ -135,17 +135,14 @@ def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.i
 
     Of more than `MANY` rows, those of the nearest are as exact as of fewer; the others are rounded to seven digits.
     """
-    found = np.empty(len(rows))
-    for start in range(0, len(rows), AT_ONCE):
-        block = slice(start, start + AT_ONCE)
-        apart = memory.vectors[rows[block]] - vector
-        found[block] = np.einsum("ij,ij->i", apart, apart)
-    with np.errstate(over="ignore"):
-        close = (
-            np.arange(len(rows))
-            if len(rows) <= MANY
-            else np.argpartition(found, MANY + MANY // 10)[: MANY + MANY // 10]
-        )
+    found, n_exact = np.empty(len(rows)), MANY + MANY // 10
+    close = np.arange(len(rows))
+    if len(rows) > n_exact:
+        for start in range(0, len(rows), AT_ONCE):
+            block = slice(start, start + AT_ONCE)
+            apart = memory.vectors[rows[block]] - vector
+            found[block] = np.einsum("ij,ij->i", apart, apart)
+        close = np.argpartition(found, n_exact)[:n_exact]
     exact = memory.vectors[rows[close]].astype(np.float64) - vector
     found[close] = np.square(exact).sum(axis=1)
     return np.sqrt(found)

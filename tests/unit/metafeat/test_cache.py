@@ -1,4 +1,5 @@
 import logging
+import os
 import time
 
 import numpy as np
@@ -101,3 +102,17 @@ def test_get_takes_less_than_a_millisecond(cache):
         return time.perf_counter() - started
 
     assert min(timed() for _ in range(50)) < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_a_special_file_counts_as_absent(tmp_path, kind):
+    cache = EmbeddingCache(tmp_path)
+    path = cache._path("d", "m", "k")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    assert cache.get("d", "m", "k") is None
+    cache.put("d", "m", "k", np.zeros(3, np.float32))

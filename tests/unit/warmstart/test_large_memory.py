@@ -1,6 +1,7 @@
 """A history of very many datasets answers by its nearest, and never holds a distance for each pair."""
 
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from bo.transfer.novelty import nearest_other_group, nearest_other_group_of, pix
 from history_store.errors import DataError, UsageError
 from warmstart.suggestions import memory
 from warmstart.suggestions.advisor import Advisor
+from warmstart.suggestions.location import distances_to
 from warmstart.suggestions.memory import nearest_places, spread_places
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
@@ -43,6 +45,19 @@ def test_no_square_of_the_number_of_datasets_is_held():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * 256 * m * 8 * 8  # blocks of 256 rows, some at a time: an `m x m` of 8 numbers would be more
+
+
+@pytest.mark.parametrize("m", [1, 2000, 2150, 2200, 2201, 4000])
+def test_the_nearest_have_exact_distances_and_come_first(m):
+    rng = np.random.default_rng(m)
+    vectors, vector = rng.normal(5.0, 1.0, (m, 16)).astype(np.float32), rng.normal(5.0, 1.0, 16).astype(np.float32)
+    rows = rng.permutation(m)
+    found = distances_to(vector, SimpleNamespace(vectors=vectors), rows)
+    expected = np.linalg.norm(vectors[rows].astype(np.float64) - vector, axis=1)
+    nearest = np.argsort(expected)[: memory.MANY]
+    np.testing.assert_array_equal(np.argsort(found)[: memory.MANY], nearest)
+    np.testing.assert_allclose(found[nearest], expected[nearest], rtol=1e-14)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_places():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import zlib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from safetensors.numpy import save as save_tensors
 
 from history_store.errors import StorageError, UsageError
 from metafeat.cache import cache_folder
-from metafeat.files import replace_file
+from metafeat.files import read_ordinary, remove_leftovers, replace_file
 from training.workloads.transfer.backbones import Backbone, build_backbone, normalisation
 from training.workloads.transfer.depths import Depth
 
@@ -155,7 +156,7 @@ class FeatureCache:
         """Return features bit for bit as they were put, or None."""
         path = self._path(key)
         try:
-            found = load_tensors(path.read_bytes())
+            found = load_tensors(_checked(read_ordinary(path)))
             os.utime(path)
             return Features(**found)
         except FileNotFoundError:
@@ -169,6 +170,7 @@ class FeatureCache:
         content = save_tensors(
             {field.name: np.ascontiguousarray(getattr(features, field.name)) for field in fields(features)}
         )
+        content = _sum(content) + content
         if len(content) > self.limit_bytes:
             return
         try:
@@ -185,6 +187,7 @@ class FeatureCache:
         return sorted(self.folder.glob("*.features"), key=lambda path: path.stat().st_mtime)
 
     def _shrink(self) -> None:
+        remove_leftovers(self.folder)
         files = self.files()
         excess = sum(path.stat().st_size for path in files) - self.limit_bytes
         for path in files:
@@ -195,6 +198,22 @@ class FeatureCache:
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{hashlib.sha256(key.encode()).hexdigest()[:40]}.features"
+
+
+def _checked(stored: bytes) -> bytes:
+    """Return what stands behind a checksum.
+
+    Raises:
+        ValueError: it was altered.
+    """
+    if stored[:4] != _sum(content := stored[4:]):
+        msg = "altered bytes"
+        raise ValueError(msg)
+    return content
+
+
+def _sum(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(4, "big")
 
 
 def feature_folder() -> Path:

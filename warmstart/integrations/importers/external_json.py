@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from history_store.errors import DataError, MissingPathError
+from history_store.json_text import parse_json
 from history_store.wording import in_words
 
 
@@ -22,7 +22,7 @@ def read_json(path: Path, what: str) -> Any:
         DataError: no JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return parse_json(path.read_text(encoding="utf-8"))
     except OSError as error:
         msg = f"{path}: expected {what}, got {in_words(error)}. Check the path."
         raise MissingPathError(msg) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 from history_store.errors import DataError
 from history_store.external_runs import ForeignRuns
+from history_store.json_text import parse_json
 from warmstart.integrations.importers.external_json import read_json
 from warmstart.integrations.importers.registry import Importer, Runs
 from warmstart.integrations.importers.run_folders import (
@@ -108,7 +108,7 @@ def _settings(folder: Path, path: Path, state: Mapping[str, Any], log: list[Any]
 
 def _scalar(text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError:
         number = real(text)
         return text.strip() if math.isnan(number) else number

@@ -13,6 +13,7 @@ import numpy as np
 
 from history_store.errors import DataError, MissingPathError, UsageError
 from history_store.external_runs import Curve, ForeignRuns, as_columns
+from history_store.json_text import parse_json
 from history_store.records import Status
 from warmstart.integrations.importers.external_json import read_json
 
@@ -98,7 +99,7 @@ def _read(folder: Path) -> _Trial:
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
-            results.append(_flat(json.loads(line)))
+            results.append(_flat(parse_json(line)))
         except (ValueError, AttributeError) as error:
             if number == len(lines):
                 break  # the trial was killed while it wrote

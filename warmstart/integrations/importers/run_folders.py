@@ -24,6 +24,8 @@ DEPTH = 4
 """Folders below the one that was named in which run folders are looked for."""
 DATASETS = ("dataset", "dataset_name", "data_name", "data_dir", "data", "data_path", "data_root", "dataset_path")
 """Settings that say what a run was on, by name or by path."""
+_DEEPEST, _MOST_VALUES = 100, 100_000
+"""Levels and values that the settings of one run may have."""
 _PLAIN = re.compile(r"^([A-Za-z_][\w./-]*): ?(.*)$")
 _NUMBER = re.compile(r"^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
 _WORDS = {"": None, "null": None, "~": None, "true": True, "false": False, "True": True, "False": False, "None": None}
@@ -52,8 +54,11 @@ class FoundRun:
 
 
 def find_files(root: Path, *names: str, depth: int = DEPTH) -> Iterator[Path]:
-    """Find files of some names in a folder and in those below it, in order; hidden folders are passed over."""
-    level = [str(root)]
+    """Find files of some names in a folder and in those below it, in order; hidden folders are passed over.
+
+    A link to a folder is followed once, whatever leads to it: links may run in circles.
+    """
+    level, followed = [str(root)], set[tuple[int, int]]()
     for _ in range(depth + 1):
         below: list[str] = []
         for folder in level:
@@ -63,8 +68,21 @@ def find_files(root: Path, *names: str, depth: int = DEPTH) -> Iterator[Path]:
             except OSError:
                 continue
             yield from (Path(entry.path) for entry in inside if entry.name in names)
-            below += [entry.path for entry in inside if entry.name[0] != "." and entry.is_dir()]
+            below += [entry.path for entry in inside if entry.name[0] != "." and _leads_on(entry, followed)]
         level = below
+
+
+def _leads_on(entry: os.DirEntry[str], followed: set[tuple[int, int]]) -> bool:
+    """Tell whether an entry is a folder, or a link to one that no link led to before."""
+    try:
+        if not entry.is_dir() or not entry.is_symlink():
+            return entry.is_dir()
+        target = entry.stat()
+    except OSError:  # a link to itself
+        return False
+    known = (target.st_dev, target.st_ino) in followed
+    followed.add((target.st_dev, target.st_ino))
+    return not known
 
 
 def has_files(source: str, *names: str) -> bool:
@@ -144,7 +162,9 @@ _Loader.add_multi_constructor("tag:", _untagged)
 
 def _parsed(text: str, path: Path) -> dict[str, Any]:
     try:
+        _check_depth(text)
         found = yaml.load(text, _Loader)  # noqa: S506  a safe loader
+        _check_size(found)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         msg = f"{path}: expected settings of a run as YAML, got something else ({' '.join(str(error).split())[:120]}). Correct the file."
         raise DataError(msg) from error
@@ -152,6 +172,37 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
         msg = f"{path}: expected settings of a run as YAML, got {type(found).__name__}. Correct the file."
         raise DataError(msg)
     return flat(found)
+
+
+def _check_depth(text: str) -> None:
+    """Refuse what is nested so deep that libyaml would overflow its stack.
+
+    Raises:
+        ValueError: it is.
+    """
+    depth = 0
+    for event in yaml.parse(text, _Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            msg = f"more than {_DEEPEST} levels"
+            raise ValueError(msg)
+
+
+def _check_size(found: Any) -> None:
+    """Refuse what its aliases make huge, or endless.
+
+    Raises:
+        ValueError: it is.
+    """
+    left, count = [(found, 0)], 0
+    while left:
+        value, depth = left.pop()
+        count += 1
+        if count > _MOST_VALUES or depth > _DEEPEST:
+            msg = f"aliases that stand for more than {_MOST_VALUES:,} values or {_DEEPEST} levels"
+            raise ValueError(msg)
+        below = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+        left += [(each, depth + 1) for each in below]
 
 
 def flat(values: Mapping[Any, Any], prefix: str = "") -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 from history_store.errors import DataError
 from history_store.external_runs import ForeignRuns
+from history_store.json_text import parse_json
 from history_store.records import Status
 from history_store.tracker_table import ENDED, OPEN
 from warmstart.integrations.importers.external_json import read_json
@@ -102,7 +102,7 @@ def _of_file(path: Path) -> Iterator[Entry]:
     if path.suffix.lower() == ".jsonl":
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
-            found: Any = [json.loads(line) for line in lines if line.strip()]
+            found: Any = [parse_json(line) for line in lines if line.strip()]
         except (OSError, ValueError) as error:
             msg = f"{path}: expected {_WHAT}, a line each, got something else ({error}). Export again."
             raise DataError(msg) from error
@@ -125,7 +125,7 @@ def _of_file(path: Path) -> Iterator[Entry]:
 
 def _mapping(value: Any) -> dict[str, Any]:
     """Return a mapping; the API gives some as JSON in a text."""
-    with_json = json.loads(value) if isinstance(value, str) else value
+    with_json = parse_json(value) if isinstance(value, str) else value
     return dict(with_json) if isinstance(with_json, Mapping) else {}
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, TextIO
 
 from history_store.errors import UsageError
+from history_store.json_text import parse_json
 from history_store.records import Config
 from history_store.space import natural
 from training.processes.supervisor import Supervised, describe_end
@@ -192,7 +193,7 @@ def _pass_on(line: str, report: Report) -> None:
     if not line.startswith("{"):
         return
     try:
-        step, error = (float(json.loads(line)[key]) for key in ("step", "error"))
+        step, error = (float(parse_json(line)[key]) for key in ("step", "error"))
     except (ValueError, TypeError, KeyError, RecursionError):
         return
     report(step, error)
@@ -208,7 +209,7 @@ def _read(line: str, reader: MetricReader, report: Report) -> None:
 
 def _result(line: str) -> object:
     try:
-        result = json.loads(line)
+        result = parse_json(line)
     except (ValueError, RecursionError):
         got = repr(line[:80]) if line else "no line"
         note = f"expected the error as JSON on the last line of its output, got {got}"

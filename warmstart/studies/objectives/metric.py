@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from history_store.errors import UsageError
+from history_store.json_text import parse_json
 from history_store.wording import in_words
 
 Scale = Literal["fraction", "percent", "any"]
@@ -220,7 +220,7 @@ class MetricReader:
             if _state(self._file) == self._before:
                 return _failed(f"expected {self._file} to be written by the trial, got none of it")
             try:
-                document = json.loads(self._file.read_text(encoding="utf-8"))
+                document = parse_json(self._file.read_text(encoding="utf-8"))
             except (OSError, ValueError, RecursionError) as problem:
                 return _failed(f"expected {self._file} as JSON, got {in_words(problem)}")
             found = dig(document, metric.file[1]) if isinstance(document, Mapping) else None
@@ -238,7 +238,7 @@ class MetricReader:
     def _read_json(self, line: str) -> float | None:
         """Keep a line of JSON that holds the metric, or is a number alone."""
         try:
-            said: Any = json.loads(line)
+            said: Any = parse_json(line)
         except (ValueError, RecursionError):
             return None
         if isinstance(said, dict):

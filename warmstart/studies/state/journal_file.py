@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from optuna.storages.journal import BaseJournalBackend
 
 from history_store.errors import StorageError
+from history_store.json_text import parse_json
 
 KEY = "warmstart:crc"
 _MARK = f',"{KEY}":'.encode()
@@ -101,7 +102,7 @@ class JournalFile(BaseJournalBackend):
 
     def _read(self, line: bytes, number: int) -> dict[str, Any]:
         try:
-            log = json.loads(line)
+            log = parse_json(line)
         except (ValueError, RecursionError):
             log = None
         if not isinstance(log, dict) or "op_code" not in log:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 from history_store.errors import StorageError, UsageError
+from history_store.json_text import parse_json
 from history_store.records import Config, Value
 from history_store.wording import in_words
 from training.workloads import DEFAULT, get_workload
@@ -196,7 +197,7 @@ class StudySpec(Search, WarmStart):
             StorageError: when it is of a newer version or damaged.
         """
         try:
-            record = json.loads(text)
+            record = parse_json(text)
             version = record.pop("schema_version")
             if version != SCHEMA:
                 msg = f"{where}: expected a study of version {SCHEMA}, got {version!r}. Upgrade warmstart."

@@ -8,7 +8,6 @@ that a worker may be killed between any two writes.
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import socket
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 import numpy as np
 
 from history_store.errors import DataError
+from history_store.json_text import parse_json
 from history_store.records import Value
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.lease import is_extra, is_leased
@@ -379,7 +379,7 @@ def store_plan(store: Store, study: optuna.Study, plan: StudySpec) -> None:
 def _is_short(text: object) -> bool:
     """Tell whether the plan lies elsewhere."""
     try:
-        found = json.loads(str(text))
+        found = parse_json(str(text))
     except ValueError:
         return False
     return isinstance(found, dict) and found.get("schema_version") == SHORT

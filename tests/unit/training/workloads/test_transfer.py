@@ -160,6 +160,39 @@ def test_the_cache_drops_the_longest_unused_beyond_its_limit(tmp_path, monkeypat
         FeatureCache()
 
 
+def test_altered_or_special_files_of_the_cache_count_as_absent(tmp_path):
+    import os
+    import time
+
+    from training.workloads.transfer.features import FeatureCache, Features
+
+    cache, some = FeatureCache(tmp_path), Features(*(np.full((4, 3), n, np.float32) for n in range(3)))
+    before = os.umask(0o077)
+    try:
+        cache.put("a", some)
+    finally:
+        os.umask(before)
+    path = cache._path("a")
+    assert path.stat().st_mode & 0o777 == 0o600
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        assert cache.get("a") is None
+    path.unlink()
+    os.mkfifo(path)
+    assert cache.get("a") is None
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert cache.get("a") is None
+    old, new = (tmp_path / f".{name}.features.{'0' * 16}" for name in ("old", "new"))
+    for left in (old, new):
+        left.touch()
+    os.utime(old, (time.time() - 10**6,) * 2)
+    cache.put("b", some)
+    assert (old.exists(), new.exists()) == (False, True)
+    np.testing.assert_array_equal(cache.get("b").full, some.full)
+
+
 @pytest.mark.parametrize("steps", [0, 8])
 def test_timm_loads_the_backbone_of_a_saved_file_bit_for_bit(prepared, backbone, tmp_path, steps):
     config = {**FROZEN, "backbone": backbone, "steps": steps, **(TUNING if steps else {})}

@@ -132,7 +132,7 @@ def test_a_study_killed_between_writes_again_and_again_is_the_uninterrupted_one(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3000)
 def test_a_kill_before_any_write(uninterrupted, tmp_path):
     for life in range(1, 200):
         path = tmp_path / f"{life}.db"
