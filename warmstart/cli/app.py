@@ -139,12 +139,12 @@ history.command("compact", epilog=example("warmstart history compact mine.h5 --d
 history.command(
     "bundle",
     epilog=example(
-        "warmstart history bundle mine.h5 --out shared/", "warmstart history bundle mine.h5 --own --out me.gz"
+        "warmstart history bundle mine.h5 --out bundles/", "warmstart history bundle mine.h5 --own --out me.gz"
     ),
 )(share.bundle)
 history.command(
     "merge",
-    epilog=example("warmstart history merge mine.h5 shared/ --dry-run", "warmstart history merge ours.h5 *.gz"),
+    epilog=example("warmstart history merge mine.h5 bundles/ --dry-run", "warmstart history merge ours.h5 *.gz"),
 )(share.merge)
 history.command(
     "quarantine",
