@@ -250,7 +250,7 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
     evidence, fitted, encoding = run.evidence(), run.fitted(), run.encoding
     fitted.restore(run.record["models"])
     rng = np.random.default_rng(run.record["settings"]["seed"])
-    found = fitted.criterion(evidence, rng=rng)
+    found = fitted.acquisition_function(evidence, rng=rng)
     if found is None or not np.isfinite(run.errors).any():
         raise DataError(_too_few(int(np.isfinite(run.errors).sum())))
     best = run.points[np.nanargmin(run.errors)]
@@ -264,7 +264,7 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
         points[:, k] = unit
         X, allowed = encoding.columns(points), encoding.valid(points)
         prediction = fitted.predict(evidence, X)
-        assert prediction is not None  # noqa: S101  there is a criterion
+        assert prediction is not None  # noqa: S101  there is a function
         mean, sd = _mixed(*prediction, noise=False)
         acquisition = np.where(allowed, found[0].value(X), np.nan)
         there = np.where(np.isnan(told[:, encoding.column[k]]), np.nan, run.points[:, k])

@@ -15,19 +15,21 @@ state, which is set before the call and restored after it.
 import io
 import logging
 import warnings
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bo.acquisition.optimize import best_free
-from bo.observation import Observation
 from bo.space.encoding import Encoding
 from bo.surrogates.base import Standardised
 from history_store.errors import UsageError
+
+if TYPE_CHECKING:
+    from bo.evaluation_log import EvaluationLog
 
 Floats = NDArray[np.float64]
 
@@ -56,12 +58,9 @@ def check_engine(surrogate: str, acquisition: str) -> None:
 
 def propose(
     encoding: Encoding,
-    told: Sequence[Observation],
-    points: Floats,
+    log: "EvaluationLog",
     *,
-    pending: Floats,
     candidates: Floats | None,
-    taken: Collection[str],
     surrogate: str,
     acquisition: str,
     rng: np.random.Generator,
@@ -70,18 +69,16 @@ def propose(
 
     Args:
         encoding: of the space.
-        told: `n` evaluations.
-        points: `n x p`, theirs.
-        pending: `J x p`.
+        log: what was told, what is pending, and what was proposed already.
         candidates: `m x p`, the only points to choose from; None = all of the space.
-        taken: keys of configurations that were proposed already.
         surrogate: `gp` = hyperparameters sampled by Hamiltonian Monte Carlo, `gp-map` = the most probable ones.
         acquisition: `ei` or `lcb`.
         rng: the only source of randomness.
 
     Returns: `p`; None with fewer than two valid evaluations, or where no configuration is free.
     """
-    errors = np.array([observation.error if observation.valid else np.nan for observation in told])
+    points, pending, taken = log.stack(log.points), log.stack(log.pending_points), log.taken
+    errors = np.array([observation.error if observation.valid else np.nan for observation in log.told])
     if np.isfinite(errors).sum() < 2:
         return None
     errors = np.concatenate([np.where(np.isnan(errors), np.nanmax(errors), errors), np.full(len(pending), np.nanmin(errors))])  # fmt: skip
@@ -94,7 +91,7 @@ def propose(
             if encoding.valid(proposed)[0] and encoding.keys(proposed)[0] not in taken:
                 return np.asarray(proposed[0])
             candidates = encoding.sample(CLOUD, design="uniform", rng=rng, exclude=taken)
-        free = candidates[[key not in taken for key in encoding.keys(candidates)]]
+        free = log.free(candidates)
         if not len(free):
             return None
         promised = np.ravel(score.acquisition_function(score.space.unzip_inputs(domain.to(free))))

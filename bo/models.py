@@ -1,4 +1,4 @@
-"""What evaluations say of the ones to come: models of errors, of constraints and of durations, and the criterion they make."""
+"""Surrogates of error, constraints and cost, and the acquisition function built from them."""
 
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.acquisition.cost import InverseCost, log_durations
-from bo.acquisition.criterion import Criterion, Improvement, Product, Validity
+from bo.acquisition.function import AcquisitionFunction, Improvement, Product, Validity
 from bo.acquisition.pending import Fantasies, Observed, fantasise
 from bo.acquisition.scores import SCORES
 from bo.checkpointed_model import CheckpointedModel
@@ -131,9 +131,9 @@ class SurrogateModels:
         """Tell whether related tasks are believed as far as they help only."""
         return self._units is not None and self._surrogate.alone is not None
 
-    def criterion(
-        self, evidence: TrialData, *, rng: np.random.Generator, acquisition: str | None = None
-    ) -> tuple[Criterion, int | None] | None:
+    def acquisition_function(
+        self, data: TrialData, *, rng: np.random.Generator, acquisition: str | None = None
+    ) -> tuple[AcquisitionFunction, int | None] | None:
         """Make what the next suggestion maximises, and name the best evaluation so far, where there is one.
 
         Improvement under fantasies of what is pending, times P(valid) of every constraint that was both met and missed, times
@@ -142,16 +142,16 @@ class SurrogateModels:
 
         Returns: None where there is too little to go by.
         """
-        valid = _valid(evidence)
-        validity = [Validity(classifier) for classifier in self._classifiers(evidence)]
+        valid = _valid(data)
+        validity = [Validity(classifier) for classifier in self._classifiers(data)]
         if not len(valid) and validity and self.least:
             return Product(validity), None
-        if len(valid) < self.least or (self._units is not None and len(evidence.told) + len(evidence.pending) == 1):
+        if len(valid) < self.least or (self._units is not None and len(data.told) + len(data.pending) == 1):
             return (
                 None  # the second evaluation tells whether related tasks are to be believed: it is not theirs to choose
             )
-        X = evidence.X[valid]
-        errors = self._errors_of(evidence, valid)
+        X = data.X[valid]
+        errors = self._errors_of(data, valid)
         if errors is None:
             return None
         model, z = errors.model, errors.z
@@ -160,8 +160,8 @@ class SurrogateModels:
         if not len(valid):
             acquisition = "lcb"  # nothing to improve on yet
         else:
-            if self._means is None or self._means[0] != (evidence.revision, errors.kind):
-                self._means = (evidence.revision, errors.kind), model.predict(X).mean
+            if self._means is None or self._means[0] != (data.revision, errors.kind):
+                self._means = (data.revision, errors.kind), model.predict(X).mean
             means = self._means[1]
             best = means.min(axis=1, keepdims=True)
             if self._incumbent == "observed":
@@ -170,58 +170,58 @@ class SurrogateModels:
             if acquisition == "pi":
                 best = best - PI_MARGIN
         probability = None
-        if validity and len(evidence.pending):
-            probability = np.exp(Product(validity).value(evidence.pending))
-        fantasies = fantasise(model, evidence.pending, best, rng=rng, probability=probability)
+        if validity and len(data.pending):
+            probability = np.exp(Product(validity).value(data.pending))
+        fantasies = fantasise(model, data.pending, best, rng=rng, probability=probability)
         if acquisition == "ei" and self._ei_variance == "predictive":
             noise = model.predict(X[:1]).noise
             fantasies = Fantasies(Observed(fantasies.model, noise[:, None, None]), fantasies.best)
-        others: list[Criterion] = [*validity, *self._costs(evidence)]
+        others: list[AcquisitionFunction] = [*validity, *self._costs(data)]
         return Product([Improvement(fantasies, acquisition=acquisition, weighed=bool(others)), *others]), row
 
-    def log_gain(self, evidence: TrialData, X: Floats) -> float | None:
-        """Return the log of the improvement expected at a `1 x d` point, in the errors' unit, weighed as in `criterion`.
+    def log_gain(self, data: TrialData, X: Floats) -> float | None:
+        """Return the log of the improvement expected at a `1 x d` point, in the errors' unit, weighed as in `function`.
 
         With `ei-per-second` it is that of a second, of the typical duration where durations do not differ.
 
         Returns: None where there is too little to go by, or nothing to improve on.
         """
-        made = self.criterion(evidence, rng=np.random.default_rng([self._seed, evidence.revision]), acquisition="ei")
+        made = self.acquisition_function(data, rng=np.random.default_rng([self._seed, data.revision]), acquisition="ei")
         if made is None or made[1] is None:
             return None
-        errors = self._errors_of(evidence, _valid(evidence))
-        assert errors is not None  # noqa: S101  a criterion was made of it
+        errors = self._errors_of(data, _valid(data))
+        assert errors is not None  # noqa: S101  a function was made of it
         value = float(made[0].value(X)[0]) + float(np.log(errors.one))
-        if self._per_second and not self._costs(evidence):
-            seconds = np.array([observation.duration for observation in evidence.told])
+        if self._per_second and not self._costs(data):
+            seconds = np.array([observation.duration for observation in data.told])
             logs = log_durations(seconds[np.isfinite(seconds)])
             value -= float(logs.mean()) if len(logs) else 0.0
         return value
 
-    def predict(self, evidence: TrialData, X: Floats) -> tuple[Prediction, float, float] | None:
+    def predict(self, data: TrialData, X: Floats) -> tuple[Prediction, float, float] | None:
         """Predict errors at `m x d` points in the model's units, and give these: the errors' zero and one, errors = zero + one x.
 
         Returns: None where there is too little to go by.
         """
-        valid = _valid(evidence)
+        valid = _valid(data)
         if len(valid) < self.least:
             return None
-        errors = self._errors_of(evidence, valid)
+        errors = self._errors_of(data, valid)
         return None if errors is None else (errors.model.predict(X), errors.zero, errors.one)
 
-    def forecast(self, evidence: TrialData, X: Floats) -> None:
+    def forecast(self, data: TrialData, X: Floats) -> None:
         """Note what is expected at a `1 x d` point that is going to be evaluated, with related tasks and without; nothing where there are none."""
-        valid = _valid(evidence)
+        valid = _valid(data)
         if not self._compares or not len(valid):
             return
-        if self._forecasts.given_up(*self._errors_at(evidence, valid)):
+        if self._forecasts.given_up(*self._errors_at(data, valid)):
             return
-        together = self._errors_together(evidence, valid)
+        together = self._errors_together(data, valid)
         mean, sd = moments(together.model.predict(X), together.zero, together.one)
-        last = evidence.told[int(valid[-1])].error
+        last = data.told[int(valid[-1])].error
         forecast = Forecast(mean, sd, last, None)
         if len(valid) >= ALONE_NEEDS:
-            alone = self._errors_alone(evidence, valid)
+            alone = self._errors_alone(data, valid)
             forecast = Forecast(mean, sd, *moments(alone.model.predict(X), alone.zero, alone.one))
         self._forecasts.add(X[0], forecast)
 
@@ -238,26 +238,26 @@ class SurrogateModels:
                 continue
             self._keep(name, self._makers[name.split(":")[0]]).restore(state)
 
-    def _errors_of(self, evidence: TrialData, valid: NDArray[np.intp]) -> _Errors | None:
+    def _errors_of(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors | None:
         """Fit the errors of valid evaluations, with related tasks as far as these helped; None where alone there are too few."""
-        if not self._compares or self._forecasts.believed(*self._errors_at(evidence, valid)):
-            return self._errors_together(evidence, valid)
-        return self._errors_alone(evidence, valid) if len(valid) >= ALONE_CHOOSES else None
+        if not self._compares or self._forecasts.believed(*self._errors_at(data, valid)):
+            return self._errors_together(data, valid)
+        return self._errors_alone(data, valid) if len(valid) >= ALONE_CHOOSES else None
 
-    def _errors_at(self, evidence: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, list[float]]:
+    def _errors_at(self, data: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, list[float]]:
         """Return the points and the errors of valid evaluations."""
-        return evidence.X[valid], [evidence.told[i].error for i in valid.tolist()]
+        return data.X[valid], [data.told[i].error for i in valid.tolist()]
 
-    def _errors_together(self, evidence: TrialData, valid: NDArray[np.intp]) -> _Errors:
+    def _errors_together(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors of valid evaluations, with related tasks where there are any."""
-        y = np.array([evidence.told[i].error for i in valid.tolist()])
+        y = np.array([data.told[i].error for i in valid.tolist()])
         z, (zero, one) = self._scaled(y), self._scale(y) if len(y) or self._units else (0.0, 1.0)
-        return _Errors(self._fitted("errors", evidence.X[valid], z, evidence.revision), z, zero, one, "together")
+        return _Errors(self._fitted("errors", data.X[valid], z, data.revision), z, zero, one, "together")
 
-    def _errors_alone(self, evidence: TrialData, valid: NDArray[np.intp]) -> _Errors:
+    def _errors_alone(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors of valid evaluations without related tasks, in units of their own."""
-        own = Standardised.of(np.array([evidence.told[i].error for i in valid.tolist()]))
-        model = self._fitted("alone", evidence.X[valid], own.z, evidence.revision)
+        own = Standardised.of(np.array([data.told[i].error for i in valid.tolist()]))
+        model = self._fitted("alone", data.X[valid], own.z, data.revision)
         return _Errors(model, own.z, own.mean, own.sd, "alone")
 
     def _errors(self) -> Surrogate:
@@ -283,26 +283,26 @@ class SurrogateModels:
         """Make the model of a constraint that one configuration was told both to meet and to miss."""
         return self._constraint("noisy")
 
-    def _classifiers(self, evidence: TrialData) -> list[Classifier]:
+    def _classifiers(self, data: TrialData) -> list[Classifier]:
         """Fit the constraints that were both met and missed, in order of their names."""
-        labels = [{SUCCESS: observation.status == "ok", **observation.constraints} for observation in evidence.told]
+        labels = [{SUCCESS: observation.status == "ok", **observation.constraints} for observation in data.told]
         found: list[Classifier] = []
         for name in sorted({name for known in labels for name in known}):
             rows = [i for i, known in enumerate(labels) if name in known]
             met = np.array([labels[i][name] for i in rows], dtype=np.float64)
             if 0 < met.sum() < len(met):
-                kind = "noisy" if _disagree(evidence.X[rows], met) else "constraint"
-                found.append(self._fitted(f"{kind}:{name}", evidence.X[rows], met, evidence.revision))
+                kind = "noisy" if _disagree(data.X[rows], met) else "constraint"
+                found.append(self._fitted(f"{kind}:{name}", data.X[rows], met, data.revision))
         return found
 
-    def _costs(self, evidence: TrialData) -> list[Criterion]:
+    def _costs(self, data: TrialData) -> list[AcquisitionFunction]:
         """Fit the durations where they are wanted, and tell evaluations apart."""
-        seconds = np.array([observation.duration for observation in evidence.told])
+        seconds = np.array([observation.duration for observation in data.told])
         known = np.isfinite(seconds)
         logs = log_durations(seconds[known])
         if not self._per_second or len(logs) < DURATIONS_NEED or np.ptp(logs) < SMALLEST_SD:
             return []
-        return [InverseCost(self._fitted("durations", evidence.X[known], logs, evidence.revision))]
+        return [InverseCost(self._fitted("durations", data.X[known], logs, data.revision))]
 
     def _keep(self, name: str, make: Callable[[], Any]) -> CheckpointedModel[Any]:
         """Return a model by name, made at first use with a seed of its own."""
@@ -330,10 +330,10 @@ class SurrogateModels:
         return zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one)
 
 
-def _valid(evidence: TrialData) -> NDArray[np.intp]:
+def _valid(data: TrialData) -> NDArray[np.intp]:
     """Return the rows of evaluations that have an error, which may be known, and meet their constraints."""
-    known = range(len(evidence.told)) if evidence.of_errors is None else evidence.of_errors
-    return np.array([i for i in sorted(known) if evidence.told[i].valid], dtype=np.intp)
+    known = range(len(data.told)) if data.of_errors is None else data.of_errors
+    return np.array([i for i in sorted(known) if data.told[i].valid], dtype=np.intp)
 
 
 def _disagree(X: Floats, labels: Floats) -> bool:

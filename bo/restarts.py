@@ -6,12 +6,14 @@ as easily as the first one did. Of five suggestions four are its own, as long as
 next to nothing. It is given up when it comes back to a basin that is known, or has converged itself.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bo.models import SurrogateModels
 
 Floats = NDArray[np.float64]
 
@@ -63,6 +65,11 @@ class Elsewhere:
     log_gains: list[float] = field(default_factory=list)
     basins: list[list[float]] = field(default_factory=list)
 
+    def note_gain(self, gain: float | None) -> None:
+        """Keep what a suggestion promised, where a model did."""
+        if gain is not None:
+            self.log_gains[:] = [*self.log_gains, gain][-LAST:]
+
     def begin(self, *, basin: Floats | None = None) -> None:
         """Give the process up for the next one, and remember where it converged."""
         if basin is not None:
@@ -107,6 +114,53 @@ class Elsewhere:
             [float(gain) for gain in record["log_gains"]],
             [[float(u) for u in basin] for basin in record["basins"]],
         )
+
+
+class Restarts:
+    """When a search goes on elsewhere, and with which models.
+
+    Attributes:
+        log_gains: what the last suggestions of the search as a whole promised.
+        elsewhere: the process that starts elsewhere; `models`, its own.
+    """
+
+    def __init__(self, make: Callable[[int], SurrogateModels]) -> None:
+        """Take what makes the models of a process by its number."""
+        self._make = make
+        self.log_gains: list[float] = []
+        self.elsewhere, self.models = Elsewhere(), make(0)
+
+    def note_gain(self, gain: float | None) -> None:
+        """Keep what a suggestion of the search as a whole promised, where a model did."""
+        if gain is not None:
+            self.log_gains = [*self.log_gains, gain][-LAST:]
+
+    def is_turn(self) -> bool:
+        """Count one more suggestion of a converged search; tell whether it is the other process's."""
+        self.elsewhere.turn += 1
+        return bool(self.elsewhere.turn % (ELSEWHERE + 1))
+
+    def begin(self, *, basin: Floats | None) -> None:
+        """Begin with the next process; the basin is where the last one converged."""
+        self.elsewhere.begin(basin=basin)
+        self.models = self._make(self.elsewhere.number)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what restarts depend on, as JSON has it."""
+        return {
+            "log_gains": list(self.log_gains),
+            "elsewhere": self.elsewhere.to_dict(),
+            "models": self.models.to_dict(),
+        }
+
+    def restore(self, record: Mapping[str, Any] | None) -> None:
+        """Take a record of `to_dict`; runs of before have none."""
+        if record is None:
+            return
+        self.log_gains = [float(gain) for gain in record["log_gains"]]
+        self.elsewhere = Elsewhere.from_dict(record["elsewhere"])
+        self.models = self._make(self.elsewhere.number)
+        self.models.restore(record["models"])
 
 
 def near(point: Floats, others: Collection[Floats]) -> bool:

@@ -73,13 +73,26 @@ def search_table(
         meta=meta,
         seed=int(rng.integers(2**32)),
     )
+    return _search(fitted, points, targets, rows, t=t, rng=rng)
+
+
+def _search(
+    fitted: SurrogateModels,
+    points: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    rows: list[int],
+    *,
+    t: int,
+    rng: np.random.Generator,
+) -> list[int]:
+    """Evaluate the row that promises most until there are t."""
     told = [Observation.of({}, targets[row]) for row in rows]
     while len(rows) < t:
         rest = np.setdiff1d(np.arange(len(points)), rows)
-        evidence = TrialData(told, points[rows], points[:0], len(rows))
-        made = fitted.criterion(evidence, rng=rng)
+        data = TrialData(told, points[rows], points[:0], len(rows))
+        made = fitted.acquisition_function(data, rng=rng)
         row = int(rng.choice(rest) if made is None else rest[made[0].value(points[rest]).argmax()])
-        fitted.forecast(evidence, points[[row]])
+        fitted.forecast(data, points[[row]])
         rows.append(row)
         told.append(Observation.of({}, targets[row]))
     return rows

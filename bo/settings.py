@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
@@ -33,54 +35,66 @@ def encoding_of(space: ConfigurationSpace) -> Encoding:
     return Encoding(space)
 
 
-def checked_settings(
-    *,
-    surrogate: str,
-    acquisition: str,
-    design: str,
-    incumbent: str,
-    ei_variance: str,
-    startup: int | None,
-    timeout: float | None,
-    seed: int | None,
-    engine: Engine,
-    restarts: bool,
-) -> dict[str, Any]:
-    """Check names and numbers, and draw a seed where there is none; the surrogate is checked by `find_surrogate`.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerSettings:
+    """What a run is set up with, checked; see `bo.Optimizer`. The surrogate's name is checked by `find_surrogate`."""
 
-    Returns: the settings by name, as JSON has them.
+    surrogate: str
+    acquisition: str = "ei"
+    design: Design = "sobol"
+    incumbent: Incumbent = "posterior-mean"
+    ei_variance: Variance = "latent"
+    engine: Engine = "warmstart"
+    n_startup_trials: int | None = None
+    timeout: float | None = None
+    seed: Any = 0
+    restarts: bool = True
 
-    Raises:
-        UsageError: when a name or a number does not fit, or GPyOpt is wanted and not installed.
-    """
-    names = {
-        "acquisition": (acquisition, ACQUISITIONS),
-        "design": (design, get_args(Design)),
-        "incumbent": (incumbent, get_args(Incumbent)),
-        "ei_variance": (ei_variance, get_args(Variance)),
-        "engine": (engine, get_args(Engine)),
-    }
-    for what, (name, known) in names.items():
-        if name not in known:
-            msg = f"Optimizer: expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
+    def __post_init__(self) -> None:
+        """Check names and numbers, and draw a seed where there is none.
+
+        Raises:
+            UsageError: when a name or a number does not fit, or GPyOpt is wanted and not installed.
+        """
+        for what, known in _NAMES.items():
+            if (name := getattr(self, what)) not in known:
+                msg = (
+                    f"Optimizer: expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
+                )
+                raise UsageError(msg)
+        if self.engine == "gpyopt":
+            check_engine(self.surrogate, self.acquisition)
+        for what in ("n_startup_trials", "seed"):
+            number = getattr(self, what)
+            if number is not None and (not isinstance(number, int | np.integer) or number < 0):
+                msg = f"Optimizer: expected {what} to be a whole number of 0 or more, got {number!r}. Leave it out for the default."
+                raise UsageError(msg)
+        if self.timeout is not None and not (isinstance(self.timeout, int | float) and 0 < self.timeout < math.inf):
+            msg = f"Optimizer: expected a timeout of seconds above 0, got {self.timeout!r}. Leave it out to wait for ever."
             raise UsageError(msg)
-    if engine == "gpyopt":
-        check_engine(surrogate, acquisition)
-    for what, number in (("startup", startup), ("seed", seed)):
-        if number is not None and (not isinstance(number, int | np.integer) or number < 0):
-            msg = f"Optimizer: expected {what} to be a whole number of 0 or more, got {number!r}. Leave it out for the default."
-            raise UsageError(msg)
-    if timeout is not None and not (isinstance(timeout, int | float) and 0 < timeout < math.inf):
-        msg = f"Optimizer: expected a timeout of seconds above 0, got {timeout!r}. Leave it out to wait for ever."
-        raise UsageError(msg)
-    number = int(np.random.SeedSequence().generate_state(1)[0]) if seed is None else int(seed)
-    return (
-        {"surrogate": surrogate}
-        | {name: value for name, (value, _) in names.items()}
-        | {
-            "startup": None if startup is None else int(startup),
-            "timeout": timeout,
-            "seed": number,
-            "restarts": bool(restarts),
-        }
-    )
+        if self.n_startup_trials is not None:
+            object.__setattr__(self, "n_startup_trials", int(self.n_startup_trials))
+        seed = np.random.SeedSequence().generate_state(1)[0] if self.seed is None else self.seed
+        object.__setattr__(self, "seed", int(seed))
+        object.__setattr__(self, "restarts", bool(self.restarts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings as JSON has them, by the names of 0.1."""
+        return {_STORED.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` gave; raises KeyError and TypeError where it did not."""
+        named = {stored: name for name, stored in _STORED.items()}
+        return cls(**{named.get(name, name): value for name, value in record.items()})
+
+
+_NAMES: Mapping[str, Sequence[str]] = {
+    "acquisition": ACQUISITIONS,
+    "design": get_args(Design),
+    "incumbent": get_args(Incumbent),
+    "ei_variance": get_args(Variance),
+    "engine": get_args(Engine),
+}
+_STORED = {"n_startup_trials": "startup"}
+"""Names of a saved run, which stay."""

@@ -167,9 +167,7 @@ class History(Snapshot):
     @property
     def origins(self) -> dict[str, int]:
         """Count the evaluations by who measured them."""
-        table = self._content.table
-        counts = np.bincount(table.origin, minlength=len(table.origins)).tolist()
-        return {name: count for name, count in zip(table.origins, counts, strict=True) if count}
+        return self._content.origin_counts()
 
     def extend(self, evaluations: Iterable[Evaluation], *, datasets: Sequence[DatasetInfo] = ()) -> None:
         """Add evaluations, all or none; configurations that are new are checked against the space and added.

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Mapping
 from history_store.errors import UsageError
 
 COMMON_NAMES: Mapping[str, str] = {
-    "learningrate": "lr learnrate eta eta0 initiallr initlr lrinit initiallearningrate learningrateinit baselr peaklr lr0",
+    "learningrate": "lr learnrate eta eta0 initiallr initlr lrinit initiallearningrate learningrateinit baselr baselearningrate peaklr peaklearningrate maxlr maxlearningrate lr0",
     "lrdecay": "decayrate lrdecayrate learningratedecay learningratedecayrate",
-    "batchsize": "bs batch bsz batchsz minibatch minibatchsize trainbatchsize perdevicetrainbatchsize batchsizetrain",
+    "batchsize": "bs batch bsz batchsz minibatch minibatchsize trainbatchsize perdevicetrainbatchsize batchsizetrain batchsizepergpu",
     "weightdecay": "wd weightdecayrate l2 l2reg l2penalty l2regularization weightdecayl2",
     "dropoutrate": "dropout drop droprate dropouts dropoutp dropoutprob dropoutprobability dropprob pdrop pdropout dropoutratio",
     "momentum": "mom sgdmomentum",
@@ -104,9 +104,12 @@ def pair_names(
     """
     pairs: dict[str, str] = {}
     for source, target in rename.items():
-        if source not in there or target not in here or target in pairs:
-            known = f"{', '.join(there)} = {', '.join(here)}"
-            msg = f"expected a name of the source and one of the space ({known}), each once, got '{source}={target}'. Correct it."
+        if source not in there:
+            raise _unknown(source, "source", there)
+        if target not in here:
+            raise _unknown(target, "space", here)
+        if target in pairs:
+            msg = f"expected each name of the space once, got {target!r} for {pairs[target]!r} and for {source!r}. Leave one of them out."
             raise UsageError(msg, param="rename")
         pairs[target] = source
     rivals: dict[str, str] = {}
@@ -120,6 +123,11 @@ def pair_names(
                 rivals.update(dict.fromkeys(theirs[key], ", ".join(ours[key])))
     taken = set(pairs.values())
     return pairs, {source: targets for source, targets in rivals.items() if source not in taken}
+
+
+def _unknown(name: str, where: str, known: Collection[str]) -> UsageError:
+    msg = f"expected a name of the {where} ({', '.join(known)}), got {name!r}. Correct it."
+    return UsageError(msg, param="rename", given=name, choices=known)
 
 
 def pairing_rule(there: str, here: str) -> str:
@@ -142,7 +150,7 @@ def _scaleless(name: str) -> str:
     return _letters(split_logarithm(name)[1])
 
 
-def _meaning(name: str) -> str:
+def meaning_of(name: str) -> str:
     """Return the key of `COMMON_NAMES` that a name stands for, else its letters."""
     root = _scaleless(name)
     return _MEANING.get(root, root)
@@ -153,7 +161,7 @@ def _last_meaning(name: str) -> str:
     last = split_logarithm(last_part(name))[1]
     first, _, rest = last.partition("_")
     own = rest if rest and first.casefold() in _OWNERS and _letters(last) not in _MEANING else last
-    found = _meaning(own)
+    found = meaning_of(own)
     is_weight = found == "lrdecay" and re.search("weight|l2", name.casefold()) is not None
     return "weightdecay" if is_weight else found
 
@@ -167,7 +175,7 @@ _LEVELS: Mapping[str, Callable[[str], str]] = {
     "same name": str,
     "same letters": _letters,
     "same name but for its scale": _scaleless,
-    "common name": _meaning,
+    "common name": meaning_of,
     "last part of the name": _last_meaning,
 }
 """What must be equal, by the rule's name; strictest first."""

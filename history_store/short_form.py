@@ -76,7 +76,7 @@ class Source:
         """Make the error of one place."""
         at = self.lines.get(path) or self.lines.get(path[:1])
         place = self.where if at is None else f"{self.where}, line {at}"
-        what = f": {' '.join(path)}" if path else ""
+        what = f": {' '.join(path)}" if any(path) else ""
         return DataError(f"{place}{what}: expected {expected}, got {_shown(got)}. {step}")
 
 
@@ -119,7 +119,8 @@ def build_space(entries: Mapping[Any, Any], source: Source) -> ConfigurationSpac
     conditions: dict[str, Any] = {}
     for name, entry in entries.items():
         if not isinstance(name, str) or not name.strip():
-            raise source.error((str(name),), "a name of a hyperparameter", name, "Put it in quotes.")
+            step = "Write lr: {log: [1e-5, 0.1]}." if isinstance(name, str) else "Put it in quotes."
+            raise source.error((str(name).strip(),), "a name of a hyperparameter", name, step)
         native = _native(entry)
         spec = _spec(name, tuple(native) if isinstance(entry, tuple) else native, source)
         conditions[name] = spec.pop("if", None)
@@ -141,6 +142,9 @@ def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
     """Return an entry as a mapping of exactly one kind, with what stands beside it."""
     if not isinstance(entry, Mapping):
         return {_kind_of(name, entry, source): list(entry) if isinstance(entry, tuple) else entry}
+    if isinstance(entry.get("log"), bool):  # {int: [4, 512], log: true}
+        scaled = {"float": "log", "int": "log_int"} if entry["log"] else {}
+        entry = {scaled.get(key, key): value for key, value in entry.items() if key != "log"}
     for key in entry:
         if key not in (*KINDS, *_BESIDE):
             meant = _MEANT.get(str(key)) or next(iter(difflib.get_close_matches(str(key), (*KINDS, *_BESIDE), 1)), None)
@@ -288,15 +292,13 @@ def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source:
     parts = []
     for parent, given in condition.items():
         if parent not in space or parent == name:
-            others = ", ".join(other for other in space if other != name)
+            others = ", ".join(other for other in space if other != name) or "there is none"
             raise source.error(path, f"another hyperparameter of the space ({others})", parent, "Correct its name.")
         values = given if isinstance(given, list) else [given]
         for value in values:
             if value is None or not space[parent].legal_value(value):
                 allowed = space[parent]
-                known = getattr(allowed, "choices", None) or getattr(allowed, "sequence", None)
-                what = ", ".join(map(str, known)) if known else str(allowed).partition(", ")[2]
-                raise source.error(path, f"a value of {parent} ({what})", value, "Correct it.")
+                raise source.error(path, f"a value of {parent} ({_values(allowed)})", value, "Correct it.")
         if not values:
             raise source.error(path, f"at least one value of {parent}", given, step)
         whole = space[name], space[parent]
@@ -305,6 +307,16 @@ def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source:
         space.add(parts[0] if len(parts) == 1 else AndConjunction(*parts))
     except (ValueError, TypeError) as error:  # ConfigSpace's own classes of both
         raise source.error(path, "conditions that run in no circle", condition, "Leave one of them out.") from error
+
+
+def _values(hyperparameter: Any) -> str:
+    """Say which values a hyperparameter may have."""
+    known = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
+    if known:
+        return ", ".join(map(str, known))
+    if hasattr(hyperparameter, "value"):
+        return str(hyperparameter.value)
+    return f"{hyperparameter.lower:g} .. {hyperparameter.upper:g}"
 
 
 def _is_configspace(data: Any) -> bool:
@@ -337,6 +349,8 @@ def _shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+_PLAIN_TAGS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("map", "seq", "str"))
+"""Tags of what is written without one."""
 _INTEGER = re.compile(r"[-+]?[0-9]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _EXPONENT = re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+")
@@ -379,6 +393,8 @@ def read_yaml(text: str, where: str, *, expected: str) -> tuple[Any, dict[Path, 
         return DataError(f"{where}, line {line + 1}: expected {expected}, got {got}. {step}")
 
     def read(node: Any, path: Path) -> Any:
+        if node.tag not in _PLAIN_TAGS:
+            raise fail(node.start_mark.line, "values written out", f"a tag, {node.tag}", "Leave it out.")
         if isinstance(node, yaml.ScalarNode):
             return plain_value(node.value) if node.style is None else node.value
         if isinstance(node, yaml.SequenceNode):

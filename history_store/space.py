@@ -11,15 +11,14 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from history_store.errors import DataError, UsageError
 from history_store.moved import forward
 from history_store.records import Config, Value
 
 if TYPE_CHECKING:
+    import numpy as np
     from ConfigSpace import ConfigurationSpace
+    from numpy.typing import NDArray
 
 
 def dump_space(space: ConfigurationSpace) -> str:
@@ -59,6 +58,7 @@ def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[d
     Raises:
         UsageError: when n < 1, or the space holds fewer than n distinct configurations.
     """
+    import numpy as np
     from scipy.stats import qmc
 
     if n < 1:
@@ -92,6 +92,7 @@ def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.
     Raises:
         DataError: when a configuration does not fit the space.
     """
+    import numpy as np
     from ConfigSpace import Configuration
     from ConfigSpace.exceptions import ForbiddenValueError, HyperparameterNotFoundError
 
@@ -209,7 +210,7 @@ def _at(hyperparameter: Any, u: float) -> Any:
         return choices[min(int(u * len(choices)), len(choices) - 1)]
     if hasattr(hyperparameter, "value"):  # a constant
         return hyperparameter.value
-    if not np.isfinite(hyperparameter.size):
+    if not math.isfinite(hyperparameter.size):
         return hyperparameter.to_value(u)
     low, high = hyperparameter.lower, hyperparameter.upper
     if getattr(hyperparameter, "log", False):
@@ -221,7 +222,7 @@ def _at(hyperparameter: Any, u: float) -> Any:
 
 def _native(value: Any) -> Value:
     """Drop numpy's scalar types: configurations are written as JSON."""
-    native: Value = value.item() if isinstance(value, np.generic) else value
+    native: Value = value.item() if hasattr(value, "item") else value
     return native
 
 

@@ -13,6 +13,11 @@ class FaultError(ValueError):
     """What is wrong, in our words already."""
 
 
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun: `1 trial`, `2 trials`."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}es" if noun.endswith("s") else f"{n} {noun}s"
+
+
 def in_words(error: BaseException) -> str:
     """Say what a library's error means: where a text goes wrong, what is missing, what the system refused.
 

@@ -1,7 +1,7 @@
 """Test of class information: are images of one class more alike than chance allows?
 
 Small versions, edges and colours of the images are compared by kernels. Their agreement with "is of the same class" is
-measured by the Hilbert-Schmidt independence criterion [Gretton2005hsic]. Its mean and variance over all permutations of
+measured by the Hilbert-Schmidt independence function [Gretton2005hsic]. Its mean and variance over all permutations of
 the labels have closed forms [KaziAoual1995permutation], so nothing is shuffled. It takes milliseconds and no random
 numbers.
 """

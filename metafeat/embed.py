@@ -56,31 +56,6 @@ class Look:
     broken: tuple[BrokenImage, ...]
 
 
-def embed_source(
-    source: ImageSource,
-    model: ModelHeader,
-    *,
-    fingerprint: str,
-    seed: int = 0,
-    skip_broken: bool = False,
-    cache: bool = True,
-    device: str = "cpu",
-    threads: int | None = None,
-) -> tuple[NDArray[np.float32], tuple[BrokenImage, ...]]:
-    """Embed a collection: `look_at` without the statistics; arguments and errors as there."""
-    seen = look_at(
-        source,
-        model,
-        fingerprint=fingerprint,
-        seed=seed,
-        skip_broken=skip_broken,
-        cache=cache,
-        device=device,
-        threads=threads,
-    )
-    return seen.vector, seen.broken
-
-
 def look_at(
     source: ImageSource,
     model: ModelHeader,
@@ -235,7 +210,7 @@ def _network(path: str, mtime_ns: int, size: int, device: str) -> MetaFeatureMod
 
     where = resolve_device(device)
     model = MetaFeatureModel.load(path)
-    model.wing.to(where)
+    model.network.to(where)
     return model
 
 

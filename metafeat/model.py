@@ -33,19 +33,21 @@ class MetaFeatureModel:
         spec: architecture and input.
         hash: 16 hex digits over spec and weights; embeddings and indexes are tied to it.
         header: JSON header of the file: history_id, history_revision, space_digest, quality, ...
-        wing: the network, in evaluation mode.
+        network: the network, in evaluation mode.
     """
 
-    def __init__(self, wing: SiameseNetwork, header: Mapping[str, Any] | None = None) -> None:
-        self.wing = wing.eval().requires_grad_(requires_grad=False)
-        self.spec = wing.spec
+    def __init__(self, network: SiameseNetwork, header: Mapping[str, Any] | None = None) -> None:
+        self.network = network.eval().requires_grad_(requires_grad=False)
+        self.spec = network.spec
         self.header: Mapping[str, Any] = MappingProxyType(dict(header or {}))
-        self.hash = weights_hash(self.spec, {name: tensor.cpu().numpy() for name, tensor in wing.state_dict().items()})
+        self.hash = weights_hash(
+            self.spec, {name: tensor.cpu().numpy() for name, tensor in network.state_dict().items()}
+        )
 
     @classmethod
     def random(cls, spec: ModelSpec, *, seed: int = 0) -> Self:
         """Build a model with random weights: the baseline that training has to beat, and where it starts."""
-        return cls(random_wing(spec, seed=seed))
+        return cls(random_network(spec, seed=seed))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -56,12 +58,12 @@ class MetaFeatureModel:
             ModelError: not a model, damaged, altered or written by a newer version.
         """
         header, spec, weights = read_model(path)
-        wing = SiameseNetwork(spec)
+        network = SiameseNetwork(spec)
         try:
-            wing.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
+            network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})
         except RuntimeError as error:
             raise misfit(path) from error
-        return cls(wing, header)
+        return cls(network, header)
 
     def save(self, path: str | Path, header: Mapping[str, Any] | None = None) -> None:
         """Write the model file whole, atomically.
@@ -75,7 +77,7 @@ class MetaFeatureModel:
         """
         fields = dict(self.header if header is None else header)
         fields |= {"format": FORMAT, "version": VERSION, "spec": self.spec.to_dict(), "hash": self.hash}
-        tensors = {name: tensor.contiguous().cpu() for name, tensor in self.wing.state_dict().items()}
+        tensors = {name: tensor.contiguous().cpu() for name, tensor in self.network.state_dict().items()}
         text = json.dumps(fields, sort_keys=True)
         replace_file(Path(path), to_safetensors(tensors, metadata={METADATA_KEY: text}))
 
@@ -134,12 +136,14 @@ class MetaFeatureModel:
         samples = np.stack([draw(rng, len(images), tau) for _ in range(draws)])
         codes = np.stack([label_codes(labels[sample], self.spec.label_code) for sample in samples])
         with torch.inference_mode():
-            deep = self.wing.features(images, labels)
+            deep = self.network.features(images, labels)
             known = None
             if self.spec.handcrafted:
                 features = query_features(images, labels, rng=rng) if features is None else features
-                known = self.wing.standardised(features[None]).expand(draws, -1)
-            points = self.wing.encode(deep[torch.from_numpy(samples)], torch.from_numpy(codes).to(deep.device), known)
+                known = self.network.standardised(features[None]).expand(draws, -1)
+            points = self.network.encode(
+                deep[torch.from_numpy(samples)], torch.from_numpy(codes).to(deep.device), known
+            )
         return points.double().mean(0).float().cpu().numpy()
 
 
@@ -148,8 +152,8 @@ def draw(rng: np.random.Generator, n: int, tau: int) -> NDArray[np.int64]:
     return rng.choice(n, size=tau, replace=n < tau)
 
 
-def random_wing(spec: ModelSpec, *, seed: int) -> SiameseNetwork:
-    """Build a wing whose weights depend on the seed alone; the global torch generator is left as it was."""
+def random_network(spec: ModelSpec, *, seed: int) -> SiameseNetwork:
+    """Build a network whose weights depend on the seed alone; the global torch generator is left as it was."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return SiameseNetwork(spec)

@@ -26,13 +26,15 @@ from metafeat.embed import embed_history
 from metafeat.model_file import read_header
 from training.collection.add_sources import rebuild
 from training.collection.noise import history_noise
-from training.evaluation.rivals import PLAIN_STRATEGIES
+from training.evaluation.methods import PLAIN_STRATEGIES
+from training.siamese.from_history import train_from_history
 from training.siamese.settings import preset
-from training.siamese.train import Progress, train_from_history
+from training.siamese.train import Progress
 from warmstart.models.evaluate import EvaluationSettings, evaluate_history, store_calibration
+from warmstart.models.recipe import Recipe
 from warmstart.suggestions.references import compute_references, store_references
 
-RIVALS = (
+METHODS = (
     "random",
     "portfolio",
     "average-rank",
@@ -68,7 +70,7 @@ def main() -> None:
         manifests = [manifest for manifest in load_manifests([options.manifests]) if manifest.name in names]
         shards = choose(options.shards, options.configs, Path(scratch) / "shards", parts=options.parts)
         with rebuild(shards, path, manifests, root=options.root) as history:
-            chosen = {"preset_name": "modern", "steps": options.steps}
+            chosen = Recipe(steps=options.steps)
             quality = measure(path, chosen, options.folds, options.seed, Path(scratch)) if options.folds else None
             if quality is not None:
                 quality["noise"] = noise(history)
@@ -123,9 +125,9 @@ def finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def measure(path: Path, settings: dict[str, Any], folds: int, seed: int, scratch: Path) -> dict[str, Any]:
+def measure(path: Path, recipe: Recipe, folds: int, seed: int, scratch: Path) -> dict[str, Any]:
     """Evaluate models that never saw the query's group, as `warmstart evaluate` does, and keep the means and differences."""
-    plan = EvaluationSettings(rivals=RIVALS, seed=seed, settings=settings, folds=folds, models=scratch / "models")
+    plan = EvaluationSettings(methods=METHODS, seed=seed, recipe=recipe, folds=folds, models=scratch / "models")
     said = evaluate_history(path, plan, progress=show_steps)
     return {
         **{
@@ -142,7 +144,7 @@ def measure(path: Path, settings: dict[str, Any], folds: int, seed: int, scratch
             )
         },
         "folds": folds,
-        "regret": {name: rival["regret"] for name, rival in said["rivals"].items()},
+        "regret": {name: method["regret"] for name, method in said["rivals"].items()},
         "differences": said["differences"],
     }
 

@@ -89,15 +89,15 @@ def quality_tables(quality: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield "| mean normalised regret after | " + " | ".join(times) + " |"
     yield "|---" * (len(times) + 1) + "|"
-    for rival, found in quality["regret"].items():
-        yield f"| {rival} | " + " | ".join(f"{found[t]['mean']:.4f}" for t in times) + " |"
+    for method, found in quality["regret"].items():
+        yield f"| {method} | " + " | ".join(f"{found[t]['mean']:.4f}" for t in times) + " |"
     for other in quality["regret"]:
         row = [d for d in quality["differences"] if d["second"] == other and d["measure"].startswith("regret@")]
         if row:
             yield f"| {quality['ours']} less {other} | " + " | ".join(between(d, 4) for d in row) + " |"
-    for rival, promised in quality["promises"].items():
+    for method, promised in quality["promises"].items():
         yield ""
-        yield f"| {rival} | " + " | ".join(promised) + " |"
+        yield f"| {method} | " + " | ".join(promised) + " |"
         yield "|---" * (len(promised) + 1) + "|"
         yield "| promised | " + " | ".join(f"{one['promised']:.4f}" for one in promised.values()) + " |"
         yield "| seen | " + " | ".join(f"{one['seen']:.4f}" for one in promised.values()) + " |"

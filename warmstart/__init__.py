@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from warmstart.prediction import Prediction, Predictions, predict
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.tune import tune, tune_many
-    from warmstart.suggestions.advisor import Advisor, Location
+    from warmstart.suggestions.advisor import Advisor
     from warmstart.suggestions.answer import Answer, Confidence, InitialDesign, Neighbour
+    from warmstart.suggestions.location import Location
 
     __version__: str
 
@@ -29,7 +30,7 @@ _HOMES = {
     "Descriptor": "warmstart.descriptor",
     "InitialDesign": "warmstart.suggestions.answer",
     "JointResult": "warmstart.studies.results.summary",
-    "Location": "warmstart.suggestions.advisor",
+    "Location": "warmstart.suggestions.location",
     "Neighbour": "warmstart.suggestions.answer",
     "Prediction": "warmstart.prediction",
     "Predictions": "warmstart.prediction",

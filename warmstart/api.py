@@ -2,17 +2,15 @@
 
 import logging
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from warmstart.locations import PathLike, history_path
+from warmstart.locations import PathLike
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
 from warmstart.suggestions.query import dataset_of
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.query import Dataset
 
 _log = logging.getLogger("warmstart")
 
@@ -83,13 +81,10 @@ def neighbours(
 
     Arguments and refusals as in `answer`.
     """
-    found = nearest(
-        path,
-        images=images,
-        labels=labels,
-        k=k,
-        history=history,
-        model=model,
+    dataset = dataset_of(path, images, labels)
+    advisor = Advisor(
+        history,
+        model,
         exclude_group=exclude_group,
         skip_broken=skip_broken,
         seed=seed,
@@ -98,6 +93,7 @@ def neighbours(
         cache=cache,
         download=download,
     )
+    found = advisor.neighbours(dataset, k)
     for note in found.notes:
         _log.warning(note)
     return list(found.neighbours)
@@ -169,79 +165,6 @@ def answer(
         cache=cache,
         download=download,
     )
-    if workload is None:
-        return advisor.suggest(dataset, k, strategy=strategy, space=space, rename=rename, explain=explain)
-    return suggest_for(
-        advisor, dataset, k, workload=workload, strategy=strategy, space=space, rename=rename, explain=explain
+    return advisor.suggest(
+        dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload
     )
-
-
-def suggest_for(
-    advisor: Advisor,
-    dataset: "Dataset",
-    k: int | None = None,
-    *,
-    workload: str,
-    strategy: str | None = None,
-    space: "SpaceLike | None" = None,
-    rename: Mapping[str, str] | None = None,
-    explain: bool = False,
-) -> Answer:
-    """Ask an advisor for configurations of a workload: its usual ones where the history never measured it.
-
-    Arguments and refusals as in `answer`.
-    """
-    if not _measured(workload, advisor.history):
-        from warmstart.suggestions.usual import usual_answer
-
-        where = str(history_path(advisor.history))
-        return usual_answer(dataset, k, workload=workload, history=where, seed=advisor.seed, download=advisor.download)
-    found = advisor.suggest(dataset, k, strategy=strategy, space=space, rename=rename, explain=explain)
-    return replace(found, workload=workload)
-
-
-def _measured(workload: str, history: PathLike | None) -> bool:
-    """Tell whether the configurations of a history are those of a workload.
-
-    Raises:
-        UsageError: when there is no workload of that name.
-    """
-    from history_store.history import History
-    from training.workloads import get_workload
-    from warmstart.studies.state.spec import measures
-
-    get_workload(workload)
-    with History.open(history_path(history)) as opened:
-        return measures(opened.space_json, workload)
-
-
-def nearest(
-    path: PathLike | None = None,
-    *,
-    images: Any = None,
-    labels: Any = None,
-    k: int = 10,
-    history: PathLike | None = None,
-    model: PathLike | None = None,
-    exclude_group: str | Collection[str] | None = None,
-    skip_broken: bool = False,
-    seed: int = 0,
-    device: str = "cpu",
-    threads: int | None = None,
-    cache: bool = True,
-    download: bool = False,
-) -> Answer:
-    """Say what a dataset resembles: an answer with the k nearest datasets and without suggestions; see `answer`."""
-    dataset = dataset_of(path, images, labels)
-    advisor = Advisor(
-        history,
-        model,
-        exclude_group=exclude_group,
-        skip_broken=skip_broken,
-        seed=seed,
-        device=device,
-        threads=threads,
-        cache=cache,
-        download=download,
-    )
-    return advisor.neighbours(dataset, k)

@@ -77,6 +77,13 @@ def check_seed(name: str, value: object) -> None:
         raise _wrong(name, "a whole number of at least 0", value)
 
 
+def check_whole(name: str, value: object, *, least: int) -> None:
+    """Check that a value is a whole number of at least so much."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        msg = f"expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
+        raise UsageError(msg, param=name)
+
+
 def check_positive(name: str, value: object) -> None:
     """Check that a value is a finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not 0 < float(value) < math.inf:

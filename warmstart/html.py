@@ -23,7 +23,7 @@ def answer_html(found: Answer) -> str:
         rows = [
             {
                 **shown(each.config),
-                "from": each.source or "all datasets",
+                "from": each.source or ("all datasets" if each.is_of_history else "spread evenly"),
                 "distance": each.distance,
                 "error there": each.source_error,
                 "error expected": None if each.expected_error is None else each.expected_error.value,
@@ -31,8 +31,10 @@ def answer_html(found: Answer) -> str:
             }
             for each in found.suggestions
         ]
-        parts.append(table(f"Configurations to try first, by {found.strategy}", rows))
-        if found.measured_with is not None and found.measured_with.line:
+        is_known = any(each.is_of_history for each in found.suggestions)
+        by = found.strategy if is_known else "no strategy: nothing of the space is known"
+        parts.append(table(f"Configurations to try first, by {by}", rows))
+        if is_known and found.measured_with is not None and found.measured_with.line:
             parts.append(f"<p>{escape(found.measured_with.line)}</p>")
     parts.append(table("Datasets that it resembles most", [each.to_row() for each in found.neighbours]))
     return section(parts)

@@ -55,7 +55,7 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     limits, name = options.limits(), options.study or options.name(dataset)
     begun = client.transport.post("/studies", _request(name, dataset, options, client))
     for note in begun["notes"]:
-        options.tell(note)
+        options.on_message(note)
     study = RemoteStudy(client.transport, name)
     plan = _local_plan(dataset, options, begun)
     target = options.target(plan)
@@ -98,7 +98,7 @@ class _Worker:
         try:
             return trial.report(round(step), error)
         except LeaseLostError as problem:
-            self._options.tell(problem.message)
+            self._options.on_message(problem.message)
             return True
 
     def end(self, run: Run, outcome: Outcome) -> None:
@@ -116,7 +116,7 @@ class _Worker:
                 constraints=outcome.constraints,
             )
         except LeaseLostError as problem:
-            self._options.tell(problem.message)
+            self._options.on_message(problem.message)
 
     def look(self) -> None:
         """Tell how far the study is."""
@@ -165,7 +165,11 @@ def _request(name: str, dataset: str | None, options: TuneOptions, client: Clien
     else:
         body |= {"workload": options.workload, "target_budget": options.target_budget}
     same = ("seed", "surrogate", "acquisition", "pruner", "budget", "metric", "maximize", "scale")
-    return body | {key: getattr(options, key) for key in (*same, "warm", "k", "strategy", "startup")}
+    return (
+        body
+        | {key: getattr(options, key) for key in (*same, "warm", "k", "strategy")}
+        | {"startup": options.n_startup_trials}
+    )
 
 
 def _local_plan(dataset: str | None, options: TuneOptions, begun: Mapping[str, Any]) -> StudySpec:

@@ -34,7 +34,7 @@ def log_expected_inverse(mean: Floats, var: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class InverseCost:
-    """Criterion log E[1/c], averaged over samples of a surrogate of durations.
+    """AcquisitionFunction log E[1/c], averaged over samples of a surrogate of durations.
 
     Attributes:
         surrogate: fitted to `log_durations`.

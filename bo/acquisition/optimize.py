@@ -1,4 +1,4 @@
-"""Maximise a criterion: Sobol points, random points around the incumbents, then local search from the best.
+"""Maximise a function: Sobol points, random points around the incumbents, then local search from the best.
 
 Real coordinates follow the gradient, all starts in one batch. Integers and choices move to the best neighbour
 [Snoek2012practical]. A space of few configurations is searched exhaustively. Where each sample of hyperparameters costs
@@ -10,7 +10,7 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.acquisition.criterion import Criterion
+from bo.acquisition.function import AcquisitionFunction
 from bo.space.axes import BELOW_ONE
 from bo.space.encoding import Encoding
 from bo.space.sampling import unit_points
@@ -24,13 +24,13 @@ SPRAY, SPRAY_SDS = 64, (0.05, 0.005)
 STARTS = 10
 """Best points of the cloud, and as many of the spray, from which a climb starts."""
 RANKED = 256
-"""Points of each that are ranked by a rough criterion; by one yet rougher, all are."""
+"""Points of each that are ranked by a rough function; by one yet rougher, all are."""
 FINALS = 3
-"""Ends of climbs by a rough criterion that go on by the exact one."""
+"""Ends of climbs by a rough function that go on by the exact one."""
 STEPS = 50
 """Steps of a climb along the gradient, refused ones included."""
 ROUGH_STEPS = 12
-"""Those by a rough criterion: only the best ends go on, and what lags behind by then is none of them."""
+"""Those by a rough function: only the best ends go on, and what lags behind by then is none of them."""
 ROUNDS = 8
 """Times that a climb changes what comes in steps."""
 SUFFICIENT = 1e-4
@@ -44,16 +44,21 @@ FLATTEST = 1e-100
 GRID = 2.0**26
 """Reals are proposed at multiples of 1/GRID: finer than any model tells apart, coarser than rounding differs between processes."""
 SMALLEST_RISE, ROUGH_RISE, SMALLEST_MOVE = 1e-4, 1e-2, 1e-9
-"""A climb ends where it rises, or by a rough criterion rises, or moves less."""
+"""A climb ends where it rises, or by a rough function rises, or moves less."""
 
 
 def optimize_acquisition(
-    criterion: Criterion, encoding: Encoding, *, around: Floats, taken: Collection[str], rng: np.random.Generator
+    function: AcquisitionFunction,
+    encoding: Encoding,
+    *,
+    around: Floats,
+    taken: Collection[str],
+    rng: np.random.Generator,
 ) -> Floats | None:
     """Return the allowed point with the highest value whose configuration is not taken.
 
     Args:
-        criterion: of model columns.
+        function: of model columns.
         encoding: of the space.
         around: `k x p` incumbents.
         taken: keys of configurations that were proposed already.
@@ -63,19 +68,19 @@ def optimize_acquisition(
     """
     if encoding.size <= CLOUD:
         points = encoding.sample(CLOUD, design="uniform", rng=rng, exclude=taken)
-        return best_free(criterion.value(encoding.columns(points)), points, encoding, taken)
-    rough = criterion.rough
+        return best_free(function.value(encoding.columns(points)), points, encoding, taken)
+    rough = function.rough
     clouds = [next(unit_points("sobol", encoding.p, n=CLOUD, rng=rng)), _spray(around, rng)]
     clouds = [cloud[encoding.valid(cloud)] for cloud in clouds]
-    if rough is not criterion:
+    if rough is not function:
         clouds = [_best(rough.rough, encoding, cloud, n=RANKED)[0] for cloud in clouds]
     tops, values = zip(*(_best(rough, encoding, cloud, n=len(cloud)) for cloud in clouds), strict=True)
     starts = np.concatenate([top[:STARTS] for top in tops])
-    if rough is not criterion:
+    if rough is not function:
         found, heights = climb(rough, encoding, starts, rng=rng, rise=ROUGH_RISE, steps=ROUGH_STEPS)
         starts = found[np.argsort(-heights, kind="stable")[:FINALS]]
-    found, heights = climb(criterion, encoding, starts, rng=rng)
-    if rough is criterion:
+    found, heights = climb(function, encoding, starts, rng=rng)
+    if rough is function:
         found, heights = np.concatenate([found, *tops]), np.concatenate([heights, *values])
     found = _coarse(found, encoding)
     best = best_free(heights, found, encoding, taken)
@@ -96,7 +101,7 @@ def best_free(values: Floats, points: Floats, encoding: Encoding, taken: Collect
 
 
 def climb(
-    criterion: Criterion,
+    function: AcquisitionFunction,
     encoding: Encoding,
     points: Floats,
     *,
@@ -110,7 +115,7 @@ def climb(
 
     Returns: every point that was stopped at or looked at on the way, `m x p`, and its value `m`.
     """
-    points, values = ascend(criterion, encoding, points, rise=rise, steps=steps)
+    points, values = ascend(function, encoding, points, rise=rise, steps=steps)
     seen = [(points, values)]
     for _ in range(ROUNDS):
         if encoding.real.all() or not len(points):
@@ -118,7 +123,7 @@ def climb(
         beside = [encoding.neighbours(point, rng=rng) for point in points]
         owner = np.repeat(np.arange(len(points)), [len(some) for some in beside])
         near = np.concatenate(beside)
-        heights = criterion.value(encoding.columns(near))
+        heights = function.value(encoding.columns(near))
         seen.append((near, heights))
         best = np.full(len(points), -np.inf)
         np.maximum.at(best, owner, heights)
@@ -126,21 +131,26 @@ def climb(
         rows = [np.flatnonzero((owner == i) & (heights == best[i]))[0] for i in np.flatnonzero(better)]
         if not rows:
             break
-        points, values = ascend(criterion, encoding, near[rows], rise=rise, steps=steps)
+        points, values = ascend(function, encoding, near[rows], rise=rise, steps=steps)
         seen.append((points, values))
     return np.concatenate([p for p, _ in seen]), np.concatenate([v for _, v in seen])
 
 
 def ascend(
-    criterion: Criterion, encoding: Encoding, points: Floats, *, rise: float = SMALLEST_RISE, steps: int = STEPS
+    function: AcquisitionFunction,
+    encoding: Encoding,
+    points: Floats,
+    *,
+    rise: float = SMALLEST_RISE,
+    steps: int = STEPS,
 ) -> tuple[Floats, Floats]:
     """Follow the gradient of the real coordinates by projected BFGS, all starts in one batch.
 
-    Each start keeps its own inverse Hessian and step length; every step asks the criterion once, at all starts that
+    Each start keeps its own inverse Hessian and step length; every step asks the function once, at all starts that
     still move. A step that rises too little, or leads where a clause forbids, is shortened.
 
     Args:
-        criterion: of model columns.
+        function: of model columns.
         encoding: of the space.
         points: `b x p` allowed points.
         rise: a start stops when a step brings less.
@@ -150,9 +160,9 @@ def ascend(
     """
     real = np.flatnonzero(encoding.real)
     if not len(real) or not len(points):
-        return points, criterion.value(encoding.columns(points))
+        return points, function.value(encoding.columns(points))
     points = points.copy()
-    values, slopes = _slopes(criterion, encoding, points, real)
+    values, slopes = _slopes(function, encoding, points, real)
     hessians = np.zeros((len(points), len(real), len(real)))
     lengths = np.ones(len(points))
     moving = np.arange(len(points))
@@ -168,7 +178,7 @@ def ascend(
             break
         trial = points[moving]
         trial[:, real] = there
-        heights, gradients = _slopes(criterion, encoding, trial, real)
+        heights, gradients = _slopes(function, encoding, trial, real)
         rises = heights - values[moving]
         good = rises >= SUFFICIENT * np.maximum((slopes[moving] * moves).sum(axis=1), 0.0)
         lengths[moving[~good]] *= SHORTER
@@ -179,9 +189,9 @@ def ascend(
     return points, values
 
 
-def _best(criterion: Criterion, encoding: Encoding, points: Floats, *, n: int) -> tuple[Floats, Floats]:
+def _best(function: AcquisitionFunction, encoding: Encoding, points: Floats, *, n: int) -> tuple[Floats, Floats]:
     """Keep the n best of points, best first, and their values."""
-    values = criterion.value(encoding.columns(points))
+    values = function.value(encoding.columns(points))
     order = np.argsort(-values, kind="stable")[:n]
     return points[order], values[order]
 
@@ -198,12 +208,14 @@ def _spray(around: Floats, rng: np.random.Generator) -> Floats:
     return np.clip(np.concatenate(scattered).reshape(-1, around.shape[1]), 0.0, BELOW_ONE)
 
 
-def _slopes(criterion: Criterion, encoding: Encoding, points: Floats, real: NDArray[np.intp]) -> tuple[Floats, Floats]:
+def _slopes(
+    function: AcquisitionFunction, encoding: Encoding, points: Floats, real: NDArray[np.intp]
+) -> tuple[Floats, Floats]:
     """Value points, -inf where a clause forbids them, and give the gradients of their real coordinates."""
     values, gradients = np.full(len(points), -np.inf), np.zeros((len(points), len(real)))
     allowed = encoding.valid(points)
     if allowed.any():
-        values[allowed], slopes = criterion.value_gradient(encoding.columns(points[allowed]))
+        values[allowed], slopes = function.value_gradient(encoding.columns(points[allowed]))
         gradients[allowed] = slopes[:, encoding.column[real]]
     return values, gradients
 
@@ -222,7 +234,7 @@ def _directions(here: Floats, slopes: Floats, hessians: Floats) -> Floats:
 
 
 def _updated(hessians: Floats, moves: Floats, drops: Floats) -> Floats:
-    """Update inverse Hessians of the negative criterion `b x q x q` by BFGS, where it curves upwards along the move."""
+    """Update inverse Hessians of the negative function `b x q x q` by BFGS, where it curves upwards along the move."""
     curvature = (moves * drops).sum(axis=1)
     bend = np.linalg.norm(drops, axis=1)
     curved = (curvature > 1e-12 * np.linalg.norm(moves, axis=1) * bend) & (bend > FLATTEST)

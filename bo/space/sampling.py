@@ -45,3 +45,15 @@ def unit_points(design: Design, p: int, *, n: int, rng: np.random.Generator) -> 
         size = drawn or 1 << max(n - 1, 0).bit_length()  # Sobol points are balanced in powers of two
         yield rng.random((size, p)) if sampler is None else sampler.random(size)
         drawn += size
+
+
+def design_points(design: Design, n: int, p: int, *, rng: np.random.Generator) -> NDArray[np.float64]:
+    """Draw the n points of a design: `n x p` in [0, 1); a Sobol sequence is balanced where n is a power of two.
+
+    Raises:
+        UsageError: when there is no such design, no point or no dimension.
+    """
+    if n < 1 or p < 1:
+        msg = f"design: expected at least one point and one dimension, got n={n}, p={p}. Ask for n=3."
+        raise UsageError(msg)
+    return next(unit_points(design, p, n=n, rng=rng))[:n]

@@ -71,6 +71,9 @@ class ErrorForecaster:
             value[-1], below[-1], above[-1] = (min(float(part[-1]), known) for part in (value, below, above))
             for column, error in told.items():
                 value[column] = below[column] = above[column] = error
+        for part in (value, below, above):  # no configuration beats the best, whose forecast is the surer one
+            free = [column for column in range(len(part) - 1) if column not in (told or {})]
+            part[free] = np.maximum(part[free], part[-1])
         return [ExpectedError(*map(float, each)) for each in zip(value, below, above, strict=True)]
 
     def _interval(self) -> tuple[Floats, Floats]:

@@ -1,5 +1,6 @@
 """The HDF5 file of a history as a whole: content to file and back."""
 
+import mmap
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -12,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError, HistoryWarning, MissingPathError, StorageError, UsageError
+from history_store.file.cells import CELLS, check_cells, write_cells
 from history_store.file.content import Content, quoted
 from history_store.file.dataset_list import read_datasets, write_datasets
 from history_store.file.durable import beside
 from history_store.file.layout import (
     FORMAT,
     LIBVER,
+    MAPPED,
     check_file,
     child,
     damage,
@@ -35,7 +38,7 @@ from history_store.file.layout import (
 )
 from history_store.file.sink import Sink
 from history_store.file.stored_images import add_checksums
-from history_store.file.table import StoredTable, stored_table, table_faults, write_table
+from history_store.file.table import StoredTable, are_many, stored_table, table_faults, write_table
 
 Embeddings = dict[str, NDArray[np.float32]]
 _VALUES = (bool, int, float, str)
@@ -103,7 +106,10 @@ def read_content(file: h5py.File, where: str, *, lazy: bool = False) -> Content:
         if isinstance(content.base, StoredTable):
             content.base.limits = len(content.datasets), len(content.configs)
         else:
-            faults += table_faults(content.base, len(content.datasets), len(content.configs))
+            m, c = len(content.datasets), len(content.configs)
+            faults += table_faults(content.base, m, c)
+            if CELLS in file and not faults:
+                check_cells(file, where, content.base.cells(m, c), content.base.origin_counts())
         if not all(type(value) in _VALUES for config in content.configs for value in config.values()):
             faults.append("a configuration with a value that is no number, text or truth value")
         if not all(isinstance(value, dict) for value in content.results.values()):
@@ -139,11 +145,18 @@ def _read_embeddings(group: h5py.Group, at: str) -> tuple[list[str], NDArray[np.
     where = at.split(":/")[0]
     names, vectors = read(group, "names", "json", where), read(group, "vectors", "array", where)
     are_names = isinstance(names, list) and all(isinstance(name, str) for name in names)
-    are_vectors = vectors.ndim == 2 and vectors.dtype == np.float32 and bool(np.isfinite(vectors).all())
+    are_vectors = vectors.ndim == 2 and vectors.dtype == np.float32 and _all_finite(vectors)
     if not are_vectors or not are_names or not len(set(names)) == len(names) == len(vectors):
         msg = f"{at}: expected a vector a name, all finite, got {len(names)} names and {vectors.dtype} of shape {vectors.shape}. {hint(where)}"
         raise HistoryDamagedError(msg)
     return list(names), vectors
+
+
+def _all_finite(values: NDArray[np.float32]) -> bool:
+    """Tell whether all numbers are finite; as a rule their sum tells, in one pass."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = values.sum()
+    return bool(np.isfinite(total)) or bool(np.isfinite(values).all())
 
 
 def read_vectors(file: h5py.File, where: str, model_hash: str) -> tuple[list[str], NDArray[np.float32]]:
@@ -186,7 +199,7 @@ def write_base(
     """
     sink = Sink(path)
     try:
-        with h5py.File(sink, "w", libver=LIBVER) as file:
+        with h5py.File(sink, "w", libver=LIBVER, alignment_threshold=MAPPED, alignment_interval=mmap.PAGESIZE) as file:
             set_text(file, "format", FORMAT)
             mark(file, "history")
             images = file.create_group("images")
@@ -213,6 +226,9 @@ def write_base(
             write_json(file, "configs", content.configs)
             write_array(file, "configs_unit", content.unit)
             write_table(file, "evaluations", content.table)
+            if are_many(content.table):
+                cells = content.table.cells(len(content.datasets), len(content.configs))
+                write_cells(file, cells, content.table.origin_counts())
             write_json(file, "results", content.results)
             vectors = file.create_group("embeddings")
             for model_hash, by_name in embeddings.items():

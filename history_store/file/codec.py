@@ -10,6 +10,7 @@ from history_store.errors import DataError
 from history_store.records import Config, DatasetInfo, Evaluation, Status, Value
 
 _INFO_FIELDS = tuple(field.name for field in fields(DatasetInfo))
+_COUNTS = ("n_train", "n_val", "n_test", "n_classes", "channels", "split_seed")
 _RUN_FIELDS = frozenset({"error", "status", "duration", "seed", "curve", "origin"})
 Operation = dict[str, Any]
 _STATUS = {status.value: status for status in Status}
@@ -34,7 +35,7 @@ def decode_info(values: Any, where: str) -> DatasetInfo:
     if unknown:
         msg = f"{where}: expected fields among {', '.join(_INFO_FIELDS)}, got {', '.join(unknown)}. Remove or rename them."
         raise DataError(msg)
-    wrong = sorted(name for name, value in values.items() if not _fits(name, value))
+    wrong = sorted(name for name, value in values.items() if type(value) is not _USUAL[name] and not _fits(name, value))
     if wrong:
         msg = f"{where}: expected texts, whole numbers and a fraction as `DatasetInfo` has them, got {', '.join(f'{name}={values[name]!r:.60}' for name in wrong)}. Correct them."
         raise DataError(msg)
@@ -47,13 +48,20 @@ def decode_info(values: Any, where: str) -> DatasetInfo:
         raise DataError(msg) from error
 
 
+_USUAL = {
+    name: int if name in _COUNTS else float if name == "fraction" else list if name == "class_counts" else str
+    for name in _INFO_FIELDS
+} | {"extra": dict}
+"""What JSON gives for a field, as a rule."""
+
+
 def _fits(name: str, value: Any) -> bool:
     """Tell whether a field of a dataset is of its kind."""
     if name in ("class_counts", "extra"):
         return isinstance(value, list | tuple if name == "class_counts" else Mapping)
     if value is None:
         return name in ("parent", "split_seed", "manifest")
-    if name in ("n_train", "n_val", "n_test", "n_classes", "channels", "split_seed"):
+    if name in _COUNTS:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, int | float if name == "fraction" else str)
 

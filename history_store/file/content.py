@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
 from history_store.file.append_index import digest_config, digest_name, digest_runs
+from history_store.file.cells import Cells
 from history_store.file.codec import (
     Operation,
     config_key,
@@ -22,13 +23,10 @@ from history_store.file.codec import (
 )
 from history_store.file.dataset_list import DatasetList
 from history_store.file.table import (
-    Columns,
     EvaluationTable,
     StoredTable,
-    cell_outcomes,
     empty,
     extended,
-    joined,
     run_columns,
 )
 from history_store.records import Config, DatasetInfo, Evaluation, Value
@@ -119,19 +117,28 @@ class Content:
         return self._keys
 
     def outcomes(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Average the errors over seeds, `m x c`, and tell which cells have evaluations; see `EvaluationTable`."""
-        return cell_outcomes(self._columns(), len(self.datasets), len(self.configs))
+        """Average the errors over seeds, `m x c`, and tell which cells have evaluations; see `Cells`."""
+        return self._cells().outcomes()
 
     def n_runs(self) -> NDArray[np.int64]:
         """Count the evaluations of each dataset, `m`."""
-        return np.bincount(self._columns()[0], minlength=len(self.datasets))
+        counts: NDArray[np.int64] = self._cells().runs.sum(axis=1, dtype=np.int64)
+        return counts
 
-    def _columns(self) -> Columns:
-        columns = self.base.outcome_columns()
+    def origin_counts(self) -> dict[str, int]:
+        """Count the evaluations by who measured them."""
+        counts = self.base.origin_counts()
+        for run, *_ in self.tail:
+            counts[run.origin] = counts.get(run.origin, 0) + 1
+        return counts
+
+    def _cells(self) -> Cells:
+        m, c = len(self.datasets), len(self.configs)
+        cells = self.base.cells(m, c)
         if self.tail:
             runs, datasets, configs = zip(*self.tail, strict=True)
-            columns = joined(columns, run_columns(runs, datasets, configs))
-        return columns
+            cells = cells.plus(run_columns(runs, datasets, configs), m, c)
+        return cells
 
     def has_run(self, dataset: int, config: int, seed: int, origin: str) -> bool:
         """Tell whether a run with a seed is there already.

@@ -12,7 +12,7 @@ import numpy as np
 
 from history_store.errors import HistoryDamagedError
 from history_store.file.codec import decode_info, encode_info
-from history_store.file.layout import hint, parse_json, read, read_text, write_array, write_json, write_text
+from history_store.file.layout import hint, parse_json, read, read_bytes, write_array, write_json, write_text
 from history_store.records import DatasetInfo
 
 INDEXED = 4096
@@ -24,10 +24,11 @@ class DatasetList(Sequence[DatasetInfo]):
     """Datasets in order.
 
     Args:
-        items: records, or the JSON of records.
+        items: records, or where in `text` the JSON of each stands: where the one before ends, and where it ends.
         names: of the datasets; taken from the records when left out.
         groups: likewise.
         where: file name, for errors.
+        text: JSON of many records.
 
     Attributes:
         names: of all.
@@ -36,13 +37,14 @@ class DatasetList(Sequence[DatasetInfo]):
 
     def __init__(
         self,
-        items: Iterable[DatasetInfo | bytes] = (),
+        items: Iterable[DatasetInfo | tuple[int, int]] = (),
         *,
         names: list[str] | None = None,
         groups: list[str] | None = None,
         where: str = "",
+        text: bytes | memoryview = b"",
     ) -> None:
-        self._items, self._where = list(items), where
+        self._items, self._where, self._text = list(items), where, text
         self.names = [info.name for info in self] if names is None else names
         self.groups = [info.group for info in self] if groups is None else groups
 
@@ -57,8 +59,8 @@ class DatasetList(Sequence[DatasetInfo]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         item = self._items[index]
-        if isinstance(item, bytes):
-            item = self._items[index] = decode_info(parse_json(item), self._where)
+        if isinstance(item, tuple):
+            item = self._items[index] = decode_info(parse_json(self._json(item)), self._where)
             if (item.name, item.group) != (self.names[index], self.groups[index]):
                 msg = f"{self._where}: expected dataset {self.names[index]!r} as the index of datasets has it, got {item.name!r}. {hint(self._where)}"
                 raise HistoryDamagedError(msg)
@@ -69,7 +71,8 @@ class DatasetList(Sequence[DatasetInfo]):
 
     def copy(self) -> Self:
         """Copy the list; records are shared."""
-        return type(self)(self._items, names=list(self.names), groups=list(self.groups), where=self._where)
+        names, groups = list(self.names), list(self.groups)
+        return type(self)(self._items, names=names, groups=groups, where=self._where, text=self._text)
 
     def append(self, info: DatasetInfo) -> None:
         """Add one at the end."""
@@ -83,10 +86,13 @@ class DatasetList(Sequence[DatasetInfo]):
     def __delitem__(self, index: int) -> None:
         del self._items[index], self.names[index], self.groups[index]
 
+    def _json(self, place: tuple[int, int]) -> bytes:
+        return bytes(self._text[place[0] + 2 : place[1]])
+
     def texts(self) -> list[bytes]:
         """Return the JSON of each record."""
         return [
-            item if isinstance(item, bytes) else json.dumps(encode_info(item), allow_nan=False, ensure_ascii=False).encode()
+            self._json(item) if isinstance(item, tuple) else json.dumps(encode_info(item), allow_nan=False, ensure_ascii=False).encode()
             for item in self._items
         ]  # fmt: skip
 
@@ -117,7 +123,7 @@ def read_datasets(file: h5py.File, where: str, *, lazy: bool) -> DatasetList:
             _check_same(read_datasets(file, where, lazy=True), found, where)
         return found
     group = file[INDEX]
-    text = read_text(file["datasets"], f"{where}:/datasets").encode()
+    text = read_bytes(file["datasets"], f"{where}:/datasets")
     names, groups = read(group, "names", "json", where), read(group, "groups", "json", where)
     numbers, ends = read(group, "group", "array", where), read(group, "end", "array", where)
     inside = len(numbers) == 0 or (int(numbers.min()) >= 0 and int(numbers.max()) < len(groups))
@@ -126,8 +132,9 @@ def read_datasets(file: h5py.File, where: str, *, lazy: bool) -> DatasetList:
         msg = f"{where}:/{INDEX}: expected the place of each dataset, got {len(names)} names, {len(numbers)} groups and {len(ends)} places that do not fit. {hint(where)}"
         raise HistoryDamagedError(msg)
     # Records stand in brackets, with a comma and a space between them.
-    items = [text[start + 2 : end] for start, end in pairwise([-1, *ends.tolist()])]
-    return DatasetList(items, names=names, groups=[groups[number] for number in numbers.tolist()], where=where)
+    items = list(pairwise([-1, *ends.tolist()]))
+    in_order = [groups[number] for number in numbers.tolist()]
+    return DatasetList(items, names=names, groups=in_order, where=where, text=text)
 
 
 def _check_same(found: DatasetList, expected: DatasetList, where: str) -> None:

@@ -7,6 +7,7 @@ Text is stored as UTF-8 of fixed length and metadata in HDF5's checksummed form,
 import contextlib
 import json
 import math
+import mmap
 import os
 import stat
 import zlib
@@ -26,6 +27,9 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 LIBVER = ("v110", "v110")  # the oldest with checksums on every piece of metadata
 CURRENT = {"history": "2", "json": "1", "array": "1", "evaluations": "1", "images": "2", "embeddings": "1"}
 """Newest version of every element type, the one that is written."""
+
+MAPPED = 2**20
+"""Arrays of so many bytes are mapped, not copied; they begin at a page of their own."""
 
 BROKEN = (OSError, LookupError, RuntimeError, ValueError, TypeError, AttributeError, ArithmeticError, MemoryError)
 """What reading a broken file may raise."""
@@ -150,13 +154,13 @@ def write_array(parent: h5py.Group, key: str, array: NDArray[Any]) -> None:
     element.attrs["crc32"] = np.uint32(crc(values))
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes | memoryview) -> Any:
     """Parse JSON, in which every number is finite: no other could be written again.
 
     Raises:
         ValueError: no JSON, or a number that is not finite.
     """
-    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    return _DECODER.decode(text if isinstance(text, str) else str(text, "utf-8"))
 
 
 def _finite(text: str) -> float:
@@ -167,6 +171,9 @@ def _finite(text: str) -> float:
     return number
 
 
+_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
+
+
 @reader("json", "1")
 def _read_json(element: h5py.Dataset, at: str) -> Any:
     return parse_json(read_text(element, at))
@@ -174,16 +181,42 @@ def _read_json(element: h5py.Dataset, at: str) -> Any:
 
 def read_text(element: h5py.Dataset, at: str) -> str:
     """Read the text of a JSON element, as it was written, after comparing its checksum."""
-    data = bytes(element[()])
+    return str(read_bytes(element, at), "utf-8")
+
+
+def read_bytes(element: h5py.Dataset, at: str) -> bytes | memoryview:
+    """Read the same, not decoded; a long text stays in the file, which is mapped."""
+    offset = element.id.get_offset()
+    if element.nbytes < MAPPED or offset is None:
+        data: bytes | memoryview = bytes(element[()])
+    else:
+        data = memoryview(_map(element))[offset : offset + element.nbytes]
     _compare(element, zlib.crc32(data), at)
-    return data.decode()
+    return data
 
 
 @reader("array", "1")
 def _read_array(element: h5py.Dataset, at: str) -> NDArray[Any]:
-    values: NDArray[Any] = element[()]
+    values = _mapped(element)
+    if values is None:
+        values = element[()]
     _compare(element, crc(values), at)
+    values.setflags(write=False)
     return values
+
+
+def _mapped(element: h5py.Dataset) -> NDArray[Any] | None:
+    """Lay an array over its file, which is replaced and never changed; None for small and unaligned ones."""
+    offset = element.id.get_offset()
+    if element.nbytes < MAPPED or offset is None or offset % element.dtype.itemsize or not element.dtype.isnative:
+        return None
+    found: NDArray[Any] = np.ndarray(element.shape, element.dtype, buffer=_map(element), offset=offset)
+    return found
+
+
+def _map(element: h5py.Dataset) -> mmap.mmap:
+    """Map the very file that is open; what lies in it was compared with its size by `child`."""
+    return mmap.mmap(element.file.id.get_vfd_handle(), 0, access=mmap.ACCESS_READ)
 
 
 def crc(values: NDArray[Any]) -> int:

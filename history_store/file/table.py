@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError
+from history_store.file.cells import CELLS, Cells, Columns, read_cells, read_origin_counts
 from history_store.file.layout import child, damage, hint, mark, read, reader, version, write_array, write_json
 from history_store.records import Config, Evaluation, Status
 
@@ -72,9 +73,9 @@ class EvaluationTable:
         part = slice(int(self.curve_end[row - 1]) if row else 0, int(self.curve_end[row]))
         return self.curve_step[part], self.curve_error[part]
 
-    def outcome_columns(self) -> "Columns":
-        """Return what `cell_outcomes` needs."""
-        return self.dataset, self.config, self.error, self.status
+    def cells(self, m: int, c: int) -> Cells:
+        """Sum up the evaluations of each cell."""
+        return Cells.of((self.dataset, self.config, self.error, _HAS_ERROR[self.status]), m, c)
 
     def errors(self, m: int, c: int) -> NDArray[np.float64]:
         """Average over seeds.
@@ -85,11 +86,16 @@ class EvaluationTable:
 
         Returns: `m x c` float64; NaN where no evaluation carries an error.
         """
-        return cell_outcomes(self.outcome_columns(), m, c)[0]
+        return self.cells(m, c).outcomes()[0]
 
     def measured(self, m: int, c: int) -> NDArray[np.bool_]:
         """Tell which cells have evaluations, whatever their status: `m x c` bool."""
-        return cell_outcomes(self.outcome_columns(), m, c)[1]
+        return self.cells(m, c).outcomes()[1]
+
+    def origin_counts(self) -> dict[str, int]:
+        """Count the rows by origin."""
+        counts = np.bincount(self.origin, minlength=len(self.origins)).tolist()
+        return {name: count for name, count in zip(self.origins, counts, strict=True) if count}
 
     def has_run(self, dataset: int, config: int, seed: int, origin: str) -> bool:
         """Tell whether there is a run of this dataset, configuration, seed and origin."""
@@ -146,26 +152,6 @@ class EvaluationTable:
         ]
 
 
-Columns = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64], NDArray[np.int8]]
-"""Dataset, configuration, error and status of evaluations."""
-
-
-def cell_outcomes(columns: Columns, m: int, c: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Average errors over seeds, and tell which cells have evaluations: `m x c` each; see `EvaluationTable.errors`."""
-    dataset, config, error, status = columns
-    cell = dataset.astype(np.int64) * c + config
-    runs = np.bincount(cell, minlength=m * c)
-    carries = _HAS_ERROR[status]
-    count = runs
-    if not carries.all():
-        cell, error = cell[carries], error[carries]
-        count = np.bincount(cell, minlength=m * c)
-    means = np.bincount(cell, weights=error, minlength=m * c).astype(np.float64, copy=False)
-    np.divide(means, count, out=means, where=count > 0)
-    means[count == 0] = np.nan
-    return means.reshape(m, c), (runs > 0).reshape(m, c)
-
-
 class StoredTable:
     """The evaluations of an open file that nobody has looked at yet.
 
@@ -200,15 +186,40 @@ class StoredTable:
             self._loaded = table
         return self._loaded
 
-    def outcome_columns(self) -> Columns:
-        """Read what `cell_outcomes` needs and no more; raises as `load`."""
+    def origin_counts(self) -> dict[str, int]:
+        """Count the rows by origin, and read no more than that needs; raises as `load`."""
         if self._loaded is not None:
-            return self._loaded.outcome_columns()
+            return self._loaded.origin_counts()
         with damage(Path(self._where)):
+            if CELLS in self._file:
+                return read_origin_counts(self._file, self._where)
+            origin, names = read(self._group, "origin", "array", self._where), self._origins()
+        if origin.shape != (self._n,) or origin.dtype != DTYPES["origin"] or not _in_range(origin, len(names)):
+            _refuse(["evaluations with an origin that is not there"], self._where)
+        counts = np.bincount(origin, minlength=len(names)).tolist()
+        return {name: count for name, count in zip(names, counts, strict=True) if count}
+
+    def _origins(self) -> list[str]:
+        names = read(self._group, "origins", "json", self._where)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            _refuse(["origins that are no names"], self._where)
+        return list(names)
+
+    def cells(self, m: int, c: int) -> Cells:
+        """Sum up the evaluations of each cell, or read their sums where the file has them; raises as `load`."""
+        if self._loaded is not None:
+            return self._loaded.cells(m, c)
+        with damage(Path(self._where)):
+            if CELLS in self._file:
+                found = read_cells(self._file, self._where, *self.limits)
+                return found if (m, c) == self.limits else found.plus(run_columns((), (), ()), m, c)
             names = ("dataset", "config", "error", "status")
             dataset, config, error, status = (read(self._group, name, "array", self._where) for name in names)
-        m, c = self.limits
-        bounds = ((dataset, "dataset", m), (config, "config", c), (status, "status", len(STATUSES)))
+        bounds = (
+            (dataset, "dataset", self.limits[0]),
+            (config, "config", self.limits[1]),
+            (status, "status", len(STATUSES)),
+        )
         faults = [
             f"evaluations with a {name} that is not there"
             for column, name, limit in bounds
@@ -222,7 +233,7 @@ class StoredTable:
                 if not np.where(carries, (error >= 0) & (error <= 1), np.isnan(error)).all():
                     faults.append("errors that do not fit their status")
         _refuse(faults, self._where)
-        return dataset, config, error, status
+        return Cells.of((dataset, config, error, _HAS_ERROR[status]), m, c)
 
 
 def _in_range(column: NDArray[Any], limit: int) -> bool:
@@ -246,11 +257,16 @@ def _checked_group(file: h5py.File, where: str) -> h5py.Group:
     return group
 
 
+def are_many(table: "EvaluationTable | StoredTable") -> bool:
+    """Tell whether evaluations are so many that they are read when they are looked at, and kept with sums of them."""
+    return len(table) >= LATER
+
+
 def stored_table(file: h5py.File, where: str, *, lazy: bool) -> "EvaluationTable | StoredTable":
     """Read the evaluations of a file; with `lazy`, many of them not before they are looked at."""
     if lazy:
         table = StoredTable(file, where)
-        if len(table) >= LATER:
+        if are_many(table):
             return table
     found: EvaluationTable = read(file, "evaluations", "evaluations", where)
     return found
@@ -270,22 +286,12 @@ def empty() -> EvaluationTable:
 
 
 def run_columns(evaluations: Sequence[Evaluation], datasets: Sequence[int], configs: Sequence[int]) -> Columns:
-    """Make the columns of some evaluations that `cell_outcomes` needs."""
+    """Make the columns of some evaluations that `Cells` needs."""
     return (
         np.asarray(datasets, np.int32),
         np.asarray(configs, np.int32),
         np.array([e.error for e in evaluations], np.float64),
-        np.array([_CODES[e.status] for e in evaluations], np.int8),
-    )
-
-
-def joined(first: Columns, second: Columns) -> Columns:
-    """Put columns one after the other."""
-    return (
-        np.concatenate([first[0], second[0]]),
-        np.concatenate([first[1], second[1]]),
-        np.concatenate([first[2], second[2]]),
-        np.concatenate([first[3], second[3]]),
+        np.array([e.status.has_error for e in evaluations], np.bool_),
     )
 
 

@@ -17,7 +17,7 @@ from metafeat.handcrafted import FEATURES
 from metafeat.model_file import read_header
 from warmstart.locations import history_path, model_path
 from warmstart.suggestions.expectations import expected_errors, forecaster_of, views
-from warmstart.suggestions.session import load_memory
+from warmstart.suggestions.memory import load_memory
 
 TOLD = (0, 1, 3, 8)
 

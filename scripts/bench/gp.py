@@ -14,7 +14,7 @@ import time
 import numpy as np
 from functions import hartmann6
 
-from bo.acquisition.criterion import Improvement
+from bo.acquisition.function import Improvement
 from bo.acquisition.optimize import optimize_acquisition
 from bo.acquisition.pending import fantasise
 from bo.space.encoding import Encoding

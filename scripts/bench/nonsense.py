@@ -22,9 +22,10 @@ from nonsense_families import FAMILIES, Case, halves
 from history_store.readers import open_arrays
 from metafeat.embed import look_at
 from warmstart.locations import history_path, model_path
-from warmstart.suggestions.advisor import distances_to, judge_query
 from warmstart.suggestions.answer import Confidence
-from warmstart.suggestions.session import Memory, load_memory
+from warmstart.suggestions.confidence import judge_query
+from warmstart.suggestions.location import distances_to
+from warmstart.suggestions.memory import Memory, load_memory
 
 DRAWS = (50, 200, None)
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from warmstart.suggestions.session import read_calibration
 
 from bo.transfer.designs import initial_designs
 from bo.transfer.regret import regret_curve
@@ -44,7 +45,6 @@ from metafeat.model_file import read_header
 from warmstart.histories.merge import MergePlan, plan_merge
 from warmstart.locations import model_path, shipped_history
 from warmstart.suggestions.references import stored_features
-from warmstart.suggestions.session import read_calibration
 
 Matrix = NDArray[np.float64]
 KINDS = (

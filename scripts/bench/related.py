@@ -30,7 +30,7 @@ from history_store.history import History
 from training.evaluation.table import history_table, read_table
 from warmstart.locations import history_path, model_path
 from warmstart.studies.related_dataset import EVALUATIONS, NEIGHBOURS, TOTAL
-from warmstart.suggestions.session import load_memory
+from warmstart.suggestions.memory import load_memory
 
 Floats = NDArray[np.float64]
 MEASURED = ("warm", "related", "cold")

@@ -189,7 +189,7 @@ class _Searches:
             candidates=configs,
             surrogate="mt-gp" if tasks else "gp",
             initial=[configs[row] for row in self.initial[i]],
-            startup=0 if is_modelled else K,
+            n_startup_trials=0 if is_modelled else K,
             related=tasks,
             meta_feature=self.metas[i] if tasks else None,
             seed=self.seed,

@@ -1,6 +1,6 @@
 """Measure the Siamese step against the plain loop, in CPU seconds of one thread, and compare their loss curves.
 
-The plain loop is what one writes first: float32, contiguous tensors, convolution - ReLU - pool, all wings of the step
+The plain loop is what one writes first: float32, contiguous tensors, convolution - ReLU - pool, all networks of the step
 stacked into one batch, unfused Adam. Ours is `training.siamese.train`, on the same pairs, draws and initial weights: the
 two differ in arithmetic only, so their loss curves must agree, which is tested over paired seeds.
 
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from metafeat.labels import label_codes
-from metafeat.model import random_wing
+from metafeat.model import random_network
 from metafeat.spec import ModelSpec
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings
@@ -27,11 +27,11 @@ from training.siamese.train import STREAMS, SiameseRun, pair_loss
 
 
 class PlainWing(nn.Module):
-    """The wing as written down in the paper, with the weights of ours."""
+    """The network as written down in the paper, with the weights of ours."""
 
     def __init__(self, spec: ModelSpec, seed: int) -> None:
         super().__init__()
-        ours = random_wing(spec, seed=seed)
+        ours = random_network(spec, seed=seed)
         convs = [c.to(memory_format=torch.contiguous_format) for c in ours.deep.convs]
         self.deep = nn.Sequential(*(layer for c in convs for layer in (c, nn.ReLU(), nn.MaxPool2d(2))), nn.Flatten())
         self.encoder, self.after = ours.encoder, ours.after
@@ -56,18 +56,18 @@ def toy_data(n_sets: int, seed: int) -> tuple[dict[str, LabelledImages], np.ndar
 def plain_loop(run: SiameseRun, steps: int) -> tuple[list[float], list[float]]:
     """Do the steps of a run the plain way; return losses and CPU seconds of each."""
     settings = run.settings
-    wing = PlainWing(settings.spec, run.seed)
-    optimiser = torch.optim.Adam(wing.parameters(), foreach=False, fused=False)
+    network = PlainWing(settings.spec, run.seed)
+    optimiser = torch.optim.Adam(network.parameters(), foreach=False, fused=False)
     losses, seconds = [], []
     for step in range(steps):
         rng = np.random.default_rng([run.seed, STREAMS["step"], step])
-        wings, pairs = run.plan(rng)
-        samples = [run.sets[i].sample(rng, settings.spec.tau) for i in wings]
+        networks, pairs = run.plan(rng)
+        samples = [run.sets[i].sample(rng, settings.spec.tau) for i in networks]
         started = time.process_time()
         images = torch.stack([torch.from_numpy(x).permute(0, 3, 1, 2).float().contiguous() / 255 for x, _ in samples])
         codes = torch.from_numpy(np.stack([label_codes(y, settings.spec.label_code) for _, y in samples]))
-        wanted = torch.tensor(run.target[wings[pairs[:, 0]], wings[pairs[:, 1]]], dtype=torch.float32)
-        loss = pair_loss(wing(images, codes), torch.from_numpy(pairs), wanted, kind=settings.loss)
+        wanted = torch.tensor(run.target[networks[pairs[:, 0]], networks[pairs[:, 1]]], dtype=torch.float32)
+        loss = pair_loss(network(images, codes), torch.from_numpy(pairs), wanted, kind=settings.loss)
         optimiser.param_groups[0]["lr"] = settings.learning_rate_at(step)
         optimiser.zero_grad()
         loss.backward()

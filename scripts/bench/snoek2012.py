@@ -34,7 +34,7 @@ def point_estimate(problem: str, surrogate: str, seed: int, *, tables: Path) -> 
     """Search 50 evaluations."""
     if problem == "branin":
         made = branin_practical()
-        trace = search(made.space, made.value, 50, surrogate=surrogate, seed=seed, design="uniform", startup=2)
+        trace = search(made.space, made.value, 50, surrogate=surrogate, seed=seed, design="uniform", n_startup_trials=2)
     else:
         trace = run_grid(read_grid(tables, problem), 50, surrogate=surrogate, seed=seed)
     return {"best": [trace.best_at(n) for n in MARKS], "cpu_s": round(trace.cpu, 2)}

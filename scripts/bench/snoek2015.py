@@ -22,7 +22,7 @@ from functions import branin, hartmann6
 from grids import Grid, read_grid
 from runs import Trace, resume, search, write_report
 
-from bo.acquisition.criterion import Improvement
+from bo.acquisition.function import Improvement
 from bo.acquisition.optimize import optimize_acquisition
 from bo.acquisition.pending import fantasise
 from bo.space.encoding import Encoding
@@ -52,7 +52,7 @@ def run_grid(grid: Grid, t: int, *, timed: bool = False, **options: Any) -> Trac
         return rows[tuple(config[name] for name in grid.configs[0])]
 
     clock = {"seconds": lambda config: float(grid.seconds[row(config)])} if timed else {}
-    options = {"candidates": grid.configs, "startup": 2, **clock, **options}
+    options = {"candidates": grid.configs, "n_startup_trials": 2, **clock, **options}
     return search(grid.space, lambda config: float(grid.errors[row(config)]), t, **options)
 
 
@@ -60,7 +60,7 @@ def optimise(problem: str, surrogate: str, seed: int, *, t: int, tables: Path) -
     """Run one cell of the table."""
     if problem in ("branin", "hartmann6"):
         made = branin() if problem == "branin" else hartmann6()
-        trace = search(made.space, made.value, t, surrogate=surrogate, seed=seed, design="uniform", startup=2)
+        trace = search(made.space, made.value, t, surrogate=surrogate, seed=seed, design="uniform", n_startup_trials=2)
     else:
         trace = run_grid(read_grid(tables, problem), t, surrogate=surrogate, seed=seed)
     marks = sorted({min(n, t) for n in (20, 30, 50, 60, 100, 200)})
@@ -107,8 +107,8 @@ def suggestion(surrogate: str, n: int, seed: int) -> dict[str, float]:
     model = SURROGATES[surrogate]().fit(X, y, rng=rng)
     fitted = time.process_time()
     best = model.predict(X).mean.min(axis=1, keepdims=True)
-    criterion = Improvement(fantasise(model, X[:0], best, rng=rng), acquisition="ei")
-    optimize_acquisition(criterion, encoding, around=points[:1], taken=frozenset(), rng=rng)
+    function = Improvement(fantasise(model, X[:0], best, rng=rng), acquisition="ei")
+    optimize_acquisition(function, encoding, around=points[:1], taken=frozenset(), rng=rng)
     return {"fit_s": round(fitted - start, 3), "search_s": round(time.process_time() - fitted, 3)}
 
 

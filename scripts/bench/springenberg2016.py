@@ -64,7 +64,7 @@ def run(path: str, target: int, surrogate: str, seed: int, *, meta: bool, folder
     place = {json.dumps(config, sort_keys=True): i for i, config in enumerate(configs)}
     errors = table.errors[target]
     regrets = (errors - errors.min()) / max(float(np.ptp(errors)), 1e-12)
-    options: dict[str, Any] = {"startup": 2}
+    options: dict[str, Any] = {"n_startup_trials": 2}
     if surrogate.startswith("mt-"):
         picks = [(row, rng.choice(len(configs), POINTS, replace=False)) for row in related_rows(table, target)]
         features = (lambda row: table.meta_features[row].tolist()) if meta else lambda _: None

@@ -8,7 +8,7 @@ import torch
 
 from metafeat.handcrafted import FEATURES
 from metafeat.labels import LABEL_CODES, label_codes
-from metafeat.model import MetaFeatureModel, random_wing
+from metafeat.model import MetaFeatureModel, random_network
 from metafeat.spec import EXTRACTORS, ModelSpec
 from training.siamese.train import pair_loss
 
@@ -26,65 +26,67 @@ class ExtractorContract:
     order_free = True
 
     @pytest.fixture
-    def wing(self):
-        return random_wing(self.spec, seed=1).eval()
+    def network(self):
+        return random_network(self.spec, seed=1).eval()
 
-    def known(self, wing, n=1):
-        """Handcrafted features as the wing is told them, the same for each sample, where the model asks for them."""
+    def known(self, network, n=1):
+        """Handcrafted features as the network is told them, the same for each sample, where the model asks for them."""
         if not self.spec.handcrafted:
             return ()
-        return (wing.standardised(np.random.default_rng(9).normal(size=(1, len(FEATURES)))).repeat(n, 1),)
+        return (network.standardised(np.random.default_rng(9).normal(size=(1, len(FEATURES)))).repeat(n, 1),)
 
-    def point(self, wing, images, labels):
+    def point(self, network, images, labels):
         codes = torch.from_numpy(label_codes(labels, self.spec.label_code))
         with torch.inference_mode():
-            return wing.encode(wing.features(images, labels)[None], codes[None], *self.known(wing))[0]
+            return network.encode(network.features(images, labels)[None], codes[None], *self.known(network))[0]
 
-    def test_a_point_is_finite_and_has_256_numbers_whatever_tau(self, wing, sample):
+    def test_a_point_is_finite_and_has_256_numbers_whatever_tau(self, network, sample):
         for tau in (1, 7, 24):
-            point = self.point(wing, sample[0][:tau], sample[1][:tau])
+            point = self.point(network, sample[0][:tau], sample[1][:tau])
             assert point.shape == (256,)
             assert torch.isfinite(point).all()
 
-    def test_distance_is_zero_for_identical_samples_and_symmetric(self, wing, sample):
-        a, b = self.point(wing, *sample), self.point(wing, sample[0][::-1].copy(), sample[1])
-        assert torch.equal(a, self.point(wing, *sample))
+    def test_distance_is_zero_for_identical_samples_and_symmetric(self, network, sample):
+        a, b = self.point(network, *sample), self.point(network, sample[0][::-1].copy(), sample[1])
+        assert torch.equal(a, self.point(network, *sample))
         assert torch.dist(a, b) == torch.dist(b, a) >= 0
 
-    def test_permuting_the_sample_changes_nothing_unless_it_is_read_in_order(self, wing, sample):
+    def test_permuting_the_sample_changes_nothing_unless_it_is_read_in_order(self, network, sample):
         order = np.random.default_rng(0).permutation(24)
-        a, b = self.point(wing, *sample), self.point(wing, sample[0][order], sample[1][order])
+        a, b = self.point(network, *sample), self.point(network, sample[0][order], sample[1][order])
         assert torch.allclose(a, b, atol=1e-6, rtol=1e-6) == self.order_free
 
-    def test_a_batch_equals_its_rows_one_by_one(self, wing, sample):
+    def test_a_batch_equals_its_rows_one_by_one(self, network, sample):
         images, labels = sample
         parts = [slice(0, 12), slice(12, 24)]
         codes = np.stack([label_codes(labels[p], self.spec.label_code) for p in parts])
         with torch.inference_mode():
-            features = torch.stack([wing.features(images[p], labels[p]) for p in parts])
-            batch = wing.encode(features, torch.from_numpy(codes), *self.known(wing, 2))
+            features = torch.stack([network.features(images[p], labels[p]) for p in parts])
+            batch = network.encode(features, torch.from_numpy(codes), *self.known(network, 2))
         for row, part in zip(batch, parts, strict=True):
-            assert torch.allclose(row, self.point(wing, images[part], labels[part]), atol=1e-6)
+            assert torch.allclose(row, self.point(network, images[part], labels[part]), atol=1e-6)
 
-    def test_every_weight_gets_a_finite_gradient(self, wing, sample):
+    def test_every_weight_gets_a_finite_gradient(self, network, sample):
         images, labels = sample
         codes = torch.from_numpy(label_codes(labels, self.spec.label_code))
-        wing.requires_grad_(requires_grad=True)
-        wing.encode(wing.features(images, labels)[None], codes[None], *self.known(wing)).square().sum().backward()
-        for name, parameter in wing.named_parameters():
+        network.requires_grad_(requires_grad=True)
+        network.encode(
+            network.features(images, labels)[None], codes[None], *self.known(network)
+        ).square().sum().backward()
+        for name, parameter in network.named_parameters():
             assert parameter.grad is not None, name
             assert torch.isfinite(parameter.grad).all(), name
 
-    def test_equal_inputs_give_no_nan_in_the_loss_gradient(self, wing, sample):
+    def test_equal_inputs_give_no_nan_in_the_loss_gradient(self, network, sample):
         images, labels = sample
         codes = torch.from_numpy(label_codes(labels, self.spec.label_code))
-        wing.requires_grad_(requires_grad=True)
-        features = wing.features(images, labels).expand(2, -1, -1)
-        points = wing.encode(features, codes.expand(2, -1, -1), *self.known(wing, 2))
+        network.requires_grad_(requires_grad=True)
+        features = network.features(images, labels).expand(2, -1, -1)
+        points = network.encode(features, codes.expand(2, -1, -1), *self.known(network, 2))
         for kind in ("absolute", "squared"):
             loss = pair_loss(points, torch.tensor([[0, 1]]), torch.tensor([0.3]), kind=kind)
             loss.backward(retain_graph=True)
-        assert all(torch.isfinite(p.grad).all() for p in wing.parameters() if p.grad is not None)
+        assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
 
     def test_same_seed_same_embedding_and_the_global_generator_is_left_alone(self, sample):
         before = torch.get_rng_state()

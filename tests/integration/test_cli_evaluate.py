@@ -33,7 +33,7 @@ def table(tmp_path):
 
 
 def numbers(report):
-    return {name: rival["per_dataset"] for name, rival in report["rivals"].items()}
+    return {name: method["per_dataset"] for name, method in report["rivals"].items()}
 
 
 def test_a_history_is_evaluated_and_a_second_run_uses_its_models(cli, tiny, tmp_path):
@@ -163,8 +163,8 @@ def test_the_papers_figures_and_the_plots(cli, tiny, table, tmp_path):
 @pytest.mark.parametrize(
     ("more", "code", "match"),
     [
-        (["--rivals", "magic"], 2, "--rivals: expected names among"),
-        (["--ours", "magic"], 2, "--ours: expected a rival that is played"),
+        (["--rivals", "magic"], 2, "--methods: expected names among"),
+        (["--reference", "magic"], 2, "--reference: expected a method that is played"),
         (["--only", "nobody"], 2, "--only: expected datasets"),
         (["--protocol", "none"], 2, "'--protocol'"),
         (["--folds", 1], 2, "'--folds'"),

@@ -96,7 +96,7 @@ def test_regret_of_a_file(cli, tmp_path):
     found = cli("plot", "regret", "two.json", "--format", "json").json()
     assert found["files"] == ["regret-one.png", "regret-default history.png"]
     assert cli("plot", "regret", "none.json").code == 2
-    assert cli("plot", "regret", "e.json", "--rival", "x").code == 2
+    assert cli("plot", "regret", "e.json", "--method", "x").code == 2
     (tmp_path / "e.json").write_text("{}")
     assert cli("plot", "regret", "e.json").code == 3
 
@@ -110,7 +110,7 @@ def test_a_run_of_the_optimiser(cli, tmp_path):
     space = ConfigurationSpace()
     space.add(Categorical("kind", ["a", "b"]), Float("x", (0.0, 1.0)))
     space.add(EqualsCondition(space["x"], space["kind"], "a"))
-    optimizer = Optimizer(space, surrogate="gp-map", startup=6)
+    optimizer = Optimizer(space, surrogate="gp-map", n_startup_trials=6)
     for turn, config in enumerate(optimizer.ask(6)):
         optimizer.tell(config, config.get("x", 0.5))
         if turn in (0, 5):

@@ -145,7 +145,11 @@ def test_a_space_of_which_nothing_is_known_is_filled_evenly(cli, call, tmp_path,
     assert {(one["measured"], one["from"], one["source_error"]) for one in suggestions} == {(False, None, None)}
     assert "The history knows nothing about your space" in run.err
     assert ("another scale" in run.err) == ("100" in text)
-    assert "not measured" in cli(*call, "--space", tmp_path / "space.yaml", "--explain").out
+    table = cli(*call, "--space", tmp_path / "space.yaml", "--explain").out
+    assert "Try these first (spread evenly over your space)" in table
+    assert "not measured" in table
+    assert "Measured with" not in table
+    assert "Expect" not in table
 
 
 def test_from_python(use_tiny, photos, mine):

@@ -25,9 +25,10 @@ sys.path.append(str(HERE.parent))
 
 from collecting import TINY, pretend, tiny_history  # noqa: E402
 
-from training.collection.collect import Progress, collect  # noqa: E402
+from training.collection.collect import collect  # noqa: E402
 from training.collection.measure import Measured  # noqa: E402
 from training.collection.plan import Cell, plan_block  # noqa: E402
+from training.collection.progress import Progress  # noqa: E402
 from training.processes.executor import Done, LocalExecutor  # noqa: E402
 
 T = TypeVar("T")

@@ -138,11 +138,11 @@ def folder(tmp_path_factory):
     for name, text in FILES.items():
         (place / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     with History.create(place / "mine.h5", space_text(place / "mine.yaml")) as history:
-        from warmstart.histories.add import add_source
+        from warmstart.histories.add import DatasetCard, add_source
         from warmstart.histories.typed_run import read_evaluation
         from warmstart.suggestions.query import open_path
 
-        add_source(history, open_path(str(place / "day.npz")), name="day", group="day")
+        add_source(history, open_path(str(place / "day.npz")), DatasetCard("day", "day"))
         history.append(read_evaluation(dataset="day", config=RUN, error=0.2))
     return place
 

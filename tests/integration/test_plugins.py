@@ -88,7 +88,7 @@ def test_a_surrogate_is_used_by_name_and_as_an_object(plugin):
     space = ConfigurationSpace()
     space.add(Float("x", (0.0, 1.0)))
     made = [
-        Optimizer(space, surrogate=surrogate, startup=3)
+        Optimizer(space, surrogate=surrogate, n_startup_trials=3)
         for surrogate in ("gp-quick", SURROGATES["gp-quick"], SURROGATES["gp-quick"]())
     ]
     asked = []

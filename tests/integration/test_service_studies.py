@@ -234,3 +234,14 @@ def test_optunas_loop_over_a_server(url):
         assert [each["state"] for each in kept] == ["ok", "pruned", "ok"]
         assert [kept[i]["error"] for i in (0, 2)] == [study.trials[i].value for i in (0, 2)]
         assert kept[2]["config"] == study.trials[2].params
+
+
+def test_a_look_leaves_no_storage(tmp_path):
+    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
+        assert client.studies() == []
+        with pytest.raises(UsageError, match="expected the name of a study, got 'a'"):
+            client.study("a").ask()
+        assert not list(tmp_path.iterdir())
+        client.begin_study("a", **FAST)
+        assert (tmp_path / "s.db").is_file()
+        assert [each["name"] for each in client.studies()] == ["a"]

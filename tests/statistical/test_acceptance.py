@@ -138,7 +138,7 @@ def networks(monkeypatch):
     def run(prior_mean, t, *, centre, seed):
         made = replace(SURROGATES["dngo"], factory=partial(DNGO, prior_mean=prior_mean))
         monkeypatch.setitem(SURROGATES._own, "dngo", made)
-        options = {"surrogate": "dngo", "startup": 10, "design": "uniform", "seed": seed}
+        options = {"surrogate": "dngo", "n_startup_trials": 10, "design": "uniform", "seed": seed}
         return search(ten(), partial(bowl, centre=centre), t, **options)
 
     return run

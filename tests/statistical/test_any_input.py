@@ -31,7 +31,7 @@ def optimizer_of(surrogate, d=2):
     related = []
     if surrogate.startswith("mt-"):
         related = [RelatedTask(*told(5, d, seed)) for seed in (1, 2)]
-    return Optimizer(space_of(d), surrogate=surrogate, related=related, startup=1, seed=4)
+    return Optimizer(space_of(d), surrogate=surrogate, related=related, n_startup_trials=1, seed=4)
 
 
 def cases():

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from training.evaluation.methods import choose_methods, make_methods
 from training.evaluation.metrics import feature_metric
-from training.evaluation.replay import evaluate
+from training.evaluation.replay import ReplaySettings, evaluate
 from training.evaluation.report import make_report
-from training.evaluation.rivals import choose_rivals, make_rivals
 from training.evaluation.table import read_table
 
 TABLES = Path(__file__).parents[3] / "shared" / "tables"
@@ -25,10 +25,10 @@ def regret():
     table = read_table(TABLES / "svm_tst.npz")
     metrics = {"handcrafted": feature_metric(table.meta_features)}
     names = ("random", "portfolio", "average-rank", "nearest-handcrafted", "oracle-nearest")
-    rivals = choose_rivals(make_rivals(list(metrics), "handcrafted", has_unit=True), names)
-    outcome = evaluate(table, rivals, protocol="leave-source-out", metrics=metrics)
-    report = make_report(outcome, ours="portfolio")
-    return {name: [found["mean"] for found in rival["regret"].values()] for name, rival in report["rivals"].items()}
+    methods = choose_methods(make_methods(list(metrics), "handcrafted", has_unit=True), names)
+    outcome = evaluate(table, methods, metrics=metrics, settings=ReplaySettings(protocol="leave-source-out"))
+    report = make_report(outcome, reference="portfolio")
+    return {name: [found["mean"] for found in method["regret"].values()] for name, method in report["rivals"].items()}
 
 
 @pytest.mark.parametrize(

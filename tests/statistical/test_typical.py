@@ -49,7 +49,7 @@ def test_most_nonsense_is_told():
     from nonsense_families import FAMILIES
 
     from warmstart.locations import history_path, model_path
-    from warmstart.suggestions.session import load_memory
+    from warmstart.suggestions.memory import load_memory
 
     memory = load_memory(history_path(None), model_path(None))
     bases = [case for _, _, case in read_sources(SOURCES)]

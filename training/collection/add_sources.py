@@ -21,7 +21,7 @@ from history_store.subsample import TEST, TRAIN, VAL, stratified_subsample
 from training.sources.obtain import open_manifest
 
 
-def enrol(
+def add_sources(
     history: History,
     manifests: Sequence[Manifest],
     *,

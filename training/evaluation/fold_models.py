@@ -22,9 +22,9 @@ from metafeat.embed import embed_history, stored_sample
 from metafeat.files import replace_file
 from metafeat.handcrafted import FEATURES, handcrafted, query_features
 from metafeat.model import MetaFeatureModel
+from training.siamese.from_history import train_from_history
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings, preset
-from training.siamese.train import train_from_history
 
 if TYPE_CHECKING:
     from history_store.history import History

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from bo.transfer.regret import expected_evaluations, random_curve, regret_curve
 from history_store.errors import AllTrialsFailedError, DataError, UsageError
+from training.evaluation.methods import TRUE_NORMALISED, Case, Method
 from training.evaluation.metrics import Metric, given_metric, query_distances
 from training.evaluation.protocol import Fold, Protocol, folds
-from training.evaluation.rivals import TRUE_NORMALISED, Case, Rival
 from training.evaluation.table import ErrorTable
 from training.processes.executor import LocalExecutor
 
@@ -26,13 +26,47 @@ CHEAP = 10
 """A random design without a search is drawn so many times as often as a search is repeated."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySettings:
+    """Who is held out, and how long and how often the methods search.
+
+    Attributes:
+        protocol: who is held out.
+        horizon: evaluations a dataset; at most all configurations.
+        repeats: of searches; random designs are drawn ten times as often.
+        seed: of everything random.
+        only: datasets to ask; none = all. All others answer all the same.
+        workers: processes.
+        surrogate: of the searches, a name that `bo.search.search_table` knows.
+    """
+
+    protocol: Protocol
+    horizon: int = 20
+    repeats: int = 5
+    seed: int = 0
+    only: Sequence[str] = ()
+    workers: int = 1
+    surrogate: str = "gp"
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            UsageError: when one is below 1.
+        """
+        for name in ("horizon", "repeats", "workers"):
+            if getattr(self, name) < 1:
+                msg = f"expected at least 1, got {getattr(self, name)}. Leave it out for the default."
+                raise UsageError(msg, param=name)
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """One held-out dataset.
 
     Attributes:
         row: of the dataset in the table.
-        case: what the rivals may know.
+        case: what the methods may know.
         errors: `c` of its own, looked up and told to searches; NaN = failed.
     """
 
@@ -43,13 +77,13 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """What the rivals' choices were worth on one dataset.
+    """What the methods' choices were worth on one dataset.
 
     Attributes:
         row: of the dataset in the table.
-        curves: by rival, `repeats x horizon` normalised regret; of `random` its expectation.
-        evaluations: by rival, mean number of evaluations to regret ≤ 0.05; horizon + 1 where it is not reached.
-        promised: by rival that promises something, `horizon` regrets expected before any was seen.
+        curves: by method, `repeats x horizon` normalised regret; of `random` its expectation.
+        evaluations: by method, mean number of evaluations to regret ≤ 0.05; horizon + 1 where it is not reached.
+        promised: by method that promises something, `horizon` regrets expected before any was seen.
     """
 
     row: int
@@ -66,7 +100,7 @@ class Outcome:
         table: what was replayed.
         protocol: who was held out.
         horizon: evaluations a dataset; `repeats` of what is random; `seed` of all of it.
-        rivals: by name.
+        methods: by name.
         played: in the order of the table's datasets, those asked.
         distances: by metric, `m x m` as `training.evaluation.metrics.query_distances` gives them.
     """
@@ -76,22 +110,22 @@ class Outcome:
     horizon: int
     repeats: int
     seed: int
-    rivals: Mapping[str, Rival]
+    methods: Mapping[str, Method]
     played: tuple[Played, ...]
     distances: Mapping[str, Matrix]
 
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Plays every rival on a task; what a worker is given once.
+    """Plays every method on a task; what a worker is given once.
 
     Attributes:
-        rivals: by name.
+        methods: by name.
         horizon: evaluations; `repeats` of searches; `seed` of all of it.
         surrogate: of the searches.
     """
 
-    rivals: Mapping[str, Rival]
+    methods: Mapping[str, Method]
     horizon: int
     repeats: int
     seed: int
@@ -107,35 +141,35 @@ class Replay:
         horizon = min(self.horizon, len(task.errors))
         pad = self.horizon - horizon  # once all is measured, the best is known
         with threadpool_limits(1):
-            wanted = {rival.metric for rival in self.rivals.values() if rival.is_calibrated and rival.metric}
+            wanted = {method.metric for method in self.methods.values() if method.is_calibrated and method.metric}
             case = task.case.calibrated(sorted(wanted))
-            for name, rival in self.rivals.items():
-                if rival.design is None:
+            for name, method in self.methods.items():
+                if method.design is None:
                     curves[name] = np.pad(random_curve(task.errors, horizon)[None], ((0, 0), (0, pad)), mode="edge")
                     evaluations[name] = expected_evaluations(task.errors, horizon, goal=GOAL)
                     continue
-                played = list(self._play(name, rival, replace(task, case=case), horizon))
+                played = list(self._play(name, method, replace(task, case=case), horizon))
                 curves[name] = np.array(
                     [np.pad(regret_curve(task.errors, rows), (0, pad), mode="edge") for rows in played]
                 )
-                if rival.search_after is None and rival.is_calibrated and (rival.metric or "") in case.calibrations:
-                    promised[name] = np.pad(case.promise(rival.metric or "", played[0]), (0, pad), mode="edge")
+                if method.search_after is None and method.is_calibrated and (method.metric or "") in case.calibrations:
+                    promised[name] = np.pad(case.promise(method.metric or "", played[0]), (0, pad), mode="edge")
                 evaluations[name] = float(np.mean(np.sum(curves[name] > GOAL, axis=1) + 1))
         return Played(task.row, curves, evaluations, promised)
 
-    def _play(self, name: str, rival: Rival, task: Task, horizon: int) -> Iterator[Sequence[int]]:
+    def _play(self, name: str, method: Method, task: Task, horizon: int) -> Iterator[Sequence[int]]:
         """Return the rows of each repeat, in order of evaluation."""
-        assert rival.design is not None  # noqa: S101  not asked for chance itself
-        searches = rival.search_after is not None
-        n = self.repeats if searches else self.repeats * CHEAP if rival.is_random else 1
+        assert method.design is not None  # noqa: S101  not asked for chance itself
+        searches = method.search_after is not None
+        n = self.repeats if searches else self.repeats * CHEAP if method.is_random else 1
         for repeat in range(n):
             rng = np.random.default_rng([self.seed, zlib.crc32(name.encode()), task.row, repeat])
-            count = horizon if rival.search_after is None else min(rival.search_after, horizon)
-            rows = rival.design(task.case, count, rng)
+            count = horizon if method.search_after is None else min(method.search_after, horizon)
+            rows = method.design(task.case, count, rng)
             if searches:
                 from bo.search import search_table
 
-                assert task.case.unit is not None  # noqa: S101  `make_rivals` leaves searches out without
+                assert task.case.unit is not None  # noqa: S101  `make_methods` leaves searches out without
                 rows = search_table(
                     task.case.unit,
                     task.errors,
@@ -143,38 +177,26 @@ class Replay:
                     t=horizon,
                     rng=rng,
                     surrogate=self.surrogate,
-                    acquisition=rival.acquisition,
+                    acquisition=method.acquisition,
                 )
             yield rows
 
 
 def evaluate(
     table: ErrorTable,
-    rivals: Mapping[str, Rival],
+    methods: Mapping[str, Method],
     *,
-    protocol: Protocol,
     metrics: Mapping[str, Metric],
-    horizon: int = 20,
-    repeats: int = 5,
-    seed: int = 0,
-    only: Sequence[str] = (),
-    workers: int = 1,
-    surrogate: str = "gp",
+    settings: ReplaySettings,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Outcome:
     """Hold every dataset out by the protocol, and run every method on it.
 
     Args:
         table: of errors.
-        rivals: by name, see `training.evaluation.rivals.make_rivals`.
-        protocol: who is held out.
-        metrics: by the names that the rivals use; the oracles' is added.
-        horizon: evaluations a dataset; at most all configurations.
-        repeats: of searches; random designs are drawn ten times as often.
-        seed: of everything random.
-        only: datasets to ask; none = all. All others answer all the same.
-        workers: processes.
-        surrogate: of the searches, a name that `bo.search.search_table` knows.
+        methods: by name, see `training.evaluation.methods.make_methods`.
+        metrics: by the names that the methods use; the oracles' is added.
+        settings: who is held out, and how long and how often the methods search.
         progress: called with (datasets done, datasets, name of the last).
 
     Raises:
@@ -182,31 +204,28 @@ def evaluate(
         DataError: nothing is left to answer, or a distance is no number.
         AllTrialsFailedError: workers died.
     """
-    unknown = [name for name in only if name not in table.datasets]
+    unknown = [name for name in settings.only if name not in table.datasets]
     if unknown:
         msg = f"expected datasets of {table.name}, got {', '.join(unknown)}. It has {', '.join(table.datasets)}."
         raise UsageError(msg, param="only")
-    for name, value in (("horizon", horizon), ("repeats", repeats), ("workers", workers)):
-        if value < 1:
-            msg = f"expected at least 1, got {value}. Leave it out for the default."
-            raise UsageError(msg, param=name)
-    every = folds(protocol, table.datasets, table.groups)
+    every = folds(settings.protocol, table.datasets, table.groups)
     asked = {**metrics, TRUE_NORMALISED: given_metric(table.true_distances(normalised=True))}
     seen = {name: query_distances(metric, every, name=name) for name, metric in asked.items()}
-    calibrated = {rival.metric for rival in rivals.values() if rival.is_calibrated}
+    calibrated = {method.metric for method in methods.values() if method.is_calibrated}
     known = table.known_errors()
     between = {name: metric for name, metric in asked.items() if name in calibrated}
-    tasks = _tasks(table, known, every, seen, between, only)
-    total = len(set(only)) or len(table.datasets)
-    replay = Replay(rivals, min(horizon, table.errors.shape[1]), repeats, seed, surrogate)
+    tasks = _tasks(table, known, every, seen, between, settings.only)
+    total = len(set(settings.only)) or len(table.datasets)
+    horizon = min(settings.horizon, table.errors.shape[1])
+    replay = Replay(methods, horizon, settings.repeats, settings.seed, settings.surrogate)
     played = []
-    for done in _run(replay, tasks, min(workers, total)):
+    for done in _run(replay, tasks, min(settings.workers, total)):
         played.append(done)
         if progress is not None:
             progress(len(played), total, table.datasets[done.row])
     ordered = tuple(sorted(played, key=lambda one: one.row))
     given = {name: seen[name] for name in metrics}
-    return Outcome(table, protocol, replay.horizon, repeats, seed, rivals, ordered, given)
+    return Outcome(table, settings.protocol, horizon, settings.repeats, settings.seed, methods, ordered, given)
 
 
 def _tasks(

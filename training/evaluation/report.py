@@ -19,7 +19,7 @@ HURT_AT = (3, 10)
 """Numbers of evaluations after which ours may be worse than the portfolio."""
 
 
-def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def make_report(outcome: Outcome, *, reference: str, figures: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Summarise an outcome.
 
     Means are over the datasets asked. Siblings are no independent evidence: 95 % intervals take each group (under
@@ -27,19 +27,19 @@ def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | Non
 
     Args:
         outcome: of `training.evaluation.replay.evaluate`.
-        ours: the rival that differences are taken of, where it was played.
+        reference: the method that differences are taken of, where it was played.
         figures: further curves to put in.
 
     Raises:
-        UsageError: a rival that was not played.
+        UsageError: a method that was not played.
     """
-    check_ours(ours, outcome.rivals)
+    check_reference(reference, outcome.methods)
     table, rows = outcome.table, [one.row for one in outcome.played]
     units = held_together(outcome.protocol, table.datasets, table.groups)
     asked = [units[row] for row in rows]
     times = [t for t in TIMES if t <= outcome.horizon]
-    curves = {name: np.array([one.curves[name].mean(axis=0) for one in outcome.played]) for name in outcome.rivals}
-    evaluations = {name: np.array([one.evaluations[name] for one in outcome.played]) for name in outcome.rivals}
+    curves = {name: np.array([one.curves[name].mean(axis=0) for one in outcome.played]) for name in outcome.methods}
+    evaluations = {name: np.array([one.evaluations[name] for one in outcome.played]) for name in outcome.methods}
     report: dict[str, Any] = {
         "schema_version": 1,
         "protocol": outcome.protocol,
@@ -51,35 +51,42 @@ def make_report(outcome: Outcome, *, ours: str, figures: Mapping[str, Any] | Non
         "horizon": outcome.horizon,
         "repeats": outcome.repeats,
         "seed": outcome.seed,
-        "ours": ours,
+        "ours": reference,
         "datasets": [table.datasets[row] for row in rows],
         "groups": [table.groups[row] for row in rows],
         "rivals": {
             name: {
-                "about": rival.about,
-                "kind": rival.kind,
-                "regret": {str(t): interval(curves[name][:, t - 1], asked) for t in times},
-                "curve": _curve(curves[name], asked),
-                EVALUATIONS: interval(evaluations[name], asked) | {"median": float(np.median(evaluations[name]))},
-                "per_dataset": curves[name].tolist(),
-                f"{EVALUATIONS}_per_dataset": evaluations[name].tolist(),
+                "about": method.about,
+                "kind": method.kind,
+                **_summary(curves[name], evaluations[name], times, asked),
             }
-            for name, rival in outcome.rivals.items()
+            for name, method in outcome.methods.items()
         },
         "differences": [
-            _difference(ours, name, measure, values[ours] - values[name], asked)
+            _difference(reference, name, measure, values[reference] - values[name], asked)
             for measure, values in {
                 **{f"regret@{t}": {name: curve[:, t - 1] for name, curve in curves.items()} for t in times},
                 EVALUATIONS: evaluations,
             }.items()
-            for name in outcome.rivals
-            if name != ours
+            for name in outcome.methods
+            if name != reference
         ],
         "promises": _promises(outcome, curves, asked),
         "distances": _distances(outcome, rows, asked),
-        "hurt": _hurt(outcome, curves, ours),
+        "hurt": _hurt(outcome, curves, reference),
     }
     return report | ({} if figures is None else {"figures": dict(figures)})
+
+
+def _summary(curves: Matrix, evaluations: Matrix, times: Sequence[int], groups: Sequence[str]) -> dict[str, Any]:
+    """Summarise what one method's choices were worth: regret after some evaluations, evaluations to the goal."""
+    return {
+        "regret": {str(t): interval(curves[:, t - 1], groups) for t in times},
+        "curve": _curve(curves, groups),
+        EVALUATIONS: interval(evaluations, groups) | {"median": float(np.median(evaluations))},
+        "per_dataset": curves.tolist(),
+        f"{EVALUATIONS}_per_dataset": evaluations.tolist(),
+    }
 
 
 def _promises(outcome: Outcome, curves: Mapping[str, Matrix], groups: Sequence[str]) -> dict[str, Any]:
@@ -100,25 +107,25 @@ def _promises(outcome: Outcome, curves: Mapping[str, Matrix], groups: Sequence[s
     return found
 
 
-def check_ours(ours: str, rivals: Collection[str]) -> None:
+def check_reference(reference: str, methods: Collection[str]) -> None:
     """Check that a method is among those that were run.
 
     Raises:
         UsageError: it is not.
     """
-    if ours not in rivals:
-        msg = f"expected a rival that is played ({', '.join(rivals)}), got {ours!r}. Name one of those."
-        raise UsageError(msg, param="ours")
+    if reference not in methods:
+        msg = f"expected a method that is played ({', '.join(methods)}), got {reference!r}. Name one of those."
+        raise UsageError(msg, param="reference")
 
 
 def make_figures(outcome: Outcome) -> dict[str, Any]:
     """Return the curves of the paper's figures: by acquisition, start and dataset, best error so far with its 95 % interval over repeats.
 
     Args:
-        outcome: of rivals named "ACQUISITION/START".
+        outcome: of methods named "ACQUISITION/START".
     """
     figures: dict[str, Any] = {}
-    for name in outcome.rivals:
+    for name in outcome.methods:
         acquisition, _, start = name.partition("/")
         by_dataset = figures.setdefault(acquisition, {}).setdefault(start, {})
         for one in outcome.played:
@@ -129,12 +136,12 @@ def make_figures(outcome: Outcome) -> dict[str, Any]:
 
 
 def summary_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one flat row a rival: mean regret at each time, less ours where that is beyond two standard errors, evaluations."""
+    """Return one flat row a method: mean regret at each time, less the reference where that is beyond two standard errors, evaluations."""
     rows = []
-    for name, rival in report["rivals"].items():
-        row: dict[str, Any] = {"rival": name, "kind": rival["kind"]}
-        row |= {f"regret@{t}": found["mean"] for t, found in rival["regret"].items()}
-        row[EVALUATIONS] = rival[EVALUATIONS]["mean"]
+    for name, method in report["rivals"].items():
+        row: dict[str, Any] = {"rival": name, "kind": method["kind"]}
+        row |= {f"regret@{t}": found["mean"] for t, found in method["regret"].items()}
+        row[EVALUATIONS] = method[EVALUATIONS]["mean"]
         for one in report["differences"]:
             if one["second"] == name and one["measure"] in ("regret@3", "regret@10"):
                 row[f"ours-{one['measure']}"] = _signed(one)
@@ -143,16 +150,16 @@ def summary_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def full_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return one flat row a rival with every mean and interval, for CSV."""
+    """Return one flat row a method with every mean and interval, for CSV."""
     rows = []
-    for name, rival in report["rivals"].items():
+    for name, method in report["rivals"].items():
         row: dict[str, Any] = {
             "table": report["table"],
             "protocol": report["protocol"],
             "rival": name,
-            "kind": rival["kind"],
+            "kind": method["kind"],
         }
-        measures = {**{f"regret@{t}": found for t, found in rival["regret"].items()}, EVALUATIONS: rival[EVALUATIONS]}
+        measures = {**{f"regret@{t}": found for t, found in method["regret"].items()}, EVALUATIONS: method[EVALUATIONS]}
         for measure, found in measures.items():
             row |= {f"{measure} {key}": found[key] for key in ("mean", "low", "high")}
             pair = [d for d in report["differences"] if (d["second"], d["measure"]) == (name, measure)]
@@ -222,13 +229,13 @@ def _distances(outcome: Outcome, rows: Sequence[int], groups: Sequence[str]) -> 
     return found
 
 
-def _hurt(outcome: Outcome, curves: Mapping[str, Matrix], ours: str) -> list[dict[str, Any]]:
+def _hurt(outcome: Outcome, curves: Mapping[str, Matrix], reference: str) -> list[dict[str, Any]]:
     """List the datasets on which ours leaves more than the portfolio, the worst first at each time."""
-    if "portfolio" not in curves or ours == "portfolio":
+    if "portfolio" not in curves or reference == "portfolio":
         return []
     found = []
     for time in (t for t in HURT_AT if t <= outcome.horizon):
-        a, b = curves[ours][:, time - 1], curves["portfolio"][:, time - 1]
+        a, b = curves[reference][:, time - 1], curves["portfolio"][:, time - 1]
         for place in np.argsort(b - a, kind="stable").tolist():
             if a[place] > b[place] + 1e-9:
                 name = outcome.table.datasets[outcome.played[place].row]

@@ -98,15 +98,15 @@ class LocalExecutor:
         Raises:
             AllTrialsFailedError: when workers die again and again before they are ready.
         """
-        crew = _Crew(work, iter(tasks), size=self.workers, limit_s=self.limit_s, news=self.news)
+        pool = _Pool(work, iter(tasks), size=self.workers, limit_s=self.limit_s, news=self.news)
         try:
-            while crew.staff():
-                for worker in crew.wait():
-                    done = crew.settle(worker)
+            while pool.staff():
+                for worker in pool.wait():
+                    done = pool.settle(worker)
                     if done is not None:
                         yield done
         finally:
-            crew.kill()
+            pool.kill()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class _Try(Generic[T]):
     number: int = 1
 
 
-class _Crew(Generic[T, R]):
+class _Pool(Generic[T, R]):
     """The workers of one run, and the tasks that their deaths gave back."""
 
     def __init__(

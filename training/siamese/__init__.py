@@ -2,4 +2,4 @@
 
 from history_store.moved import forward
 
-__getattr__ = forward(__name__, train_from_history="training.siamese.train:train_from_history")
+__getattr__ = forward(__name__, train_from_history="training.siamese.from_history:train_from_history")

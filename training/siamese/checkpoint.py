@@ -25,7 +25,7 @@ class Checkpoint:
 
     Attributes:
         step: updates done.
-        weights: of the wing, by name.
+        weights: of the network, by name.
         moments: Adam's first and second, by parameter name.
         curves: so far.
         best: validation score and weights that are kept, if any.

@@ -26,7 +26,7 @@ class SiameseSettings:
     Attributes:
         spec: architecture, label code, τ and target distance.
         steps: updates.
-        sampling: `pairs`: each step draws pairs i ≠ j, each wing its own τ images (Algorithm 2 with one
+        sampling: `pairs`: each step draws pairs i ≠ j, each network its own τ images (Algorithm 2 with one
             pair a step); `all_pairs`: each step draws datasets, τ images of each, and uses every pair of them.
         batch: pairs a step (`pairs`) or datasets a step (`all_pairs`).
         loss: `absolute`: L2 norm of the residuals of the step, for one pair their absolute value;

@@ -9,9 +9,9 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,20 +19,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from history_store.errors import DataError, UsageError
-from history_store.response import fill_failed, target_distance
 from metafeat.handcrafted import centre_and_scale
 from metafeat.images import check_images
 from metafeat.labels import check_labels, label_codes
-from metafeat.model import MetaFeatureModel, random_wing
+from metafeat.model import MetaFeatureModel, random_network
 from metafeat.siamese_network import SiameseNetwork
-from metafeat.spec import space_digest
 from training.siamese.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from training.siamese.curves import Curves, Validation
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings, preset
-
-if TYPE_CHECKING:
-    from history_store.history import History
 
 _VALIDATION_IMAGES = 200
 STREAMS = {"step": 0, "validation": 1, "held_out": 2}
@@ -92,24 +87,7 @@ def train_siamese(
     run = SiameseRun(data, target, settings or preset("modern"), seed=seed, held_out=held_out, device=device)
     if checkpoint is not None and checkpoint.exists():
         run.restore(load_checkpoint(checkpoint, run.identity))
-    started = time.monotonic()
-    steps = run.settings.steps
-    while run.step < steps and run.curves.stopped != "deadline":
-        run.advance()
-        if run.step == steps:
-            run.curves.stopped = "done"
-        elif deadline_s is not None and time.monotonic() - started >= deadline_s:
-            run.curves.stopped = "deadline"
-        if run.step % run.settings.validate_every == 0 or run.curves.stopped:
-            run.validate()
-        if progress is not None:
-            done = run.curves.validations
-            progress(
-                Progress(run.step, steps, run.curves.loss[-1], done[-1] if done and done[-1].step == run.step else None)
-            )
-        if checkpoint is not None and (run.step % checkpoint_every == 0 or run.curves.stopped):
-            save_checkpoint(checkpoint, run.state(), run.identity)
-    return run.result()
+    return run.train(checkpoint, checkpoint_every=checkpoint_every, progress=progress, deadline_s=deadline_s)
 
 
 class SiameseRun:
@@ -138,14 +116,14 @@ class SiameseRun:
             raise UsageError(msg)
         self.device = torch.device(device)
         self.autocast = uses_bfloat16(settings, self.device)
-        self.wing = random_wing(settings.spec, seed=seed).to(self.device)
+        self.network = random_network(settings.spec, seed=seed).to(self.device)
         self.features: Tensor | None = None
         if settings.spec.handcrafted:
             handcrafted = np.stack([entry.handcrafted_samples() for entry in self.sets])
-            self.wing.set_units(*centre_and_scale(np.concatenate(handcrafted[self.training])))
-            self.features = self.wing.standardised(handcrafted)
+            self.network.set_units(*centre_and_scale(np.concatenate(handcrafted[self.training])))
+            self.features = self.network.standardised(handcrafted)
         self.optimiser = torch.optim.AdamW(
-            self.wing.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
+            self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self.curves, self.step = Curves(), 0
         self.best: tuple[float, dict[str, Tensor]] | None = None
@@ -158,16 +136,47 @@ class SiameseRun:
         settings = self.settings.to_dict()
         return {"settings": settings, "seed": self.seed, "bfloat16": self.autocast, "data": digest.hexdigest()}
 
+    def train(
+        self,
+        checkpoint: Path | None = None,
+        *,
+        checkpoint_every: int = 200,
+        progress: Callable[[Progress], None] | None = None,
+        deadline_s: float | None = None,
+    ) -> TrainedSiamese:
+        """Take the steps that are left, or as many as there is time for; arguments as in `train_siamese`."""
+        started = time.monotonic()
+        steps = self.settings.steps
+        while self.step < steps and self.curves.stopped != "deadline":
+            self.advance()
+            if self.step == steps:
+                self.curves.stopped = "done"
+            elif deadline_s is not None and time.monotonic() - started >= deadline_s:
+                self.curves.stopped = "deadline"
+            if self.step % self.settings.validate_every == 0 or self.curves.stopped:
+                self.validate()
+            if progress is not None:
+                progress(self._progress())
+            if checkpoint is not None and (self.step % checkpoint_every == 0 or self.curves.stopped):
+                save_checkpoint(checkpoint, self.state(), self.identity)
+        return self.result()
+
+    def _progress(self) -> Progress:
+        """Say where the run stands."""
+        done = self.curves.validations
+        latest = done[-1] if done and done[-1].step == self.step else None
+        return Progress(self.step, self.settings.steps, self.curves.loss[-1], latest)
+
     def advance(self) -> None:
         """Do one update."""
         rng = np.random.default_rng([self.seed, STREAMS["step"], self.step])
-        wings, pairs = self.plan(rng)
-        samples = [self.sets[i].sample(rng, self.settings.spec.tau) for i in wings]
+        networks, pairs = self.plan(rng)
+        samples = [self.sets[i].sample(rng, self.settings.spec.tau) for i in networks]
         features = None
         if self.features is not None:
-            features = self.features[wings, rng.integers(self.features.shape[1], size=len(wings))]
-        points = self.embed_wings(samples, features)
-        wanted = torch.tensor(self.target[wings[pairs[:, 0]], wings[pairs[:, 1]]], dtype=torch.float32)
+            features = self.features[networks, rng.integers(self.features.shape[1], size=len(networks))]
+        points = self.embed_samples(samples, features)
+        wanted = torch.tensor(self.target[networks[pairs[:, 0]], networks[pairs[:, 1]]], dtype=torch.float32)
         loss = pair_loss(points, torch.from_numpy(pairs), wanted, kind=self.settings.loss)
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.learning_rate_at(self.step)
@@ -181,14 +190,14 @@ class SiameseRun:
         self.curves.loss.append(value)
         self.step += 1
 
-    def embed_wings(
+    def embed_samples(
         self, samples: Sequence[tuple[NDArray[np.uint8], NDArray[np.int64]]], handcrafted: Tensor | None = None
     ) -> Tensor:
         """Return `k x 256` points of k samples, each embedded once, and their standardised `k x p` handcrafted features."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast):
-            features = torch.stack([self.wing.features(images, labels) for images, labels in samples])
+            features = torch.stack([self.network.features(images, labels) for images, labels in samples])
         codes = np.stack([label_codes(labels, self.settings.spec.label_code) for _, labels in samples])
-        return self.wing.encode(features, torch.from_numpy(codes).to(self.device), handcrafted)
+        return self.network.encode(features, torch.from_numpy(codes).to(self.device), handcrafted)
 
     def validate(self) -> None:
         """Measure the held-out datasets against the training ones; note the weights if they are the best so far."""
@@ -197,7 +206,7 @@ class SiameseRun:
         rng = np.random.default_rng([self.seed, STREAMS["validation"]])
         with torch.inference_mode():
             points = [
-                self.embed_wings(
+                self.embed_samples(
                     [s.sample(rng, _VALIDATION_IMAGES)], None if self.features is None else self.features[i, :1]
                 )
                 for i, s in enumerate(self.sets)
@@ -205,22 +214,22 @@ class SiameseRun:
         result = compare(torch.cat(points).cpu().numpy(), self.target, self.held_out, self.training, step=self.step)
         self.curves.validations.append(result)
         if self.settings.keep == "best" and (self.best is None or result.spearman > self.best[0]):
-            self.best = (result.spearman, {k: v.detach().clone() for k, v in self.wing.state_dict().items()})
+            self.best = (result.spearman, {k: v.detach().clone() for k, v in self.network.state_dict().items()})
 
     def state(self) -> Checkpoint:
         """Return everything needed to go on."""
         slots = self.optimiser.state
         moments = {
             name: (slots[p]["exp_avg"], slots[p]["exp_avg_sq"])
-            for name, p in self.wing.named_parameters()
+            for name, p in self.network.named_parameters()
             if p in slots
         }
-        return Checkpoint(self.step, self.wing.state_dict(), moments, self.curves, self.best)
+        return Checkpoint(self.step, self.network.state_dict(), moments, self.curves, self.best)
 
     def restore(self, state: Checkpoint) -> None:
         """Go back to a state."""
-        self.wing.load_state_dict(state.weights)
-        for name, parameter in self.wing.named_parameters():
+        self.network.load_state_dict(state.weights)
+        for name, parameter in self.network.named_parameters():
             first, second = (
                 m.to(self.device).contiguous(memory_format=_format(parameter)) for m in state.moments[name]
             )
@@ -232,24 +241,24 @@ class SiameseRun:
 
     def result(self) -> TrainedSiamese:
         """Return the model of the weights that the settings keep."""
-        wing = SiameseNetwork(self.settings.spec)
-        wing.load_state_dict(self.wing.state_dict() if self.best is None else self.best[1])
+        network = SiameseNetwork(self.settings.spec)
+        network.load_state_dict(self.network.state_dict() if self.best is None else self.best[1])
         kept = [v for v in self.curves.validations if self.best is None or v.spearman == self.best[0]]
         return TrainedSiamese(
-            MetaFeatureModel(wing), self.curves, (kept[-1] if self.best is None else kept[0]) if kept else None
+            MetaFeatureModel(network), self.curves, (kept[-1] if self.best is None else kept[0]) if kept else None
         )
 
     def plan(self, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draw the datasets of a step's wings, and its pairs as `P x 2` positions among them."""
+        """Draw the datasets of a step's networks, and its pairs as `P x 2` positions among them."""
         batch = self.settings.batch
         if self.settings.sampling == "pairs":
             chosen = self.pairs[rng.integers(len(self.pairs), size=batch)]
             return chosen.ravel(), np.arange(2 * batch).reshape(batch, 2)
         while True:
-            wings = rng.choice(self.training, size=min(batch, len(self.training)), replace=False)
-            pairs = np.argwhere(np.triu(np.isfinite(self.target[np.ix_(wings, wings)]), k=1))
+            networks = rng.choice(self.training, size=min(batch, len(self.training)), replace=False)
+            pairs = np.argwhere(np.triu(np.isfinite(self.target[np.ix_(networks, networks)]), k=1))
             if len(pairs):
-                return wings, pairs
+                return networks, pairs
 
     def _check(self, held_out: Sequence[str]) -> None:
         m = len(self.names)
@@ -330,102 +339,6 @@ def uses_bfloat16(settings: SiameseSettings, device: torch.device) -> bool:
     except OSError:
         return False
     return "avx512_bf16" in flags or "amx_bf16" in flags
-
-
-def choose_held_out(names: Sequence[str], groups: Sequence[str], fraction: float, *, seed: int) -> tuple[str, ...]:
-    """Choose whole groups of sibling datasets at random until they hold the fraction of all datasets.
-
-    Args:
-        names: `m` datasets.
-        groups: `m` groups of siblings.
-        fraction: in [0, 1); 0 = none.
-        seed: of the choice.
-    """
-    rng = np.random.default_rng([seed, STREAMS["held_out"]])
-    chosen: set[str] = set()
-    for group in rng.permutation(sorted(set(groups))):
-        if sum(g in chosen for g in groups) >= fraction * len(names):
-            break
-        chosen.add(str(group))
-    return tuple(name for name, group in zip(names, groups, strict=True) if group in chosen)
-
-
-def train_from_history(
-    history: "History",
-    settings: SiameseSettings | None = None,
-    *,
-    seed: int = 0,
-    held_out: Sequence[str] | None = None,
-    held_out_fraction: float = 0.2,
-    names: Sequence[str] | None = None,
-    handcrafted: Mapping[str, NDArray[np.float64]] | None = None,
-    checkpoint: Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
-    deadline_s: float | None = None,
-    device: str = "cpu",
-) -> TrainedSiamese:
-    """Train on the images and errors of a history; the model's header ties it to the history.
-
-    Draws come from each dataset's training split. Target distances use the configurations that at least half of the
-    datasets have, so a collection that was stopped half-way serves too; a run that failed counts as error 1.
-
-    Args:
-        history: open, with images.
-        settings: None = preset `modern`; the image size becomes that of the stored images.
-        seed: as for `train_siamese`.
-        held_out: dataset names for validation; None = whole groups chosen at random.
-        held_out_fraction: share of datasets so chosen.
-        names: datasets to use; None = all.
-        handcrafted: `k x p` features of k samples by dataset, where several runs share them; None = computed if needed.
-        checkpoint: as for `train_siamese`.
-        progress: as for `train_siamese`.
-        deadline_s: as for `train_siamese`.
-        device: as for `train_siamese`.
-
-    Raises:
-        ImagesMissingError: the history holds no images of a dataset.
-        DataError: two datasets share fewer than half of those configurations.
-        UsageError: as `train_siamese`.
-    """
-    settings = settings or preset("modern")
-    settings = replace(settings, spec=replace(settings.spec, image_size=history.stored_size))
-    names = list(history.names) if names is None else list(names)
-    rows = [list(history.names).index(name) for name in names]
-    groups = [history.groups[row] for row in rows]
-    errors = fill_failed(history.errors, history.failed)[rows]
-    errors = errors[:, np.isfinite(errors).mean(0) >= 0.5]
-    target = target_distance(errors, settings.spec.target, names=names)
-    if held_out is None:
-        held_out = choose_held_out(names, groups, held_out_fraction, seed=seed)
-    data = {}
-    for name in names:
-        stored = history.images(name)
-        known = None if handcrafted is None else handcrafted[name]
-        data[name] = LabelledImages(stored.array, stored.labels, stored.rows("train"), known)
-    trained = train_siamese(
-        data,
-        target,
-        settings=settings,
-        seed=seed,
-        held_out=held_out,
-        checkpoint=checkpoint,
-        progress=progress,
-        deadline_s=deadline_s,
-        device=device,
-    )
-    quality = trained.quality
-    header = {
-        "history_id": history.id,
-        "history_revision": history.revision,
-        "space_digest": space_digest(history.space_json),
-        "datasets": [name for name in names if name not in set(held_out)],
-        "held_out": list(held_out),
-        "quality": None
-        if quality is None
-        else {"loss": quality.loss, "spearman": quality.spearman, "per_query": quality.per_query},
-        "training": settings.to_dict() | {"seed": seed, "steps_done": len(trained.curves.loss)},
-    }
-    return TrainedSiamese(MetaFeatureModel(trained.model.wing, header), trained.curves, quality)
 
 
 def _format(parameter: Tensor) -> torch.memory_format:

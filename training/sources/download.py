@@ -56,24 +56,10 @@ def download(
         raise UsageError(msg)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    digest = hashlib.sha256()
-    received = 0
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response, part.open("wb") as file:  # noqa: S310  checked
-            total = response.length
-            while chunk := response.read(CHUNK):
-                received += len(chunk)
-                if received > max_bytes:
-                    msg = f"{url}: expected at most {max_bytes} bytes, got more. Correct max_bytes in the manifest if that is right."
-                    raise DataError(msg)
-                digest.update(chunk)
-                file.write(chunk)
-                if progress is not None:
-                    progress(received, total)
-            file.flush()
-            os.fsync(file.fileno())
-        if digest.hexdigest() != sha256:
-            msg = f"{url}: expected sha256 {sha256}, got {digest.hexdigest()} ({received} bytes). Try again, or correct the manifest."
+        found = _fetch(url, part, max_bytes=max_bytes, progress=progress)
+        if found != sha256:
+            msg = f"{url}: expected sha256 {sha256}, got {found} ({part.stat().st_size} bytes). Try again, or correct the manifest."
             raise DataError(msg)
         part.replace(path)
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
@@ -82,6 +68,25 @@ def download(
     finally:
         part.unlink(missing_ok=True)
     return path
+
+
+def _fetch(url: str, path: Path, *, max_bytes: int, progress: Callable[[int, int | None], None] | None) -> str:
+    """Write what an address gives to a file, durably; return its sha256."""
+    digest, received = hashlib.sha256(), 0
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response, path.open("wb") as file:  # noqa: S310  checked
+        total = response.length
+        while chunk := response.read(CHUNK):
+            received += len(chunk)
+            if received > max_bytes:
+                msg = f"{url}: expected at most {max_bytes} bytes, got more. Correct max_bytes in the manifest if that is right."
+                raise DataError(msg)
+            digest.update(chunk)
+            file.write(chunk)
+            if progress is not None:
+                progress(received, total)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
 
 
 def unpack(archive: str | Path, folder: str | Path) -> Path:

@@ -1,60 +1,334 @@
-"""The tree of commands."""
+"""The tree of commands.
 
-from typing import Annotated
+A call imports the module of its own command alone; the help of a group has the others by their line in `COMMANDS`.
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from warmstart.cli import (
-    cache,
-    collect,
-    evaluate,
-    evaluations,
-    inspect,
-    maintain,
-    plot,
-    predict,
-    serve,
-    share,
-    studies,
-    suggest,
-    train,
-    tune,
+
+class Entry(NamedTuple):
+    """A command: its group, its name, the module and function that it runs, its line in the group's help, examples."""
+
+    group: str
+    name: str
+    place: str
+    line: str
+    example: tuple[str, ...]
+
+
+GROUPS = {
+    "history": "Create, fill, show and repair a history.",
+    "plot": "Draw histories, evaluations and runs.",
+    "studies": "Look at studies: what they are of, what came of them.",
+}
+
+COMMANDS = (
+    Entry(
+        "",
+        "suggest",
+        "suggest:suggest",
+        "Suggest configurations for a dataset, from those that won on the datasets it resembles.",
+        (
+            "warmstart suggest --dataset photos/",
+            "warmstart suggest --dataset sklearn:digits -k 5 --format json",
+        ),
+    ),
+    Entry(
+        "",
+        "neighbours",
+        "suggest:neighbours",
+        "List the datasets of the history that a dataset resembles, nearest first.",
+        ("warmstart neighbours --dataset photos/ -k 5",),
+    ),
+    Entry(
+        "",
+        "train",
+        "train:train",
+        "Train a meta-feature model on a history.",
+        ("warmstart train --history mine.h5 --extractor adf --out mine.safetensors",),
+    ),
+    Entry(
+        "",
+        "tune",
+        "tune:tune",
+        "Tune, starting from what won on similar datasets.",
+        (
+            "warmstart tune --dataset photos/ --trials 30",
+            "warmstart tune --dataset photos/ --space space.json --trials 30 \\",
+            '    --command "python train.py {learning_rate} {batch_size} {warmstart.seed}"',
+        ),
+    ),
+    Entry(
+        "",
+        "evaluate",
+        "evaluate:evaluate",
+        "Measure how good suggestions are for datasets never seen.",
+        (
+            "warmstart evaluate --history mine.h5 --model mine.safetensors --protocol leave-source-out --out report.json",
+            "warmstart evaluate --table errors.npz --methods random,portfolio,average-rank,joint --reference joint",
+        ),
+    ),
+    Entry(
+        "",
+        "serve",
+        "serve:serve",
+        "Serve suggestions and studies over HTTP.",
+        (
+            "warmstart serve",
+            "warmstart serve --new-token ann --token-file tokens",
+            "warmstart serve --host 0.0.0.0 --token-file tokens --history ours.h5",
+        ),
+    ),
+    Entry(
+        "",
+        "predict",
+        "predict:predict",
+        "Name the class of pictures, with its probability; of a labelled dataset, count the errors too.",
+        (
+            "warmstart predict clf.safetensors photos/new/ a.jpg",
+            "warmstart predict clf.safetensors --dataset sklearn:digits",
+        ),
+    ),
+    Entry(
+        "",
+        "cache",
+        "cache:cache",
+        "Show what the cache holds: meta-features of datasets, features of pretrained networks; or clear it.",
+        (
+            "warmstart cache",
+            "warmstart cache --clear",
+        ),
+    ),
+    Entry(
+        "history",
+        "create",
+        "maintain:create",
+        "Create a history: empty, or a copy of the shipped one.",
+        ("warmstart history create mine.h5 --space compact --configs 64",),
+    ),
+    Entry(
+        "history",
+        "add",
+        "evaluations:add",
+        "Add a dataset with its images, and runs on it.",
+        ("warmstart history add mine.h5 --dataset photos/ --name photos --group photos",),
+    ),
+    Entry(
+        "history",
+        "record",
+        "evaluations:record",
+        "Record one run; it is on the disk when the command returns.",
+        (
+            "warmstart history record mine.h5 --dataset photos \\",
+            '    --config \'{"log10_learning_rate": -3.0, "batch_size": 16}\' --error 0.12',
+        ),
+    ),
+    Entry(
+        "history",
+        "collect",
+        "collect:collect",
+        "Measure the same configurations on every dataset.",
+        ("warmstart history collect manifests/*.toml --history mine.h5 --configs 64 --budget 3h",),
+    ),
+    Entry(
+        "history",
+        "import",
+        "evaluations:import_",
+        "Import runs from CSV, Parquet, shards or another tool.",
+        ("warmstart history import mine.h5 runs.csv",),
+    ),
+    Entry(
+        "history",
+        "export",
+        "evaluations:export",
+        "Export all evaluations as CSV, Parquet or text shards.",
+        ("warmstart history export mine.h5 runs.parquet",),
+    ),
+    Entry(
+        "history",
+        "list",
+        "inspect:list_",
+        "List the datasets of a history.",
+        (
+            "warmstart history list",
+            "warmstart history list mine.h5 --format json",
+        ),
+    ),
+    Entry(
+        "history",
+        "show",
+        "inspect:show",
+        "Show a history, or one dataset of it.",
+        ("warmstart history show photos --history mine.h5",),
+    ),
+    Entry(
+        "history",
+        "remove",
+        "evaluations:remove",
+        "Remove a dataset with its images and evaluations.",
+        ("warmstart history remove mine.h5 photos --yes",),
+    ),
+    Entry(
+        "history",
+        "embed",
+        "maintain:embed",
+        "Store missing embeddings and what the datasets are like, so that later questions are faster.",
+        ("warmstart history embed mine.h5",),
+    ),
+    Entry(
+        "history",
+        "verify",
+        "maintain:verify",
+        "Check every byte of a history; exit code 4 if it is damaged.",
+        ("warmstart history verify mine.h5",),
+    ),
+    Entry(
+        "history",
+        "compact",
+        "maintain:compact",
+        "Write the journal into the file, or write a copy.",
+        ("warmstart history compact mine.h5 --drop-images --out small.h5",),
+    ),
+    Entry(
+        "history",
+        "bundle",
+        "share:bundle",
+        "Write what a history knows as one file to share: no image, no path of this machine.",
+        (
+            "warmstart history bundle mine.h5 --out bundles/",
+            "warmstart history bundle mine.h5 --own --out me.gz",
+        ),
+    ),
+    Entry(
+        "history",
+        "merge",
+        "share:merge",
+        "Merge bundles into a history, all or none.",
+        (
+            "warmstart history merge mine.h5 bundles/ --dry-run",
+            "warmstart history merge ours.h5 *.gz",
+        ),
+    ),
+    Entry(
+        "history",
+        "quarantine",
+        "share:quarantine",
+        "List merged runs that do not answer because they do not fit, or release them.",
+        (
+            "warmstart history quarantine mine.h5",
+            "warmstart history quarantine mine.h5 --release photos",
+        ),
+    ),
+    Entry(
+        "history",
+        "upgrade",
+        "maintain:upgrade",
+        "Upgrade a history to the newest version.",
+        ("warmstart history upgrade old.h5",),
+    ),
+    Entry(
+        "plot",
+        "map",
+        "plot:map_",
+        "Draw a map of the datasets of a history.",
+        ("warmstart plot map --dataset photos/ --out map.svg",),
+    ),
+    Entry(
+        "plot",
+        "ccov",
+        "plot:ccov",
+        "Draw where errors are high along each hyperparameter (CCoV).",
+        (
+            "warmstart plot ccov",
+            "warmstart plot ccov mnist cifar10 --out ccov.svg",
+        ),
+    ),
+    Entry(
+        "plot",
+        "regret",
+        "plot:regret",
+        "Draw an evaluation: regret curves and paired differences.",
+        ("warmstart plot regret evaluation.json --out regret.svg",),
+    ),
+    Entry(
+        "plot",
+        "run",
+        "plot:run",
+        "Draw a study, or a run of the optimiser: errors over time, importance, parallel coordinates, slices, curves.",
+        (
+            "warmstart plot run run.json --out run.svg",
+            "warmstart plot run warmstart-studies.db --study photos --out photos.svg",
+        ),
+    ),
+    Entry(
+        "studies",
+        "list",
+        "studies:list_",
+        "List the studies of a storage: what each is of, its trials, its best.",
+        (
+            "warmstart studies list",
+            "warmstart studies list runs.db --format json",
+        ),
+    ),
+    Entry(
+        "studies",
+        "show",
+        "studies:show",
+        "Show a study: what it is of, its best trials, what the warm ones promised and what came, what went wrong.",
+        ("warmstart studies show photos --storage runs.db",),
+    ),
+    Entry(
+        "studies",
+        "plot",
+        "studies:plot",
+        "Draw a study: best so far, importance, parallel coordinates, slices, learning curves.",
+        ("warmstart studies plot photos --storage runs.db --out photos.svg",),
+    ),
+    Entry(
+        "studies",
+        "export",
+        "studies:export",
+        "Write the trials of a study as a table, as JSON, or as a page with pictures that needs no network.",
+        (
+            "warmstart studies export trials.csv photos --storage runs.db",
+            "warmstart studies export photos.html photos",
+        ),
+    ),
 )
 
-app = typer.Typer(
-    name="warmstart",
-    help="Tune faster: start from configurations that won on similar datasets.",
-    no_args_is_help=True,
-    add_completion=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-history = typer.Typer(help="Create, fill, show and repair a history.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(history, name="history")
-pictures = typer.Typer(help="Draw histories, evaluations and runs.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(pictures, name="plot")
 
-kept = typer.Typer(
-    help="Look at studies: what they are of, what came of them.", no_args_is_help=True, rich_markup_mode=None
-)
-app.add_typer(kept, name="studies")
+def make_app(command: tuple[str, ...] | None = None) -> typer.Typer:
+    """Make the tree of commands.
 
-
-def example(*lines: str) -> str:
-    """Format the example that ends a command's help."""
-    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
-
-
-def _show_version(*, wanted: bool) -> None:
-    if wanted:
-        import warmstart
-
-        typer.echo(f"warmstart {warmstart.__version__}")
-        raise typer.Exit
+    Args:
+        command: the words that name the command that is called, as far as they are known; only its module is imported.
+            None = all of them are.
+    """
+    made = typer.Typer(
+        name="warmstart",
+        help="Tune faster: start from configurations that won on similar datasets.",
+        no_args_is_help=True,
+        add_completion=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(root)
+    groups = {"": made} | {name: typer.Typer(no_args_is_help=True, rich_markup_mode=None) for name in GROUPS}
+    for each in COMMANDS:
+        words = (each.group, each.name) if each.group else (each.name,)
+        is_called = command is None or command[: len(words)] == words
+        run = _function(each.place) if is_called else _not_called
+        groups[each.group].command(each.name, short_help=each.line, epilog=_example(each.example))(run)
+    for name, line in GROUPS.items():
+        made.add_typer(groups[name], name=name, help=line)
+    return made
 
 
-@app.callback()
 def root(
     *,
     version: Annotated[
@@ -67,111 +341,34 @@ def root(
     """Tune faster: start from configurations that won on similar datasets."""
 
 
-app.command(
-    "suggest",
-    epilog=example(
-        "warmstart suggest --dataset photos/", "warmstart suggest --dataset sklearn:digits -k 5 --format json"
-    ),
-)(suggest.suggest)
-app.command("neighbours", epilog=example("warmstart neighbours --dataset photos/ -k 5"))(suggest.neighbours)
-app.command("train", epilog=example("warmstart train --history mine.h5 --extractor adf --out mine.safetensors"))(
-    train.train
-)
-app.command(
-    "tune",
-    epilog=example(
-        "warmstart tune --dataset photos/ --trials 30",
-        "warmstart tune --dataset photos/ --space space.json --trials 30 \\",
-        '    --command "python train.py {learning_rate} {batch_size} {warmstart.seed}"',
-    ),
-)(tune.tune)
-app.command(
-    "evaluate",
-    epilog=example(
-        "warmstart evaluate --history mine.h5 --model mine.safetensors --protocol leave-source-out --out report.json",
-        "warmstart evaluate --table errors.npz --rivals random,portfolio,average-rank,joint --ours joint",
-    ),
-)(evaluate.evaluate)
-app.command(
-    "serve",
-    epilog=example(
-        "warmstart serve",
-        "warmstart serve --new-token ann --token-file tokens",
-        "warmstart serve --host 0.0.0.0 --token-file tokens --history ours.h5",
-    ),
-)(serve.serve)
-app.command(
-    "predict",
-    epilog=example(
-        "warmstart predict clf.safetensors photos/new/ a.jpg",
-        "warmstart predict clf.safetensors --dataset sklearn:digits",
-    ),
-)(predict.predict)
-app.command("cache", epilog=example("warmstart cache", "warmstart cache --clear"))(cache.cache)
-history.command("create", epilog=example("warmstart history create mine.h5 --space compact --configs 64"))(
-    maintain.create
-)
-history.command("add", epilog=example("warmstart history add mine.h5 --dataset photos/ --name photos --group photos"))(
-    evaluations.add
-)
-history.command(
-    "record",
-    epilog=example(
-        "warmstart history record mine.h5 --dataset photos \\",
-        '    --config \'{"log10_learning_rate": -3.0, "batch_size": 16}\' --error 0.12',
-    ),
-)(evaluations.record)
-history.command(
-    "collect", epilog=example("warmstart history collect manifests/*.toml --history mine.h5 --configs 64 --budget 3h")
-)(collect.collect)
-history.command("import", epilog=example("warmstart history import mine.h5 runs.csv"))(evaluations.import_)
-history.command("export", epilog=example("warmstart history export mine.h5 runs.parquet"))(evaluations.export)
-history.command("list", epilog=example("warmstart history list", "warmstart history list mine.h5 --format json"))(
-    inspect.list_
-)
-history.command("show", epilog=example("warmstart history show photos --history mine.h5"))(inspect.show)
-history.command("remove", epilog=example("warmstart history remove mine.h5 photos --yes"))(evaluations.remove)
-history.command("embed", epilog=example("warmstart history embed mine.h5"))(maintain.embed)
-history.command("verify", epilog=example("warmstart history verify mine.h5"))(maintain.verify)
-history.command("compact", epilog=example("warmstart history compact mine.h5 --drop-images --out small.h5"))(
-    maintain.compact
-)
-history.command(
-    "bundle",
-    epilog=example(
-        "warmstart history bundle mine.h5 --out bundles/", "warmstart history bundle mine.h5 --own --out me.gz"
-    ),
-)(share.bundle)
-history.command(
-    "merge",
-    epilog=example("warmstart history merge mine.h5 bundles/ --dry-run", "warmstart history merge ours.h5 *.gz"),
-)(share.merge)
-history.command(
-    "quarantine",
-    epilog=example("warmstart history quarantine mine.h5", "warmstart history quarantine mine.h5 --release photos"),
-)(share.quarantine)
-history.command("upgrade", epilog=example("warmstart history upgrade old.h5"))(maintain.upgrade)
+def _function(place: str) -> Callable[..., None]:
+    """Import the function of a command."""
+    module, _, name = place.partition(":")
+    found: Callable[..., None] = getattr(import_module(f"warmstart.cli.{module}"), name)
+    return found
 
-pictures.command("map", epilog=example("warmstart plot map --dataset photos/ --out map.svg"))(plot.map_)
-pictures.command("ccov", epilog=example("warmstart plot ccov", "warmstart plot ccov mnist cifar10 --out ccov.svg"))(
-    plot.ccov
-)
-pictures.command("regret", epilog=example("warmstart plot regret evaluation.json --out regret.svg"))(plot.regret)
-pictures.command(
-    "run",
-    epilog=example(
-        "warmstart plot run run.json --out run.svg",
-        "warmstart plot run warmstart-studies.db --study photos --out photos.svg",
-    ),
-)(plot.run)
-kept.command("list", epilog=example("warmstart studies list", "warmstart studies list runs.db --format json"))(
-    studies.list_
-)
-kept.command("show", epilog=example("warmstart studies show photos --storage runs.db"))(studies.show)
-kept.command("plot", epilog=example("warmstart studies plot photos --storage runs.db --out photos.svg"))(studies.plot)
-kept.command(
-    "export",
-    epilog=example(
-        "warmstart studies export trials.csv photos --storage runs.db", "warmstart studies export photos.html photos"
-    ),
-)(studies.export)
+
+def _not_called() -> None:
+    """Stand for a command that another call may name."""
+
+
+def _example(lines: tuple[str, ...]) -> str:
+    """Format the example that ends a command's help."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        import warmstart
+
+        typer.echo(f"warmstart {warmstart.__version__}")
+        raise typer.Exit
+
+
+def __getattr__(name: str) -> Any:
+    """Make the whole tree, `app`, where it is asked for."""
+    if name != "app":
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    globals()["app"] = found = make_app()
+    return found

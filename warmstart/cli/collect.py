@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from history_store.wording import counted
+from training.collection.settings import CollectionSettings
 from warmstart.cli.options import (
     CpusOption,
     Format,
@@ -14,15 +16,18 @@ from warmstart.cli.options import (
     QuietOption,
     RayAddressOption,
     RayOption,
+    ScaleName,
     ScaleOption,
     SeedOption,
     VerboseOption,
 )
 from warmstart.cli.shell import Shell
+from warmstart.histories.collect import Job, Machines
 
 if TYPE_CHECKING:
-    from training.collection.collect import Progress
+    from training.collection.progress import Progress
     from warmstart.cli.bar import Show
+    from warmstart.studies.own_workload import OwnScript
 
 
 def collect(
@@ -39,7 +44,7 @@ def collect(
     ] = "history.h5",
     configs: Annotated[
         int, typer.Option("--configs", min=0, help="How many shared configurations, besides those of --first.")
-    ] = 64,
+    ] = CollectionSettings.configs,
     first: Annotated[
         str | None,
         typer.Option("--first", help="Measure these first: JSON, such as `suggest --format json` writes."),
@@ -55,7 +60,7 @@ def collect(
     budget: Annotated[str | None, typer.Option("--budget", help="Begin no run after so long, e.g. 3h, 90m.")] = None,
     workload: Annotated[
         str, typer.Option("--workload", help="What is trained: cnn, or one that an installed package adds.")
-    ] = "cnn",
+    ] = Job.workload,
     target_budget: Annotated[
         str | None,
         typer.Option(
@@ -91,7 +96,9 @@ def collect(
     fraction: Annotated[
         list[float] | None, typer.Option("--fraction", help="Part of the training split, in (0, 1]; may be repeated.")
     ] = None,
-    replicates: Annotated[int, typer.Option("--replicates", min=1, help="Seeds a configuration.")] = 1,
+    replicates: Annotated[
+        int, typer.Option("--replicates", min=1, help="Seeds a configuration.")
+    ] = CollectionSettings.replicates,
     race: Annotated[
         float | None,
         typer.Option(
@@ -107,35 +114,37 @@ def collect(
         str | None, typer.Option("--shards", help="Folder of text shards; every run is written there too.")
     ] = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
+    seed: SeedOption = CollectionSettings.seed,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = Machines.device,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
 ) -> None:
     """Measure the same configurations on every dataset. Goes on where it was stopped, even by a kill."""
     import contextlib
-    import math
     import sys
     from pathlib import Path
 
     from warmstart.histories.collect import collect_into
     from warmstart.integrations.ray.cluster import chosen_cluster
 
-    script = None
-    if objective is not None or command is not None or metric is not None or maximize or scale is not None or log:
-        from warmstart.studies.objectives.metric import Metric
-        from warmstart.studies.own_workload import OwnScript, parse_amount
-
-        script = OwnScript(
-            objective=objective,
-            command=command,
-            metric=Metric(metric, maximize, None if scale is None else scale.value),
-            budget=parse_amount(target_budget),
-            log=None if log is None else Path(log),
-        )
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    # Ray prints what befalls its nodes; stdout is for the result.
+    script = _script(objective, command, metric, maximize=maximize, scale=scale, amount=target_budget, log=log)
+    job = Job(workload, target_budget if script is None else None, script, space)
+    cluster = chosen_cluster(ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial)
+    settings = CollectionSettings(
+        root=root,
+        download=download,
+        fractions=tuple(fraction or CollectionSettings.fractions),
+        configs=configs,
+        replicates=replicates,
+        race=race,
+        seed=seed,
+        time_budget=budget,
+        cell_timeout=CollectionSettings.cell_timeout if timeout is None else timeout,
+        shards=shards,
+    )
     measured = 0
+    # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("collecting") as show, contextlib.redirect_stdout(sys.stderr):
 
         def told(now: "Progress") -> None:
@@ -147,34 +156,45 @@ def collect(
             report = collect_into(
                 Path(history),
                 [Path(manifest) for manifest in manifests or ()],
-                space=space,
-                root=root,
-                download=download,
-                fractions=tuple(fraction or (1.0,)),
-                configs=configs,
+                job=job,
+                machines=Machines(workers, device, cluster),
+                settings=settings,
                 first=None if first is None else Path(first),
-                replicates=replicates,
-                race=race,
-                seed=seed,
-                workload=workload,
-                target_budget=None if script is not None else target_budget,
-                script=script,
-                workers=workers,
-                cluster=chosen_cluster(
-                    ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial
-                ),
-                device=device,
-                time_budget=budget,
-                cell_timeout=math.inf if timeout is None else timeout,
-                shards=shards,
                 progress=told,
             )
         except KeyboardInterrupt:
-            shell.note(f"Stopped after {measured} runs; all are in {history}. The same command goes on.")
+            shell.note(f"Stopped after {counted(measured, 'run')}; all are in {history}. The same command goes on.")
             raise
     row = {name: value for name, value in report.items() if name not in ("datasets", "noise")}
     row["measured"] = ", ".join(f"{count} {status}" for status, count in report["measured"].items()) or "none"
     shell.result({"schema_version": 1, **report}, [{"history": history, "datasets": len(report["datasets"]), **row}])
+
+
+def _script(
+    objective: str | None,
+    command: str | None,
+    metric: str | None,
+    *,
+    maximize: bool,
+    scale: ScaleName | None,
+    amount: str | None,
+    log: str | None,
+) -> "OwnScript | None":
+    """Return the script of a person's own that the options name; None where none of them is given."""
+    if objective is None and command is None and metric is None and not (maximize or scale or log):
+        return None
+    from pathlib import Path
+
+    from warmstart.studies.objectives.metric import Metric
+    from warmstart.studies.own_workload import OwnScript, parse_amount
+
+    return OwnScript(
+        objective=objective,
+        command=command,
+        metric=Metric(metric, maximize, None if scale is None else scale.value),
+        budget=parse_amount(amount),
+        log=None if log is None else Path(log),
+    )
 
 
 def _show(show: "Show", now: "Progress") -> None:

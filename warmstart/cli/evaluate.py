@@ -19,9 +19,10 @@ from warmstart.cli.options import (
 from warmstart.cli.shell import Shell, write
 from warmstart.cli.train import ExtractorName, Preset, TargetName
 from warmstart.models.evaluation_settings import EvaluationSettings
+from warmstart.models.recipe import Recipe
 
 WORST = 10
-"""Datasets that are named where ours is worse."""
+"""Datasets that are named where the reference is worse."""
 OPTIONAL = ("kind", "evaluations_to_0.05", "regret@5", "regret@20", "ours-regret@10")
 """Columns of the summary that a narrow terminal has no room for, the least important first."""
 
@@ -79,11 +80,13 @@ def evaluate(
             "--models", help="Folder for the models, so that an interrupted run resumes; in the cache when left out."
         ),
     ] = None,
-    rivals: Annotated[
-        str | None, typer.Option("--rivals", help="Only these methods, separated by commas; all when left out.")
+    methods: Annotated[
+        str | None,
+        typer.Option("--methods", "--rivals", help="Only these methods, separated by commas; all when left out."),
     ] = None,
-    ours: Annotated[
-        str | None, typer.Option("--ours", help="The method to compare with the others; suggest's when left out.")
+    reference: Annotated[
+        str | None,
+        typer.Option("--reference", "--ours", help="The method to compare with the others; suggest's when left out."),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -122,7 +125,7 @@ def evaluate(
 ) -> None:
     """Measure how good suggestions are for datasets never seen.
 
-    Each source is held out in turn. All methods (rivals) choose configurations for it, and their regret is compared.
+    Each source is held out in turn. All methods choose configurations for it, and their regret is compared.
 
     Regret is that of the best configuration so far, 0 = the dataset's best, 1 = its worst; the mean over datasets.
     """
@@ -145,8 +148,8 @@ def evaluate(
     shell = Shell(format, quiet=quiet, verbose=verbose)
     plan = EvaluationSettings(
         protocol=protocol.value,
-        rivals=tuple(name for name in (rivals or "").split(",") if name),
-        ours=ours,
+        methods=tuple(name for name in (methods or "").split(",") if name),
+        reference=reference,
         horizon=horizon,
         repeats=repeats,
         seed=seed,
@@ -155,12 +158,12 @@ def evaluate(
         surrogate=surrogate,
         paper_figure=paper_figure,
         model=None if model is None else model_path(model),
-        settings={
-            "preset_name": preset.value,
-            "extractor": None if extractor is None else extractor.value,
-            "target": None if target is None else target.value,
-            "steps": steps,
-        },
+        recipe=Recipe(
+            preset.value,
+            None if extractor is None else extractor.value,
+            None if target is None else target.value,
+            steps=steps,
+        ),
         folds=folds,
         models=None if models is None else Path(models),
         device=device,
@@ -199,11 +202,11 @@ def evaluate(
             shell.say(f"'{name}' promised / left a regret of {said}")
         for line in told(report.get("queries", ())):
             shell.say(line)
-        write("* a difference beyond two standard errors; below 0, ours is better")
+        write("* a difference beyond two standard errors; below 0, the reference is better")
 
 
 def _worse(report: Mapping[str, Any]) -> str:
-    """Say on which datasets ours leaves more than the portfolio: the worst, and how many more."""
+    """Say on which datasets the reference leaves more than the portfolio: the worst, and how many more."""
     hurt = sorted(report["hurt"], key=lambda one: one["regret"] - one["ours"])
     said = [f"{one['dataset']} ({one['ours'] - one['regret']:+.3f} at {one['time']})" for one in hurt[:WORST]]
     more = f" and {len(hurt) - WORST} more" if len(hurt) > WORST else ""

@@ -3,10 +3,11 @@
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from history_store.wording import counted
 from warmstart.cli.options import (
     DatasetOption,
     DownloadOption,
@@ -20,10 +21,8 @@ from warmstart.cli.options import (
     SkipBrokenOption,
     VerboseOption,
 )
+from warmstart.cli.record_run import RecordCall, record_run
 from warmstart.cli.shell import Shell
-
-if TYPE_CHECKING:
-    from history_store.records import Evaluation
 
 
 class Outside(StrEnum):
@@ -67,7 +66,7 @@ def add(
     from history_store.external_import import carry_out
     from history_store.history import History
     from history_store.readers.csv_labels import labelled
-    from warmstart.histories.add import add_source
+    from warmstart.histories.add import DatasetCard, add_source
     from warmstart.histories.import_runs import Asked, plan_asked, read_asked
     from warmstart.locations import history_path
     from warmstart.suggestions.query import open_path
@@ -82,10 +81,7 @@ def add(
         info, broken = add_source(
             opened,
             source,
-            name=name,
-            group=group,
-            what=what,
-            licence=licence,
+            DatasetCard(name, group, what, licence),
             with_images=not no_images,
             skip_broken=skip_broken,
             seed=seed,
@@ -108,7 +104,7 @@ def add(
     document = {"schema_version": 1, "history": str(path), "dataset": row}
     if plan is not None:
         report = replace(plan, datasets=()).to_dict()
-        shell.note(f"{plan.kind}: {len(plan.evaluations)} runs; {plan.objective}")
+        shell.note(f"{plan.kind}: {counted(len(plan.evaluations), 'run')}; {plan.objective}")
         for match in plan.matches:
             shell.note(f"  {match.there or '-'} -> {match.here or '-'}: {match.action}: {match.reason}")
         document, row = document | {"runs": report}, row | {"runs": len(plan.evaluations)}
@@ -136,82 +132,23 @@ def record(
     verbose: VerboseOption = 0,
 ) -> None:
     """Record one run; it is on the disk when the command returns."""
-    from dataclasses import replace
-
-    from history_store.quick_append import append_quickly
-    from warmstart.histories.typed_run import read_evaluation
-    from warmstart.locations import history_path
-
-    shell = Shell(format, quiet=quiet, verbose=verbose)
-    _check_one_place(history, server)
-    evaluation = read_evaluation(
-        dataset=dataset,
-        config=config,
-        error=error,
-        status=status,
-        duration=duration,
-        seed=seed,
-        curve=curve,
-        origin=origin,
-    )
-    if server is not None:
-        path, count = server, _sent(server, evaluation)
-    else:
-        place = history_path(history)
-        path, quick = str(place), append_quickly(place, evaluation)
-        if quick is None:
-            from history_store.history import History
-            from history_store.space import space_names, with_logarithms
-
-            with History.open(path, write=True) as opened:
-                config_here = with_logarithms(evaluation.config, space_names(opened.space_json), where=path)
-                evaluation = replace(evaluation, config=config_here)
-                opened.append(evaluation)
-                count = opened.n_evaluations
-        else:
-            count = quick
-    row = {"dataset": dataset, **shell.cells(evaluation.config), "error": error, "status": evaluation.status.value}
-    document = {
-        "schema_version": 1,
-        "history": path,
-        "n_evaluations": count,
-        "evaluation": {"dataset": dataset, "config": dict(evaluation.config), "error": error, "status": status},
-    }
-    shell.result(document, [row])
-
-
-def _check_one_place(history: str | None, server: str | None) -> None:
-    """Check that a run is recorded somewhere, and in one place.
-
-    Raises:
-        UsageError: neither a history nor a server, or both.
-    """
-    from history_store.errors import UsageError
-
-    if (history is None) == (server is None):
-        got = "neither" if history is None else "both"
-        msg = f"history: expected a history file or `server`, got {got}. Name the file, as in `warmstart history record mine.h5`."
-        raise UsageError(msg)
-
-
-def _sent(server: str, run: "Evaluation") -> int:
-    """Record a run on a server; returns how many its history has."""
-    from math import isnan
-
-    from warmstart.client import Client
-
-    with Client(server) as client:
-        done = client.record(
-            run.dataset,
-            run.config,
-            error=None if isnan(run.error) else run.error,
-            status=run.status.value,
-            duration=None if isnan(run.duration) else run.duration,
-            seed=run.seed,
-            curve=run.curve,
-            origin=run.origin,
+    record_run(
+        RecordCall(
+            history=history,
+            dataset=dataset,
+            config=config,
+            error=error,
+            status=status,
+            duration=duration,
+            curve=curve,
+            origin=origin,
+            server=server,
+            format=format,
+            seed=seed,
+            quiet=quiet,
+            verbose=verbose,
         )
-    return int(done["n_evaluations"])
+    )
 
 
 def remove(
@@ -329,7 +266,7 @@ def import_(
                 "images, so that others can be compared with it."
             )
     report = done.to_dict()
-    title = [f"{done.kind}: {len(done.evaluations)} runs {'would be ' if dry_run else ''}added to {history}"]
+    title = [f"{done.kind}: {counted(len(done.evaluations), 'run')} {'would be ' if dry_run else ''}added to {history}"]
     title += [f"  {count} there already"] if (count := done.already_there) else []
     title += [f"  {count} left out: {why}" for why, count in done.left_out.items()]
     title += [f"  {done.objective}", ""]

@@ -29,6 +29,7 @@ def list_(
 ) -> None:
     """List the datasets of a history."""
     from history_store.history import History
+    from history_store.wording import counted
     from warmstart.histories.listing import dataset_rows
     from warmstart.locations import history_path
 
@@ -37,7 +38,7 @@ def list_(
         rows, n = dataset_rows(opened, limit), len(opened.names)
         where = str(opened.path)
     shown = "" if len(rows) == n else f"the first {len(rows)} of "
-    title = f"{where}: {shown}{n} datasets\n"
+    title = f"{where}: {shown}{counted(n, 'dataset')}\n"
     optional = ("group", "n_test", "n_val", "n_train", "n_classes")
     shell.result({"schema_version": 1, "history": where, "datasets": rows}, rows, title=title, optional=optional)
 

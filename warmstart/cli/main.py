@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from history_store.errors import WarmstartError
 from warmstart.cli.errors import shown
+from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
 from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
@@ -29,17 +30,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns: the exit code.
     """
-    import typer
-
-    from warmstart.cli.app import app
-
     args = list(sys.argv[1:] if argv is None else argv)
     as_json, trace = _wants_json(args), _wants_trace(args)
-    misuse: type[Exception] = typer.BadParameter.__mro__[1]
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _drop_warning if _wants_quiet(args) else _show_warning
-            code = app(args=args, prog_name="warmstart", standalone_mode=False)
+            code = _run(args)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and COMPLETING in os.environ:  # the words are written, the shell reads them
@@ -49,38 +45,71 @@ def main(argv: Sequence[str] | None = None) -> int:
         # interpreter must not flush into the void.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except (KeyboardInterrupt, typer.Abort):
-        _end_undisturbed(argv)
-        _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
-        return INTERRUPTED
-    except misuse as error:
-        message = getattr(error, "format_message", error.__str__)()
-        context = getattr(error, "ctx", None)
-        usage = "" if context is None else context.get_usage()
-        if type(error).__name__ == "NoArgsIsHelpError" or not message:  # without a command: the help is the answer
-            sys.stderr.write(context.get_help() + "\n" if context else "")
-            return USAGE
-        _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
-        return USAGE
+    except KeyboardInterrupt:
+        return _interrupted(argv, as_json=as_json)
     except Exception as error:  # noqa: BLE001  the last stop before the shell: whatever comes is reported, never a traceback
+        typer = sys.modules.get("typer")
+        if typer is not None and isinstance(error, typer.Abort):
+            return _interrupted(argv, as_json=as_json)
+        if typer is not None and isinstance(error, typer.BadParameter.__mro__[1]):
+            return _misused(error, as_json=as_json)
         if trace:
             import traceback
 
             traceback.print_exc()
-        code = exit_code(error)
-        message = (
-            shown(error)
-            if code != UNEXPECTED
-            else f"unexpected {type(error).__name__}: {error}. Run again with -vv and report it."
-        )
-        if isinstance(error, WarmstartError) and error.choices:
-            message = with_near(message, error.given, list(error.choices))
-        _report(type(error).__name__, message, code, as_json=as_json, params=getattr(error, "params", ()))
-        return code
+        return _failed(error, as_json=as_json)
     if code == INTERRUPTED:  # Typer's own way to tell of Ctrl-C
-        _end_undisturbed(argv)
-        _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
+        return _interrupted(argv, as_json=as_json)
     return code if isinstance(code, int) else DONE
+
+
+def _run(args: list[str]) -> object:
+    """Carry a command out; what needs no Typer is done without it."""
+    call = None if COMPLETING in os.environ else plain_call(args)
+    if call is not None:
+        record_run(call)
+        return DONE
+    from warmstart.cli.app import make_app
+
+    return make_app(_command(args))(args=args, prog_name="warmstart", standalone_mode=False)
+
+
+def _command(args: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the words that name a command; None where a shell completes, which may ask for any."""
+    return None if COMPLETING in os.environ else tuple(args[:2])
+
+
+def _interrupted(argv: Sequence[str] | None, *, as_json: bool) -> int:
+    """Tell of Ctrl-C; returns the exit code."""
+    _end_undisturbed(argv)
+    _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
+    return INTERRUPTED
+
+
+def _misused(error: Exception, *, as_json: bool) -> int:
+    """Tell of a wrong call as Typer found it; returns the exit code."""
+    message = getattr(error, "format_message", error.__str__)()
+    context = getattr(error, "ctx", None)
+    usage = "" if context is None else context.get_usage()
+    if type(error).__name__ == "NoArgsIsHelpError" or not message:  # without a command: the help is the answer
+        sys.stderr.write(context.get_help() + "\n" if context else "")
+        return USAGE
+    _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
+    return USAGE
+
+
+def _failed(error: Exception, *, as_json: bool) -> int:
+    """Tell of any other error; returns its exit code."""
+    code = exit_code(error)
+    message = (
+        shown(error)
+        if code != UNEXPECTED
+        else f"unexpected {type(error).__name__}: {error}. Run again with -vv and report it."
+    )
+    if isinstance(error, WarmstartError) and error.choices:
+        message = with_near(message, error.given, list(error.choices))
+    _report(type(error).__name__, message, code, as_json=as_json, params=getattr(error, "params", ()))
+    return code
 
 
 def _end_undisturbed(argv: Sequence[str] | None) -> None:

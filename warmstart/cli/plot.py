@@ -56,11 +56,11 @@ def map_(
     check_target(Path(out))
     from warmstart.plots.dataset_map import map_history
     from warmstart.plots.map import draw_map
+    from warmstart.suggestions.advisor import Advisor
 
-    found, memory, notes = map_history(
-        dataset,
-        history=history,
-        model=model,
+    advisor = Advisor(
+        history,
+        model,
         skip_broken=skip_broken,
         download=download,
         seed=seed,
@@ -68,6 +68,7 @@ def map_(
         threads=threads,
         cache=not no_cache,
     )
+    found, memory, notes = map_history(dataset, advisor=advisor)
     for note in notes:
         shell.note(note)
     draw_map(found, Path(out))
@@ -146,9 +147,9 @@ def regret(
         str,
         typer.Option("--out", "-o", help="File for the curves, .png or .svg; other pictures are written beside it."),
     ] = "regret.png",
-    rival: Annotated[
+    method: Annotated[
         list[str] | None,
-        typer.Option("--rival", help="Draw this curve; may be repeated. Up to eight when left out."),
+        typer.Option("--method", "--rival", help="Draw this curve; may be repeated. Up to eight when left out."),
     ] = None,
     time: Annotated[
         list[int] | None,
@@ -182,7 +183,7 @@ def regret(
     for one in reports:
         stem = target.stem if len(reports) == 1 else f"{target.stem}-{Path(one['table']).stem}"
         files = draw_regret(
-            one, target.parent, stem=stem, suffix=target.suffix, rivals=rival or (), times=time or (), most=most
+            one, target.parent, stem=stem, suffix=target.suffix, methods=method or (), times=time or (), most=most
         )
         names += [str(file) for file in files]
     shell.result({"schema_version": 1, "report": report, "files": names}, [{"file": name} for name in names])

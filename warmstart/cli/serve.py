@@ -103,7 +103,7 @@ def serve(
             shell.result({"schema_version": 1, "url": url}, [{"url": url}])
             sys.stdout.flush()
 
-    run_server(settings, tell=told)
+    run_server(settings, on_message=told)
 
 
 def _new_token(name: str, scope: str, token_file: Path | None) -> str:

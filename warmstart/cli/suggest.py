@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from history_store.wording import counted
 from warmstart.cli.options import (
     DatasetArgument,
     DeviceOption,
@@ -95,9 +96,8 @@ def suggest(
         cache=not no_cache,
         download=download,
     )
-    wanted = {"strategy": strategy, "space": space, "rename": renamed, "explain": explain}
-    found = (
-        advice.suggest(asked, k, **wanted) if workload is None else _for_workload(advice, asked, k, workload, wanted)
+    found = advice.suggest(
+        asked, k, strategy=strategy, space=space, rename=renamed, explain=explain, **_workload(workload, server)
     )
     _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
@@ -137,20 +137,20 @@ def _advice(server: str | None, history: str | None, model: str | None, **option
     return Client(server, advisor=Advisor(None, model, **options))
 
 
-def _for_workload(advice: Any, dataset: str, k: int | None, workload: str, wanted: dict[str, Any]) -> Any:
-    """Suggest for a workload that the history may not have measured.
+def _workload(workload: str | None, server: str | None) -> dict[str, str]:
+    """Return the workload as an argument, where one is named.
 
     Raises:
-        UsageError: of a server, which answers for what its history measured.
+        UsageError: beside a server, which answers for what its history measured.
     """
-    from history_store.errors import UsageError
-    from warmstart.api import suggest_for
-    from warmstart.suggestions.advisor import Advisor
+    if workload is None:
+        return {}
+    if server is not None:
+        from history_store.errors import UsageError
 
-    if not isinstance(advice, Advisor):
         msg = f"expected none beside a server, got {workload!r}. A server answers for the workload of its history."
         raise UsageError(msg, param="workload")
-    return suggest_for(advice, dataset, k, workload=workload, **wanted)
+    return {"workload": workload}
 
 
 def _tell_notes(shell: Shell, found: Any) -> None:
@@ -233,7 +233,7 @@ def neighbours(
     document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
     rows = [neighbour.to_row() for neighbour in found.neighbours]
     if len(rows) < k:
-        shell.note(f"The history has {len(rows)} datasets to compare with.")
+        shell.note(f"The history has {counted(len(rows), 'dataset')} to compare with.")
     shell.result(document, rows, title=_head(found))
     if format is Format.TABLE:
         write("")
@@ -241,7 +241,7 @@ def neighbours(
 
 
 def _head(found: Any) -> str:
-    return f"{found.dataset.path}: {found.dataset.n_images} images, {found.dataset.n_classes} classes\n"
+    return f"{found.dataset.path}: {counted(found.dataset.n_images, 'image')}, {found.dataset.n_classes} classes\n"
 
 
 def print_answer(shell: Shell, found: Any) -> None:
@@ -251,35 +251,37 @@ def print_answer(shell: Shell, found: Any) -> None:
         shell.table(near, title=_head(found) + "\nIt resembles, in how configurations fare")
     else:
         write(_head(found).rstrip())
-    rows: list[dict[str, Any]] = []
-    for rank, design in enumerate(found.suggestions, start=1):
-        shown: dict[str, Any] = {}
-        for name, value in design.config.items():
-            plain = name.removeprefix("log10_")
-            shown[plain] = design.natural.get(plain, value)
-        row = {
-            "": rank,
-            **shown,
-            "from": design.source,
-            "error there": design.source_error if design.measured else "not measured",
-        }
-        if design.expected_error is not None:
-            row["error expected"] = design.expected_error.value
-        rows.append(row if design.expected_regret is None else {**row, "regret left": design.expected_regret})
+    is_known = any(design.is_of_history for design in found.suggestions)
+    rows = [_design_row(rank, design, is_known) for rank, design in enumerate(found.suggestions, start=1)]
     write("")
-    shell.table(rows, title=f"Try these first (strategy {found.strategy})")
-    if found.measured_with is not None and found.measured_with.line:
+    how = f"strategy {found.strategy}" if is_known else "spread evenly over your space"
+    shell.table(rows, title=f"Try these first ({how})")
+    if is_known and found.measured_with is not None and found.measured_with.line:
         shell.say(found.measured_with.line)
     if found.explanation is not None:
         _print_reasons(shell, found)
     write("")
     shell.say(found.confidence.note)
-    if found.expected_error is not None:
-        best = found.expected_error
+    if is_known and found.expected_error is not None:
+        best, is_theirs = found.expected_error, all(design.measured for design in found.suggestions)
         shell.say(
-            f"Expect the best of a search to reach an error of {best.value:.3g}, in {10 * best.level:.0f} of 10 cases "
-            f"between {best.low:.3g} and {best.high:.3g}."
+            f"{'Expect' if is_theirs else 'With the network of the history, expect'} the best of a search to reach an "
+            f"error of {best.value:.3g}, in {10 * best.level:.0f} of 10 cases between {best.low:.3g} and {best.high:.3g}."
         )
+
+
+def _design_row(rank: int, design: Any, is_known: bool) -> dict[str, Any]:  # noqa: FBT001  a column or none
+    """Return the row of a suggestion, with natural values; where it comes from only if the history has something to say."""
+    row: dict[str, Any] = {"": rank}
+    for name, value in design.config.items():
+        plain = name.removeprefix("log10_")
+        row[plain] = design.natural.get(plain, value)
+    if is_known:
+        row["from"] = design.source
+    row["error there"] = design.source_error if design.measured else "not measured"
+    if design.expected_error is not None:
+        row["error expected"] = design.expected_error.value
+    return row if design.expected_regret is None else {**row, "regret left": design.expected_regret}
 
 
 def _print_reasons(shell: Shell, found: Any) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from warmstart.suggestions.formats import heads_of
+
 Row = Mapping[str, Any]
 GAP = "   "
 TURNED = 12
@@ -61,7 +63,7 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
         width: cells of a line.
         optional: heads that may be left out, the first one first.
     """
-    heads = list(dict.fromkeys(key for row in rows for key in row))
+    heads = heads_of(rows)
     columns = [_column(rows, head) for head in heads]
     if not columns:
         return Table(())

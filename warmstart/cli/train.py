@@ -14,6 +14,8 @@ from warmstart.cli.options import (
     VerboseOption,
 )
 from warmstart.cli.shell import Shell
+from warmstart.models.recipe import Recipe
+from warmstart.models.train import TrainingRun
 
 
 class ExtractorName(StrEnum):
@@ -84,8 +86,8 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue from OUT.checkpoint where it exists.")] = False,
     format: FormatOption = Format.TABLE,  # noqa: A002
-    seed: SeedOption = 0,
-    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = "auto",
+    seed: SeedOption = TrainingRun.seed,
+    device: Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1, ... or auto.")] = TrainingRun.device,
     threads: ThreadsOption = 1,
     quiet: QuietOption = False,
     verbose: VerboseOption = 0,
@@ -107,18 +109,16 @@ def train(
         report = train_model(
             history_path(history),
             Path(out),
-            extractor=None if extractor is None else extractor.value,
-            preset_name=preset.value,
-            target=None if target is None else target.value,
-            backbone=None if backbone is None else backbone.value,
-            handcrafted=handcrafted,
-            steps=steps,
+            recipe=Recipe(
+                preset.value,
+                None if extractor is None else extractor.value,
+                None if target is None else target.value,
+                None if backbone is None else backbone.value,
+                handcrafted,
+                steps,
+            ),
             hold_out_groups=hold_out_group or (),
-            budget=budget,
-            resume=resume,
-            seed=seed,
-            device=device,
-            threads=threads,
+            run=TrainingRun(budget, resume, seed, device, threads),
             progress=show,
         )
     for note in report.pop("notes"):

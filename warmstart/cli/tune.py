@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from history_store.wording import counted
 from warmstart.cli.options import (
     CpusOption,
     DownloadOption,
@@ -61,6 +62,7 @@ class PrunerName(StrEnum):
     MEDIAN = "median"
     ASHA = "asha"
     HYPERBAND = "hyperband"
+    HISTORY = "history"
 
 
 _WARM, _PRUNER = WarmName(WarmStart.warm), PrunerName(Search.pruner)
@@ -118,9 +120,15 @@ def tune(
     ] = _WARM,
     no_warm: Annotated[bool, typer.Option("--no-warm", help="Do not use the history's suggestions.")] = False,
     k: Annotated[int, typer.Option("-k", min=1, help="Number of warm configurations.")] = WarmStart.k,
-    startup: Annotated[
-        int, typer.Option("--startup", min=1, help="Points of the Sobol design, for initial, extra and --no-warm.")
-    ] = WarmStart.startup,
+    n_startup_trials: Annotated[
+        int,
+        typer.Option(
+            "--n-startup-trials",
+            "--startup",
+            min=1,
+            help="Points of the Sobol design, for initial, extra and --no-warm.",
+        ),
+    ] = WarmStart.n_startup_trials,
     strategy: Annotated[
         str | None, typer.Option("--strategy", help="Strategy for the warm configurations; see `warmstart suggest`.")
     ] = WarmStart.strategy,
@@ -254,7 +262,7 @@ def tune(
 
         def told(now: "Progress") -> None:
             if not latest and now.done >= now.total:
-                shell.note(f"All {now.done} trials are there already: none was run. A larger --trials goes on.")
+                shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials goes on.")
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
             _show(show, now, where, judged)
@@ -276,7 +284,7 @@ def tune(
                 "report": report or True,
                 "cache": not no_cache,
                 "progress": told,
-                "tell": shell.note,
+                "on_message": shell.note,
             }
             options = TuneOptions.of({**given, **spelled})
             if server is not None:
@@ -287,13 +295,17 @@ def tune(
                 found = tune_dataset(paths[0] if paths else None, options)
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
-            shell.note(f"Stopped after {ended} trials; all are kept. The same command goes on.")
+            shell.note(f"Stopped after {counted(ended, 'trial')}; all are kept. The same command goes on.")
             raise
     _write_page(shell, found)
     if isinstance(found, TuneResult):
         _print(shell, found)
     else:
         _print_joint(shell, found)
+
+
+def _all_there(n: int) -> str:
+    return "The 1 trial is there" if n == 1 else f"All {n} trials are there"
 
 
 def _tuned_on_server(server: str, paths: list[str], options: "TuneOptions") -> "TuneResult | JointResult":
@@ -372,6 +384,9 @@ def _show(show: "Show", now: "Progress", where: str, metric: "Metric") -> None:
         text, since = f"{where}trial {trial.number}", trial.since
         if trial.step is not None and trial.error is not None:
             said.insert(0, f"{metric.name} {metric.to_value(trial.error):.4g} at step {trial.step}")
+        if trial.heading is not None:
+            low, high = sorted(metric.to_value(end) for end in (trial.heading.low, trial.heading.high))
+            said.insert(1, f"heading for {low:.2g} to {high:.2g}")
     elif now.running:
         shown = ", ".join(str(trial.number) for trial in now.running[:8])
         text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")

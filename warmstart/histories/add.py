@@ -1,14 +1,15 @@
 """What a person gives to a history: a dataset of theirs, or one run."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
 from history_store.file.content import is_blank
-from history_store.images import BrokenImage, ImageSource, read_all
+from history_store.images import BrokenImage, ImageSet, ImageSource, read_all
 from history_store.picture import DECODING
 from history_store.records import DatasetInfo
 from history_store.splits import split_codes
@@ -20,14 +21,39 @@ if TYPE_CHECKING:
     from history_store.history import History
 
 
+@dataclass(frozen=True, slots=True)
+class DatasetCard:
+    """What a history says of a dataset besides its images.
+
+    Attributes:
+        name: of the dataset in the history.
+        group: its siblings; datasets of one group share images, drawers or a source.
+        what: one line on what the images show.
+        licence: as the source states it.
+    """
+
+    name: str
+    group: str
+    what: str = ""
+    licence: str = "not stated"
+
+    def __post_init__(self) -> None:
+        """Check the names.
+
+        Raises:
+            UsageError: a name or group that is empty, or has ``::`` in it.
+        """
+        for param, value in (("name", self.name), ("group", self.group)):
+            if not value.strip() or "::" in value:
+                msg = f"expected a text without '::', got {value!r}. Name it after what it shows."
+                raise UsageError(msg, param=param)
+
+
 def add_source(
     history: "History",
     source: ImageSource,
+    card: DatasetCard,
     *,
-    name: str,
-    group: str,
-    what: str = "",
-    licence: str = "not stated",
     with_images: bool = True,
     skip_broken: bool = False,
     seed: int = 0,
@@ -40,10 +66,7 @@ def add_source(
     Args:
         history: open for writing.
         source: all its images are read once.
-        name: of the dataset in the history.
-        group: its siblings; datasets of one group share images, drawers or a source.
-        what: one line on what the images show.
-        licence: as the source states it.
+        card: what the history says of it.
         with_images: store the images too.
         skip_broken: go on without pictures that cannot be decoded.
         seed: of the split, where the source has none of its own.
@@ -51,18 +74,14 @@ def add_source(
     Returns: the record, and the pictures left out.
 
     Raises:
-        UsageError: a name or group that is empty, or a name that the history has already, images included.
+        UsageError: a name that the history has already, images included.
         DataError: a collection that cannot be read, or other images than those that the history knows by this name.
         StorageError: a history that cannot be written.
     """
-    for param, value in (("name", name), ("group", group)):
-        if not value.strip() or "::" in value:
-            msg = f"expected a text without '::', got {value!r}. Name it after what it shows."
-            raise UsageError(msg, param=param)
-    known = history.dataset(name) if name in history.names else None
+    known = history.dataset(card.name) if card.name in history.names else None
     blank = known is not None and is_blank(known)
-    if known is not None and not blank and (history.has_images(name) or not with_images):
-        msg = f"{history.path}: expected a new name, got {name!r}, which it has already. Choose another, or remove that one first."
+    if known is not None and not blank and (history.has_images(card.name) or not with_images):
+        msg = f"{history.path}: expected a new name, got {card.name!r}, which it has already. Choose another, or remove that one first."
         raise UsageError(msg)
     check_contrast(source.labels, source.location)
     read, own = read_all(source, history.stored_size, skip_broken=skip_broken)
@@ -70,10 +89,27 @@ def add_source(
     if known is not None and known.split_seed is not None:
         seed = known.split_seed
     codes, split_seed = split_codes(read.labels, own, seed=seed)
+    info = _record(source, read, card, codes=codes, split_seed=split_seed, stored_size=history.stored_size)
+    if known is not None:
+        info = _described(known, info, str(history.path)) if blank else _same(known, info, str(history.path))
+    history.add_dataset(info, read if with_images else None, codes if with_images else None)
+    return info, read.broken
+
+
+def _record(
+    source: ImageSource,
+    read: ImageSet,
+    card: DatasetCard,
+    *,
+    codes: NDArray[np.int8],
+    split_seed: int | None,
+    stored_size: int,
+) -> DatasetInfo:
+    """Describe a collection whose images were read and split."""
     train, val, test = (int(np.count_nonzero(codes == code)) for code in (TRAIN, VAL, TEST))
-    info = DatasetInfo(
-        name=name,
-        group=group,
+    return DatasetInfo(
+        name=card.name,
+        group=card.group,
         n_train=train,
         n_val=val,
         n_test=test,
@@ -82,16 +118,12 @@ def add_source(
         class_counts=tuple(np.bincount(read.labels[codes == TRAIN], minlength=len(read.class_names)).tolist()),
         fingerprint=source.fingerprint("content"),
         source=source.location,
-        licence=licence,
-        what=what,
+        licence=card.licence,
+        what=card.what,
         split_seed=split_seed,
-        decoding=f"{DECODING}, {history.stored_size}",
+        decoding=f"{DECODING}, {stored_size}",
         extra={LEFT_OUT: str(len(read.broken))} if read.broken else {},
     )
-    if known is not None:
-        info = _described(known, info, str(history.path)) if blank else _same(known, info, str(history.path))
-    history.add_dataset(info, read if with_images else None, codes if with_images else None)
-    return info, read.broken
 
 
 def _described(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:

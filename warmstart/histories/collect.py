@@ -1,11 +1,11 @@
 """From manifests to a measured history."""
 
 import contextlib
-import dataclasses
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,9 @@ from history_store.wording import in_words
 if TYPE_CHECKING:
     from history_store.history import History
     from history_store.manifest import Manifest
-    from training.collection.collect import Progress
+    from training.collection.progress import Progress
+    from training.collection.report import CollectReport
+    from training.collection.settings import CollectionSettings
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.studies.own_workload import OwnScript, OwnWorkload
@@ -23,107 +25,136 @@ if TYPE_CHECKING:
 WORKERS = 2
 
 
+@dataclass(frozen=True)  # without slots, so that the command can read the defaults
+class Job:
+    """The training job that is measured: a workload, or a script of a person's own.
+
+    Attributes:
+        workload: a name in `training.workloads.WORKLOADS`.
+        target_budget: the name of one of its budgets; None = the usual one.
+        script: measured instead of a workload.
+        space: over which a new history is made (see `warmstart.spaces`); None = the workload's usual one.
+    """
+
+    workload: str = "cnn"
+    target_budget: str | None = None
+    script: "OwnScript | None" = None
+    space: "SpaceLike | None" = None
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Where cells are measured.
+
+    Attributes:
+        workers: processes; None = 2 here, and as many as there are places on a cluster.
+        device: of torch; ``auto`` is the first GPU, on a cluster each node's own.
+        cluster: None = this machine.
+    """
+
+    workers: int | None = None
+    device: str = "auto"
+    cluster: "Cluster | None" = None
+
+    @contextlib.contextmanager
+    def used_for(self, settings: "CollectionSettings", *, has_device: bool) -> "Iterator[CollectionSettings]":
+        """Connect; give the settings with executor, workers and device, the last unless a script chooses its own."""
+        from metafeat.device import resolve_device
+        from training.collection.measure import limit_of
+
+        if self.cluster is None:
+            where = resolve_device(self.device) if has_device else None
+            yield replace(settings, workers=self.workers or WORKERS, device=where)
+            return
+        from warmstart.integrations.ray.cluster import RayExecutor
+
+        with self.cluster.connect():
+            executor = RayExecutor(self.cluster, workers=self.workers, limit_s=limit_of(settings.cell_timeout))
+            workers, where = self.workers or self.cluster.places(), None if self.device == "auto" else self.device
+            yield replace(settings, workers=workers, device=where, executor=executor)
+
+
 def collect_into(
     path: Path,
     manifests: Sequence[Path] = (),
     *,
-    space: "SpaceLike | None" = None,
-    root: str | None = None,
-    download: bool = False,
-    fractions: Sequence[float] = (1.0,),
-    configs: int = 64,
+    job: Job | None = None,
+    machines: Machines | None = None,
+    settings: "CollectionSettings | None" = None,
     first: Path | None = None,
-    replicates: int = 1,
-    race: float | None = None,
-    seed: int = 0,
-    workload: str = "cnn",
-    target_budget: str | None = None,
-    script: "OwnScript | None" = None,
-    workers: int | None = None,
-    cluster: "Cluster | None" = None,
-    device: str = "auto",
-    time_budget: str | None = None,
-    cell_timeout: float = float("inf"),
-    shards: str | None = None,
     progress: "Callable[[Progress], None] | None" = None,
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 
-    `path` is the history, made over `space` (see `warmstart.spaces`; None = the workload's usual one) where it is not there;
-    `manifests` are as in `open_sources`, `first` a file as in `read_configs`; `workload` is a name in `training.workloads.WORKLOADS`,
-    `target_budget` the name of one of its budgets, None = the usual one; `script` is measured instead of a workload; `cluster` is where cells are measured, None = on this
-    machine; `workers` are 2 here and as many as there are places on a cluster; on it, `device` ``auto`` is each node's own;
-    `progress` is that of `training.collection.collect.collect`.
-    The other arguments, and what is refused, are those of `training.collection.collect.collect`.
+    Args:
+        path: the history; made where it is not there.
+        manifests: as in `open_sources`.
+        job: what is measured; None = the target network of the paper.
+        machines: where; None = two processes of this machine.
+        settings: the rest; its `manifests`, `first`, `workload`, `budget`, `workers`, `device` and `executor` are not looked at.
+        first: a file as in `read_configs`.
+        progress: as of `training.collection.collect.collect_cells`.
 
     Returns: the report as native types.
+
+    Raises:
+        UsageError: as `training.collection.collect.collect_cells`, or options that do not fit together.
+    """
+    from history_store.history import History
+    from training.collection.collect import collect_cells
+    from training.collection.settings import CollectionSettings
+
+    job, machines, settings = job or Job(), machines or Machines(), settings or CollectionSettings()
+    given = () if first is None else read_configs(first)
+    if not (settings.configs or given):
+        msg = f"expected at least 1, got {settings.configs} and none with `first`. Ask for 16, 32 or 64."
+        raise UsageError(msg, param="configs")
+    if job.script is not None:
+        is_given = job.workload != "cnn" or machines.device != "auto" or job.target_budget is not None
+        _check_script(job.script, settings.fractions, is_given=is_given)
+    settings = replace(settings, manifests=open_sources(manifests), first=given)
+    settings = _with_workload(settings, job, path)
+    with (
+        machines.used_for(settings, has_device=job.script is None) as settings,
+        History.open(path, write=True) as history,
+    ):
+        return _to_dict(collect_cells(history, settings, progress=progress))
+
+
+def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "CollectionSettings":
+    """Add workload and budget of a job to the settings, and make the history where it is not there.
+
+    Raises:
+        UsageError: a history that is there and over another space.
     """
     from history_store.history import History
     from history_store.space import dump_space
-    from metafeat.device import resolve_device
-    from training.collection.collect import collect
-    from training.collection.measure import limit_of
-    from training.workloads import get_workload
+    from training.workloads import Workload, get_workload
     from warmstart.spaces import space_text
 
-    sources, given = open_sources(manifests), () if first is None else read_configs(first)
-    if not (configs or given):
-        msg = f"expected at least 1, got {configs} and none with `first`. Ask for 16, 32 or 64."
-        raise UsageError(msg, param="configs")
-    is_new = not path.exists()
-    made_over = None if space is None else space_text(space)
-    if script is None:
-        trained = get_workload(workload)
-        length = trained.budget(target_budget)
-        made_over = made_over or dump_space(trained.space())
+    is_new, sources = not path.exists(), settings.manifests
+    made_over = None if job.space is None else space_text(job.space)
+    workload: Workload
+    if job.script is None:
+        workload = get_workload(job.workload)
+        made_over = made_over or dump_space(workload.space())
+    elif is_new:
+        workload = _own(job.script, made_over, _paths(sources, settings.root))
     else:
-        _check_script(script, fractions, is_given=workload != "cnn" or device != "auto" or target_budget is not None)
-        if is_new:
-            trained = _own(script, made_over, _paths(sources, root))
-        else:
-            with History.open(path) as history:
-                sources = _known_names(history, sources)
-                trained = _own(script, history.space_json, _paths(sources, root, history))
-        length = trained.budget()
+        with History.open(path) as history:
+            sources = _known_names(history, sources)
+            workload = _own(job.script, history.space_json, _paths(sources, settings.root, history))
     if is_new:
         assert made_over is not None  # noqa: S101  refused where there is none
         History.create(path, made_over).close()
-    elif space is not None and made_over is not None:
+    elif job.space is not None and made_over is not None:
         _check_same_space(path, made_over)
-    with contextlib.ExitStack() as stack:
-        executor, where = None, None
-        if cluster is None:
-            where = resolve_device(device) if script is None else None
-        else:
-            from warmstart.integrations.ray.cluster import RayExecutor
+    return replace(settings, manifests=sources, workload=workload, budget=workload.budget(job.target_budget))
 
-            stack.enter_context(cluster.connect())
-            executor = RayExecutor(cluster, workers=workers, limit_s=limit_of(cell_timeout))
-            workers = workers or cluster.places()
-            where = None if device == "auto" else device
-        history = stack.enter_context(History.open(path, write=True))
-        report = collect(
-            history,
-            sources,
-            root=root,
-            download=download,
-            fractions=fractions,
-            configs=configs,
-            first=given,
-            replicates=replicates,
-            race=race,
-            seed=seed,
-            workload=trained,
-            budget=length,
-            workers=workers or WORKERS,
-            executor=executor,
-            device=where,
-            time_budget=time_budget,
-            cell_timeout=cell_timeout,
-            shards=shards,
-            progress=progress,
-        )
-    fields = dataclasses.asdict(report)
+
+def _to_dict(report: "CollectReport") -> dict[str, Any]:
+    """Return a report as native types."""
+    fields = asdict(report)
     fields["datasets"] = list(report.datasets)
     fields["measured"] = {status.value: count for status, count in report.measured.items()}
     if report.noise is None:
@@ -167,7 +198,7 @@ def _own(script: "OwnScript", space_json: str | None, paths: Mapping[str, str]) 
     return OwnWorkload(script, space_json, paths)
 
 
-def _paths(sources: "Sequence[Manifest]", root: str | None, history: "History | None" = None) -> dict[str, str]:
+def _paths(sources: "Sequence[Manifest]", root: str | Path | None, history: "History | None" = None) -> dict[str, str]:
     """Find where the images of the datasets lie, by their names: of all that the history has where none are named.
 
     Raises:
@@ -200,7 +231,7 @@ def _known_names(history: "History", sources: "Sequence[Manifest]") -> "tuple[Ma
     for manifest in sources:
         is_images = manifest.source == manifest.obtain.path and manifest.name not in history.names
         print_ = open_manifest(manifest).fingerprint("content") if is_images else ""
-        found.append(dataclasses.replace(manifest, name=names.get(print_, manifest.name)))
+        found.append(replace(manifest, name=names.get(print_, manifest.name)))
     return tuple(found)
 
 

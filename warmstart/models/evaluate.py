@@ -1,7 +1,6 @@
 """From a history, or tables of errors, to the report of an evaluation."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import UsageError
 from metafeat.cache import cache_folder
 from warmstart.models.evaluation_settings import EvaluationSettings
+from warmstart.models.recipe import Recipe
 
 if TYPE_CHECKING:
     from history_store.history import History
     from metafeat.model_file import ModelHeader
+    from training.evaluation.methods import Method
     from training.evaluation.metrics import Metric
-    from training.evaluation.rivals import Rival
     from training.evaluation.table import ErrorTable
     from training.siamese.settings import SiameseSettings
 
@@ -41,14 +41,16 @@ def evaluate_table(path: Path, plan: EvaluationSettings, *, progress: Show | Non
     metrics: dict[str, Metric] = {name: given_metric(matrix) for name, matrix in table.distances.items()}
     if table.meta_features is not None:
         metrics["handcrafted"] = feature_metric(table.meta_features)
-    ours_by = "learned" if "learned" in metrics else next(iter(metrics), None)
-    return _report(table, metrics, plan, ours_by, figure_metrics={name: name for name in metrics}, progress=progress)
+    reference_by = "learned" if "learned" in metrics else next(iter(metrics), None)
+    return _report(
+        table, metrics, plan, reference_by, figure_metrics={name: name for name in metrics}, progress=progress
+    )
 
 
 def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | None = None) -> dict[str, Any]:
     """Hold every source of a history out and train the models that never saw it.
 
-    Only what the chosen rivals need is computed: without those that ask for distances no image is looked at.
+    Only what the chosen methods need is computed: without those that ask for distances no image is looked at.
 
     Raises:
         UsageError: an unknown name, or numbers out of range.
@@ -56,15 +58,15 @@ def evaluate_history(path: Path, plan: EvaluationSettings, *, progress: Show | N
         StorageError: a history, model or folder that cannot be used.
     """
     from history_store.history import History
-    from training.evaluation.rivals import choose_rivals, make_rivals
+    from training.evaluation.methods import choose_methods, make_methods
     from training.evaluation.table import history_table
 
     with History.open(path) as history:
         table = history_table(history, path.name)
         metrics = HistoryMetrics(history, table, plan, progress)
-        rivals = choose_rivals(make_rivals(list(METRICS), LEARNED, has_unit=True), plan.rivals)
-        wanted = [name for name in METRICS if any(rival.metric == name for rival in rivals.values())]
-        nested = any(rival.metric == LEARNED and rival.is_calibrated for rival in rivals.values())
+        methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
+        wanted = [name for name in METRICS if any(method.metric == name for method in methods.values())]
+        nested = any(method.metric == LEARNED and method.is_calibrated for method in methods.values())
         found = {name: metrics.make(name, nested=nested) for name in wanted}
         figure_metrics = {}
         if plan.paper_figure:
@@ -93,11 +95,10 @@ class HistoryMetrics:
         self, history: "History", table: "ErrorTable", plan: EvaluationSettings, progress: Show | None
     ) -> None:
         from training.evaluation.protocol import deal
-        from warmstart.models.train import choose_settings
 
         self.history, self.table, self.plan, self.progress = history, table, plan, progress
         self.parts = deal(plan.protocol, table.datasets, table.groups, plan.folds, seed=plan.seed)
-        self.settings = choose_settings(**plan.settings) if plan.model is None else recipe(plan.model, plan.settings)
+        self.settings = plan.recipe.settings() if plan.model is None else plan.recipe.settings_of(plan.model)
         self.folder = cache_folder() / "evaluate" / history.id if plan.models is None else plan.models
 
     def make(self, name: str, *, nested: bool) -> "Metric":
@@ -107,7 +108,7 @@ class HistoryMetrics:
 
         make_folder(self.folder)
         if name == LEARNED:
-            return self.foreign() or self.learned(self.settings, nested=nested)
+            return self.external() or self.learned(self.settings, nested=nested)
         if name == "handcrafted":
             return feature_metric(handcrafted_features(self.history, self.table.datasets, folder=self.folder))
         fixed = random_embeddings(
@@ -115,7 +116,7 @@ class HistoryMetrics:
         )
         return given_metric(euclidean(fixed))
 
-    def foreign(self) -> "Metric | None":
+    def external(self) -> "Metric | None":
         """Make the metric of a model that was trained on another history: as it is, for it saw none of these datasets.
 
         Returns: the metric; None where the model is this history's, or none is named.
@@ -159,79 +160,58 @@ class HistoryMetrics:
 
     def paper(self, extractor: str) -> "SiameseSettings":
         """Return the paper's recipe with one of its two set encoders, as long as the plan's steps."""
-        from warmstart.models.train import choose_settings
-
-        return choose_settings("paper", extractor=extractor, steps=self.plan.settings.get("steps"))
-
-
-def recipe(path: Path, settings: Mapping[str, Any]) -> "SiameseSettings":
-    """Read from a model how it was trained; a header that does not tell gives the preset with the model's architecture.
-
-    Args:
-        path: of the model.
-        settings: as `EvaluationSettings.settings`; of them the number of steps counts, and the preset where the header tells nothing.
-    """
-    from metafeat.model_file import read_header
-    from training.siamese.settings import SiameseSettings
-    from warmstart.models.train import choose_settings
-
-    header = read_header(path)
-    told = header.fields.get("training")
-    found = choose_settings(settings.get("preset_name", "modern")) if not told else SiameseSettings.from_dict(told)
-    steps = settings.get("steps")
-    return replace(found, spec=header.spec, steps=found.steps if steps is None else steps)
+        return Recipe("paper", extractor, steps=self.plan.recipe.steps).settings()
 
 
 def _report(
     table: "ErrorTable",
     metrics: "Mapping[str, Metric]",
     plan: EvaluationSettings,
-    ours_by: str | None,
+    reference_by: str | None,
     *,
     figure_metrics: Mapping[str, str],
     progress: Show | None,
     known: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Play the rivals, and the runs of the figures where they are wanted, and summarise."""
+    """Play the methods, and the runs of the figures where they are wanted, and summarise."""
     from bo.transfer.calibration import calibrate
-    from training.evaluation.replay import evaluate
-    from training.evaluation.report import check_ours, make_figures, make_report
-    from training.evaluation.rivals import choose_rivals, make_paper_rivals, make_rivals, our_rival
+    from training.evaluation.methods import choose_methods, make_methods, make_paper_methods, reference_method
+    from training.evaluation.replay import ReplaySettings, evaluate
+    from training.evaluation.report import check_reference, make_figures, make_report
 
-    rivals = choose_rivals(make_rivals(known or list(metrics), ours_by, has_unit=table.unit is not None), plan.rivals)
-    ours = plan.ours or our_rival(ours_by)
-    if plan.ours is None and ours not in rivals:
-        ours = next(iter(rivals))
-    check_ours(ours, rivals)
+    methods = choose_methods(
+        make_methods(known or list(metrics), reference_by, has_unit=table.unit is not None), plan.methods
+    )
+    reference = plan.reference or reference_method(reference_by)
+    if plan.reference is None and reference not in methods:
+        reference = next(iter(methods))
+    check_reference(reference, methods)
+    settings = ReplaySettings(
+        protocol=plan.protocol,
+        horizon=plan.horizon,
+        repeats=plan.repeats,
+        seed=plan.seed,
+        only=plan.only,
+        workers=plan.workers,
+        surrogate=plan.surrogate,
+    )
 
-    def play(some: "Mapping[str, Rival]", note: str) -> Any:
+    def play(some: "Mapping[str, Method]", note: str) -> Any:
         show = None if progress is None else (lambda done, total, text: progress(done, total, f"{note}{text}"))
-        return evaluate(
-            table,
-            some,
-            protocol=plan.protocol,
-            metrics=metrics,
-            horizon=plan.horizon,
-            repeats=plan.repeats,
-            seed=plan.seed,
-            only=plan.only,
-            workers=plan.workers,
-            surrogate=plan.surrogate,
-            progress=show,
-        )
+        return evaluate(table, some, metrics=metrics, settings=settings, progress=show)
 
     figures = None
     if plan.paper_figure:
         if table.unit is None:
             msg = f"expected a table with configurations X, got none in {table.name}. Add the array, or leave the option out."
             raise UsageError(msg, param="paper_figure")
-        runs = {f"{a}/{start}": rival for (a, start), rival in make_paper_rivals(figure_metrics).items()}
+        runs = {f"{a}/{start}": method for (a, start), method in make_paper_methods(figure_metrics).items()}
         figures = make_figures(play(runs, "figures: "))
-    outcome = play(rivals, "")
-    report = make_report(outcome, ours=ours, figures=figures)
-    if ours_by in outcome.distances and not plan.only and len(set(table.groups)) > 2:
-        found = calibrate(table.known_errors(), outcome.distances[ours_by], table.groups)
-        report["calibration"] = {"distance": ours_by, **found.to_dict()}
+    outcome = play(methods, "")
+    report = make_report(outcome, reference=reference, figures=figures)
+    if reference_by in outcome.distances and not plan.only and len(set(table.groups)) > 2:
+        found = calibrate(table.known_errors(), outcome.distances[reference_by], table.groups)
+        report["calibration"] = {"distance": reference_by, **found.to_dict()}
     return report
 
 
@@ -244,10 +224,10 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
         ModelMismatchError: the model belongs to another history.
     """
     from metafeat.model_file import check_fits
-    from warmstart.suggestions.session import calibration_key
+    from warmstart.suggestions.memory import calibration_key
 
     if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
-        msg = "expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave `only` out, and let `rivals` name joint."
+        msg = "expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave `only` out, and let `methods` name joint."
         raise UsageError(msg, param="calibrate")
     check_fits(model, stored_size=history.stored_size, where=str(history.path))
     history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})

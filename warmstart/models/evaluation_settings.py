@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from warmstart.models.recipe import Recipe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,23 +19,23 @@ class EvaluationSettings:
 
     Attributes:
         protocol: `leave-source-out` or `in-source`.
-        rivals: names; none = all.
-        ours: the rival that differences are taken of; None = the one that `suggest` asks.
+        methods: names; none = all.
+        reference: the method that differences are taken of; None = the one that `suggest` asks.
         horizon: evaluations; `repeats` of what is random; `seed` of all of it.
         only: datasets to ask; none = all.
         workers: processes.
         surrogate: of the searches.
         paper_figure: play the runs of the paper's figures too.
-        model: its recipe is the one trained for every fold; None = `settings`.
-        settings: what `warmstart.models.train.choose_settings` takes.
+        model: its recipe is the one trained for every fold; None = `recipe`.
+        recipe: of the models that are trained.
         folds: models, each trained without one part of the datasets.
         models: folder where they are kept; None = one in the cache.
         device: where they are trained.
     """
 
     protocol: Protocol = "leave-source-out"
-    rivals: tuple[str, ...] = ()
-    ours: str | None = None
+    methods: tuple[str, ...] = ()
+    reference: str | None = None
     horizon: int = 20
     repeats: int = 5
     seed: int = 0
@@ -43,7 +44,7 @@ class EvaluationSettings:
     surrogate: str = "gp"
     paper_figure: bool = False
     model: Path | None = None
-    settings: Mapping[str, Any] = field(default_factory=lambda: {"preset_name": "modern"})
+    recipe: Recipe = field(default_factory=Recipe)
     folds: int = 6
     models: Path | None = None
     device: str = "cpu"

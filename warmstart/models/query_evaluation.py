@@ -14,7 +14,7 @@ from warmstart.models.evaluation_settings import EvaluationSettings
 if TYPE_CHECKING:
     from training.evaluation.table import ErrorTable
     from warmstart.models.evaluate import Show
-    from warmstart.suggestions.session import Memory
+    from warmstart.suggestions.memory import Memory
 
 SUGGESTED = 3
 """Suggestions that are looked up one by one."""
@@ -46,7 +46,7 @@ def evaluate_queries(
 
     Args:
         queries: ``FILE.h5::NAME``, or names of the history's own datasets, which its model has seen.
-        plan: rivals, horizon, repeats and seed count; no model is trained.
+        plan: methods, horizon, repeats and seed count; no model is trained.
         history: that answers.
         model: of it.
         progress: called with (queries done, queries, name).
@@ -55,16 +55,16 @@ def evaluate_queries(
         `suggest` would have said, and what came of each of it.
 
     Raises:
-        UsageError: a name or a rival that is not there.
+        UsageError: a name or a method that is not there.
         MissingPathError: a file that is not there.
         DataError: nothing was measured that the history knows.
         StorageError: a file that cannot be read.
     """
+    from training.evaluation.methods import choose_methods, make_methods
     from training.evaluation.replay import Outcome, Replay
     from training.evaluation.report import make_report
-    from training.evaluation.rivals import choose_rivals, make_rivals
     from warmstart.models.evaluate import LEARNED
-    from warmstart.suggestions.session import load_memory
+    from warmstart.suggestions.memory import load_memory
 
     memory = load_memory(history, model, device=plan.device)
     if memory.model is None:
@@ -72,9 +72,9 @@ def evaluate_queries(
         raise DataError(msg)
     asked = [_find(query, memory, device=plan.device) for query in dict.fromkeys(queries)]
     table = _table(memory, asked)
-    rivals = choose_rivals(make_rivals([LEARNED], LEARNED, has_unit=False), plan.rivals)
+    methods = choose_methods(make_methods([LEARNED], LEARNED, has_unit=False), plan.methods)
     horizon = min(plan.horizon, max(int((~np.isnan(query.errors)).sum()) for query in asked))
-    replay = Replay(rivals, horizon, plan.repeats, plan.seed, plan.surrogate)
+    replay = Replay(methods, horizon, plan.repeats, plan.seed, plan.surrogate)
     matrix = np.full((len(table.datasets),) * 2, np.nan)
     played = []
     for place, query in enumerate(asked):
@@ -84,10 +84,10 @@ def evaluate_queries(
         if progress is not None:
             progress(place + 1, len(asked), query.label)
     outcome = Outcome(
-        table, "leave-source-out", horizon, plan.repeats, plan.seed, rivals, tuple(played), {LEARNED: matrix}
+        table, "leave-source-out", horizon, plan.repeats, plan.seed, methods, tuple(played), {LEARNED: matrix}
     )
-    ours = plan.ours or ("joint" if "joint" in rivals else next(iter(rivals)))
-    report = make_report(outcome, ours=ours)
+    reference = plan.reference or ("joint" if "joint" in methods else next(iter(methods)))
+    report = make_report(outcome, reference=reference)
     said = [_suggested(query, memory) for query in asked]
     return {**report, "history": str(memory.path), "model": str(model), "queries": said}
 
@@ -96,8 +96,8 @@ def _find(query: str, memory: "Memory", *, device: str) -> MeasuredQuery:
     """Look a measured dataset up in its file, and place it in the history that answers."""
     from history_store.history import History
     from history_store.response import fill_failed
-    from metafeat.embed import embed_source
-    from warmstart.suggestions.advisor import distances_to
+    from metafeat.embed import look_at
+    from warmstart.suggestions.location import distances_to
     from warmstart.suggestions.query import open_query
 
     file, separator, name = query.rpartition("::")
@@ -124,7 +124,7 @@ def _find(query: str, memory: "Memory", *, device: str) -> MeasuredQuery:
         errors = np.array([known.get(_key(config), np.nan) for config in memory.configs])
         opened = open_query(query, download=False)
         assert memory.model is not None  # noqa: S101  refused above
-        vector, _ = embed_source(opened.source, memory.model, fingerprint=opened.fingerprint, device=device)
+        vector = look_at(opened.source, memory.model, fingerprint=opened.fingerprint, device=device).vector
     if np.isnan(errors).all():
         msg = f"{query}: expected runs of configurations that {memory.path} knows, got none. Measure some of them: `warmstart history collect --first`."
         raise DataError(msg, param="query")
@@ -154,9 +154,9 @@ def _table(memory: "Memory", asked: Sequence[MeasuredQuery]) -> "ErrorTable":
 
 
 def _task(row: int, query: MeasuredQuery, table: "ErrorTable", memory: "Memory") -> Any:
-    """Show the rivals what the history knows of the configurations that were measured on the query."""
+    """Show the methods what the history knows of the configurations that were measured on the query."""
+    from training.evaluation.methods import TRUE_NORMALISED, Case
     from training.evaluation.replay import Task
-    from training.evaluation.rivals import TRUE_NORMALISED, Case
     from warmstart.models.evaluate import LEARNED
 
     measured = ~np.isnan(query.errors)

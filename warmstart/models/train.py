@@ -1,34 +1,47 @@
 """Training of a model on a history: the model file, its curves, and the history's embeddings."""
 
-import dataclasses
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import StorageError, UsageError
+from warmstart.models.recipe import Recipe
 
 if TYPE_CHECKING:
     from history_store.history import History
+    from metafeat.model_file import ModelHeader
     from training.siamese.settings import SiameseSettings
+    from training.siamese.train import TrainedSiamese
+
+
+@dataclass(frozen=True)  # without slots, so that the command can read the defaults
+class TrainingRun:
+    """How long a training takes at most, and on what it runs.
+
+    Attributes:
+        budget: stop after so long, e.g. ``30m``.
+        resume: go on from the checkpoint; otherwise an old one is refused.
+        seed: of weights, pairs and draws.
+        device: ``auto`` = the first GPU, if any.
+        threads: CPU threads.
+    """
+
+    budget: str | None = None
+    resume: bool = False
+    seed: int = 0
+    device: str = "auto"
+    threads: int | None = None
 
 
 def train_model(
     history: Path,
     out: Path,
     *,
-    extractor: str | None = None,
-    preset_name: str = "modern",
-    target: str | None = None,
-    backbone: str | None = None,
-    handcrafted: bool = False,
-    steps: int | None = None,
+    recipe: Recipe | None = None,
     hold_out_groups: Sequence[str] = (),
-    budget: str | None = None,
-    resume: bool = False,
-    seed: int = 0,
-    device: str = "auto",
-    threads: int | None = None,
+    run: TrainingRun | None = None,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> dict[str, Any]:
     """Train a meta-feature model on a history and write all that belongs to it; see `choose_datasets` for who is left out.
@@ -36,18 +49,9 @@ def train_model(
     Args:
         history: holds the images.
         out: the model file; ``OUT.curves.json``, with matplotlib ``OUT.curves.png``, and, while unfinished, ``OUT.checkpoint`` lie beside it.
-        extractor: set encoder; None = the preset's.
-        preset_name: ``modern`` or ``paper``.
-        target: distance that embeddings shall imitate; None = the preset's.
-        backbone: convolutions; None = the preset's.
-        handcrafted: append the handcrafted features.
-        steps: updates; None = the preset's.
+        recipe: what is trained; None = preset ``modern``.
         hold_out_groups: sibling groups to validate on; none = drawn by the seed.
-        budget: stop after so long, e.g. ``30m``.
-        resume: go on from the checkpoint; otherwise an old one is refused.
-        seed: of weights, pairs and draws.
-        device: ``auto`` = the first GPU, if any.
-        threads: CPU threads.
+        run: how long it takes at most, and on what it runs.
         progress: called with (steps done, steps, text).
 
     Returns: what was done: model, hash, steps, loss, quality, held_out, seconds, notes.
@@ -57,68 +61,20 @@ def train_model(
         ImagesMissingError: a history without images.
         StorageError: a place that cannot be written.
     """
-    from history_store.history import History
-    from metafeat.device import cpu_threads, resolve_device
-    from metafeat.embed import embed_history
+    from metafeat.device import resolve_device
     from metafeat.model_file import read_header
-    from training.collection.plan import parse_time
-    from training.siamese.train import train_from_history
-    from warmstart.suggestions.references import compute_references, store_references
 
-    if not out.parent.is_dir():
-        msg = f"expected a file in a folder that exists, got {out}. Make the folder first."
-        raise UsageError(msg, param="out")
-    checkpoint = out.with_name(out.name + ".checkpoint")
-    if checkpoint.exists() and not resume:
-        msg = (
-            f"{checkpoint}: expected `resume` where an unfinished run lies, got none. Add it, or delete the checkpoint."
-        )
-        raise UsageError(msg)
-    where = resolve_device(device)
-    settings = choose_settings(
-        preset_name, extractor=extractor, target=target, backbone=backbone, handcrafted=handcrafted, steps=steps
-    )
-    limit = None if budget is None else parse_time(budget)
-    notes = []
-    with History.open(history) as opened, cpu_threads(threads):
-        names, left_out = choose_datasets(opened)
-        notes += left_out
-        groups = [group for name, group in zip(opened.names, opened.groups, strict=True) if name in set(names)]
-        trained = train_from_history(
-            opened,
-            settings,
-            seed=seed,
-            names=names,
-            held_out=_held_out(names, groups, hold_out_groups),
-            checkpoint=checkpoint,
-            progress=None if progress is None else lambda now: progress(now.step, now.steps, f"loss {now.loss:.4f}"),
-            deadline_s=limit,
-            device=where,
-        )
-    trained.curves.save(out.with_name(out.name + ".curves.json"))
-    trained.model.save(out)
-    if find_spec("matplotlib") is None:
-        notes.append("The curves were not drawn: that needs matplotlib, pip install 'warmstart[plots]'.")
-    else:
-        trained.curves.plot(out.with_name(out.name + ".curves.png"))
-    finished = trained.curves.stopped == "done"
-    if finished:
+    recipe, run = recipe or Recipe(), run or TrainingRun()
+    checkpoint = _checkpoint(out, resume=run.resume)
+    run, settings = replace(run, device=resolve_device(run.device)), recipe.settings()
+    trained, notes = _train(history, settings, checkpoint, run, hold_out_groups=hold_out_groups, progress=progress)
+    notes += _save(trained, out)
+    if trained.curves.stopped == "done":
         checkpoint.unlink(missing_ok=True)
     else:
         notes.append(f"Stopped after {len(trained.curves.loss)} of {settings.steps} steps; --resume goes on.")
-    header = read_header(out)
-    with History.open(history) as opened:
-        pictured = [name for name in opened.names if opened.has_images(name)]
-        vectors = embed_history(opened, pictured, header, device=where, threads=threads)
-    try:
-        with History.open(history, write=True) as opened:
-            opened.set_embeddings(header.hash, vectors)
-            references = compute_references(opened, header, device=where, threads=threads)
-            if references is not None:
-                store_references(opened, references, header.hash)
-    except StorageError as error:
-        notes.append(f"The embeddings were not stored: {error}")
-    quality = trained.quality
+    header, quality = read_header(out), trained.quality
+    notes += _store_embeddings(history, header, run)
     return {
         "model": str(out),
         "hash": header.hash,
@@ -129,6 +85,87 @@ def train_model(
         "held_out": list(header.fields.get("held_out", ())),
         "notes": notes,
     }
+
+
+def _checkpoint(out: Path, *, resume: bool) -> Path:
+    """Return where the checkpoint of a training lies.
+
+    Raises:
+        UsageError: no folder to write into, or an unfinished run that shall not be resumed.
+    """
+    if not out.parent.is_dir():
+        msg = f"expected a file in a folder that exists, got {out}. Make the folder first."
+        raise UsageError(msg, param="out")
+    checkpoint = out.with_name(out.name + ".checkpoint")
+    if checkpoint.exists() and not resume:
+        msg = (
+            f"{checkpoint}: expected `resume` where an unfinished run lies, got none. Add it, or delete the checkpoint."
+        )
+        raise UsageError(msg)
+    return checkpoint
+
+
+def _train(
+    history: Path,
+    settings: "SiameseSettings",
+    checkpoint: Path,
+    run: TrainingRun,
+    *,
+    hold_out_groups: Sequence[str],
+    progress: Callable[[int, int, str], None] | None,
+) -> "tuple[TrainedSiamese, list[str]]":
+    """Train on the datasets that can be trained on; return the model, and what a person should hear."""
+    from history_store.history import History
+    from metafeat.device import cpu_threads
+    from training.collection.plan import parse_time
+    from training.siamese.from_history import train_from_history
+
+    limit = None if run.budget is None else parse_time(run.budget)
+    with History.open(history) as opened, cpu_threads(run.threads):
+        names, notes = choose_datasets(opened)
+        groups = [group for name, group in zip(opened.names, opened.groups, strict=True) if name in set(names)]
+        trained = train_from_history(
+            opened,
+            settings,
+            seed=run.seed,
+            names=names,
+            held_out=_held_out(names, groups, hold_out_groups),
+            checkpoint=checkpoint,
+            progress=None if progress is None else lambda now: progress(now.step, now.steps, f"loss {now.loss:.4f}"),
+            deadline_s=limit,
+            device=run.device,
+        )
+    return trained, notes
+
+
+def _save(trained: "TrainedSiamese", out: Path) -> list[str]:
+    """Write the model and its curves; return what a person should hear."""
+    trained.curves.save(out.with_name(out.name + ".curves.json"))
+    trained.model.save(out)
+    if find_spec("matplotlib") is None:
+        return ["The curves were not drawn: that needs matplotlib, pip install 'warmstart[plots]'."]
+    trained.curves.plot(out.with_name(out.name + ".curves.png"))
+    return []
+
+
+def _store_embeddings(history: Path, header: "ModelHeader", run: TrainingRun) -> list[str]:
+    """Store what the model makes of the history's datasets in it; return what a person should hear."""
+    from history_store.history import History
+    from metafeat.embed import embed_history
+    from warmstart.suggestions.references import compute_references, store_references
+
+    with History.open(history) as opened:
+        pictured = [name for name in opened.names if opened.has_images(name)]
+        vectors = embed_history(opened, pictured, header, device=run.device, threads=run.threads)
+    try:
+        with History.open(history, write=True) as opened:
+            opened.set_embeddings(header.hash, vectors)
+            references = compute_references(opened, header, device=run.device, threads=run.threads)
+            if references is not None:
+                store_references(opened, references, header.hash)
+    except StorageError as error:
+        return [f"The embeddings were not stored: {error}"]
+    return []
 
 
 def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
@@ -172,29 +209,6 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
 def _some(names: Collection[str]) -> str:
     shown = sorted(names)[:5]
     return ", ".join(shown) + (", ..." if len(names) > len(shown) else "")
-
-
-def choose_settings(
-    preset_name: str,
-    *,
-    extractor: str | None = None,
-    target: str | None = None,
-    backbone: str | None = None,
-    handcrafted: bool = False,
-    steps: int | None = None,
-) -> "SiameseSettings":
-    """Return a preset with what a person wants otherwise; None and False change nothing.
-
-    Raises:
-        UsageError: an unknown name.
-    """
-    from training.siamese.settings import preset
-
-    looking = "adf" if backbone is not None and preset_name == "modern" else None  # modern alone looks at no image
-    settings = preset(preset_name, extractor=extractor or looking)  # type: ignore[arg-type]  # checked by the function itself
-    chosen: dict[str, Any] = {"target": target, "backbone": backbone, "handcrafted": handcrafted or None}
-    spec = dataclasses.replace(settings.spec, **{name: value for name, value in chosen.items() if value is not None})
-    return dataclasses.replace(settings, spec=spec, steps=settings.steps if steps is None else steps)
 
 
 def _held_out(names: Sequence[str], groups: Sequence[str], chosen: Sequence[str]) -> list[str] | None:

@@ -8,6 +8,7 @@ from bo.diagnostics import best_so_far
 from warmstart.plots.style import GREY, HIGH, INK, LOW, new_figure
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.study_record import StudyRecord
+from warmstart.studies.results.trial import Trial
 
 WARM = "#009E73"
 _WIDE = 4.0
@@ -69,14 +70,14 @@ def best_so_far_figure(found: StudyRecord) -> Any:
     axes.set_ylabel(found.metric.name)
     axes.grid(axis="y", color="#ececec", linewidth=0.6)
     axes.set_axisbelow(True)
-    trial = found.best
-    if trial is not None:
-        title = (
-            f"best {found.metric.name} {found.value(trial):.5g}, trial {trial.number}, of {len(found.trials)} trials"
-        )
-        axes.set_title(title, loc="left", pad=12)
+    if found.best is not None:
+        axes.set_title(_title(found, found.best), loc="left", pad=12)
     figure.legend(loc="outside lower left", ncols=6, frameon=False)
     return figure
+
+
+def _title(found: StudyRecord, best: Trial) -> str:
+    return f"best {found.metric.name} {found.value(best):.5g}, trial {best.number}, of {len(found.trials)} trials"
 
 
 def _promised(found: StudyRecord) -> Any:

@@ -10,7 +10,7 @@ from history_store.errors import DataError
 from warmstart.plots.map import DatasetMap, QueryPoint
 from warmstart.plots.plane import fit_plane
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.session import Memory
+from warmstart.suggestions.memory import Memory
 
 if TYPE_CHECKING:
     from history_store.images import ImageSource
@@ -20,33 +20,15 @@ _NEAREST = 3
 
 
 def map_history(
-    dataset: str | None = None,
-    *,
-    history: str | None = None,
-    model: str | None = None,
-    skip_broken: bool = False,
-    download: bool = False,
-    seed: int = 0,
-    device: str = "cpu",
-    threads: int | None = None,
-    cache: bool = True,
+    dataset: str | None = None, *, advisor: Advisor | None = None
 ) -> tuple[DatasetMap, Memory, tuple[str, ...]]:
-    """Place the datasets of a history, and a query; arguments and refusals as in `warmstart.api.nearest`.
+    """Place the datasets of an advisor's history, and a query; refusals as in `Advisor.neighbours`.
 
     The plane is fitted to the history alone, so that a query does not move it.
 
     Returns: the map, what it was made from, and what a person should hear.
     """
-    advisor = Advisor(
-        history,
-        model,
-        skip_broken=skip_broken,
-        seed=seed,
-        device=device,
-        threads=threads,
-        cache=cache,
-        download=download,
-    )
+    advisor = advisor or Advisor()
     place = None if dataset is None else advisor.locate(dataset)
     memory = advisor.memory if place is None else place.memory
     if memory.model is None:

@@ -56,8 +56,8 @@ def check_report(report: Mapping[str, Any]) -> None:
         DataError: it has not; the message names what is lacking.
     """
     lacking = [key for key in _HEAD if key not in report]
-    for name, rival in report.get("rivals", {}).items():
-        curve = rival.get("curve", {})
+    for name, method in report.get("rivals", {}).items():
+        curve = method.get("curve", {})
         lacking += [f"rivals/{name}/curve/{part}" for part in PARTS if not isinstance(curve.get(part), list)]
     for number, one in enumerate(report.get("differences", ())):
         lacking += [f"differences/{number}/{key}" for key in ("first", "second", "measure", *PARTS) if key not in one]

@@ -19,7 +19,7 @@ _FLOOR = 1e-4
 """Where a logarithmic axis ends: regret below it is nothing to anybody."""
 _KINDS = ("strategy", "baseline", "search", "control", "oracle")
 _TELLING = ("portfolio", "nearest-handcrafted", "cold-gp", "arbitrary")
-"""Rivals that a warm start has to beat to be worth anything."""
+"""Methods that a warm start has to beat to be worth anything."""
 MOST_PAIRS = 25
 """So many rows of differences can be read."""
 _BANDS = 4
@@ -34,7 +34,7 @@ def draw_regret(
     *,
     stem: str = "regret",
     suffix: str = ".png",
-    rivals: Sequence[str] = (),
+    methods: Sequence[str] = (),
     times: Sequence[int] = (),
     most: int = MOST_PAIRS,
 ) -> list[Path]:
@@ -48,21 +48,21 @@ def draw_regret(
         folder: where the pictures go.
         stem: how their names begin.
         suffix: ``.png`` or ``.svg``.
-        rivals: which curves; up to eight telling ones when left out.
+        methods: which curves; up to eight telling ones when left out.
         times: which numbers of evaluations the differences are shown for; all of the report when left out.
-        most: differences to so many rivals, the nearest; 0 = to all.
+        most: differences to so many methods, the nearest; 0 = to all.
 
     Returns: the files written.
 
     Raises:
-        UsageError: a rival or a time that the report does not have.
+        UsageError: a method or a time that the report does not have.
         DataError: no such report.
         StorageError: a file cannot be written.
     """
     check_report(report)
     files: list[Path] = []
     with styled():
-        figure = _curves(report, rivals or telling_rivals(report))
+        figure = _curves(report, methods or telling_methods(report))
         _keep(files, figure, folder / f"{stem}{suffix}")
         differences = _chosen_differences(report, times)
         if differences:
@@ -74,13 +74,13 @@ def draw_regret(
     return files
 
 
-def telling_rivals(report: Report) -> list[str]:
-    """Choose up to eight rivals: ours, those that it has to beat, then the best of every kind in turn, one oracle and one control.
+def telling_methods(report: Report) -> list[str]:
+    """Choose up to eight methods: ours, those that it has to beat, then the best of every kind in turn, one oracle and one control.
 
     Returns: names, least mean regret first.
     """
     first = [report.get("ours"), *(difference["first"] for difference in report.get("differences", ()))]
-    levels = {name: float(_floats(rival["curve"]["mean"]).mean()) for name, rival in report["rivals"].items()}
+    levels = {name: float(_floats(method["curve"]["mean"]).mean()) for name, method in report["rivals"].items()}
     ranked = sorted((name for name, level in levels.items() if np.isfinite(level)), key=levels.__getitem__)
     kinds: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     for name in ranked:
@@ -105,12 +105,12 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
 
     unknown = sorted(set(names) - set(report["rivals"]))
     if unknown:
-        msg = f"expected rivals of the report ({', '.join(report['rivals'])}), got {', '.join(unknown)}. Name some of those."
-        raise UsageError(msg, param="rival")
+        msg = f"expected methods of the report ({', '.join(report['rivals'])}), got {', '.join(unknown)}. Name some of those."
+        raise UsageError(msg, param="method")
     every = {name: {part: _floats(report["rivals"][name]["curve"][part]) for part in PARTS} for name in names}
     curves = {name: curve for name, curve in every.items() if np.isfinite(curve["mean"]).all()}
     if not curves:
-        msg = "plot regret: expected a curve that is defined everywhere, got none. Choose other rivals, or evaluate again."
+        msg = "plot regret: expected a curve that is defined everywhere, got none. Choose other methods, or evaluate again."
         raise DataError(msg)
     means = np.concatenate([curve["mean"] for curve in curves.values()])
     is_log = bool(means.max() > 10 * max(float(means.min()), _FLOOR))
@@ -121,19 +121,19 @@ def _curves(report: Report, names: Sequence[str]) -> Any:
     for number, (name, curve) in enumerate(curves.items()):
         look, x = series(number), np.arange(1, len(curve["mean"]) + 1)
         shown = {part: np.maximum(values, floor) for part, values in curve.items()}
-        is_ours = name == report.get("ours")
-        width = 2.4 if is_ours else 1.6
-        axes.plot(x, shown["mean"], color=look.colour, linestyle=look.dash, linewidth=width, zorder=3 + is_ours)
+        is_reference = name == report.get("ours")
+        width = 2.4 if is_reference else 1.6
+        axes.plot(x, shown["mean"], color=look.colour, linestyle=look.dash, linewidth=width, zorder=3 + is_reference)
         at = np.array([place for place in report["times"] if place <= len(x)], dtype=int) - 1
         marks = shown["mean"][at]
-        if is_ours or len(curves) <= _BANDS:
+        if is_reference or len(curves) <= _BANDS:
             axes.fill_between(x, shown["low"], shown["high"], color=look.colour, alpha=0.15, linewidth=0)
         else:
             beside = x[at] * 1.014 ** (number - (len(curves) - 1) / 2)  # bars that do not hide each other
             reach = np.abs(np.stack([marks - shown["low"][at], shown["high"][at] - marks]))
             axes.errorbar(beside, marks, reach, fmt="none", ecolor=look.colour, elinewidth=0.8, zorder=2)
         look_of_marks = {"color": look.colour, "markeredgecolor": "white", "markeredgewidth": 0.6}
-        axes.plot(x[at], marks, look.marker, **look_of_marks, zorder=4 + is_ours)
+        axes.plot(x[at], marks, look.marker, **look_of_marks, zorder=4 + is_reference)
         ends.append((float(x[-1]), float(shown["mean"][-1])))
         looks.append((name, look))
     if is_log:
@@ -209,7 +209,7 @@ def _nearest(differences: Sequence[Mapping[str, Any]], most: int) -> list[Mappin
 
 
 def _forest(differences: Sequence[Mapping[str, Any]], report: Report) -> Any:
-    """Draw a panel a measure and a row a pair, the hardest rival first: mean difference, 95 % interval, zero."""
+    """Draw a panel a measure and a row a pair, the hardest method first: mean difference, 95 % interval, zero."""
     measures = list(dict.fromkeys(one["measure"] for one in differences))
     pairs = _hardest_first(differences)
     firsts = list(dict.fromkeys(first for first, _ in pairs))
@@ -234,9 +234,9 @@ def _forest(differences: Sequence[Mapping[str, Any]], report: Report) -> Any:
     subject = firsts[0] if len(firsts) == 1 else "the first"
     every = len({(one["first"], one["second"]) for one in report.get("differences", ()) if one["mean"] is not None})
     some = f"the {len(pairs)} nearest of {every} pairs; " if every > len(pairs) else ""
-    figure.suptitle(f"{subject} less each rival, paired ({some}{_about(report)})", fontsize=9.5, x=0.01, ha="left")
+    figure.suptitle(f"{subject} less each method, paired ({some}{_about(report)})", fontsize=9.5, x=0.01, ha="left")
     figure.supxlabel(
-        f"◂ {subject} is better    |    the rival is better ▸\n"
+        f"◂ {subject} is better    |    the method is better ▸\n"
         "Lines: 95 % intervals. Filled: beyond two standard errors. A number at the border: the mean of what lies beyond it.",
         fontsize=8.5,
     )

@@ -18,7 +18,7 @@ from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.study_book import StudyBook
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.session import Memory
+from warmstart.suggestions.memory import Memory
 
 MOST_DESCRIPTORS = 1000
 

@@ -17,7 +17,7 @@ from warmstart.service.descriptors import read_descriptor
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
 from warmstart.service.suggestions import Given
-from warmstart.suggestions.session import file_state
+from warmstart.suggestions.memory import file_state
 
 if TYPE_CHECKING:
     from history_store.history import History

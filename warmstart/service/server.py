@@ -16,23 +16,23 @@ KEEP_ALIVE_S = 20
 MOST_CONNECTIONS = 1000
 
 
-def run_server(settings: ServiceSettings, *, tell: Callable[[str], object] = lambda _: None) -> None:
+def run_server(settings: ServiceSettings, *, on_message: Callable[[str], object] = lambda _: None) -> None:
     """Serve until a signal ends it.
 
     Args:
         settings: of the server.
-        tell: called with the URL once it listens.
+        on_message: called with the URL once it listens.
 
     Raises:
         UsageError: an address that cannot be listened on.
         WarmstartError: a token file that is none.
     """
     with listen(settings) as listening:
-        make_server(settings, listening, tell=tell).run(sockets=[listening])
+        make_server(settings, listening, on_message=on_message).run(sockets=[listening])
 
 
 def make_server(
-    settings: ServiceSettings, listening: socket.socket, *, tell: Callable[[str], object] = lambda _: None
+    settings: ServiceSettings, listening: socket.socket, *, on_message: Callable[[str], object] = lambda _: None
 ) -> uvicorn.Server:
     """Make the server of a socket that listens; it ends when its `should_exit` is true."""
     app = create_app(settings)
@@ -53,7 +53,7 @@ def make_server(
         ws="none",
         lifespan="on",
     )
-    return _Server(config, app.stop, lambda: tell(f"{kind}://{shown}:{port}{settings.root_path}"))
+    return _Server(config, app.stop, lambda: on_message(f"{kind}://{shown}:{port}{settings.root_path}"))
 
 
 class _Server(uvicorn.Server):

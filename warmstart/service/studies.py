@@ -80,7 +80,7 @@ class StudyRequest(Body):
         "gp", description="gp, gp-map, dngo, bohamiann, or one of a plugin."
     )
     acquisition: Literal["ei", "pi", "lcb", "ei-per-second"] = "ei"
-    pruner: Literal["none", "median", "asha", "hyperband"] = "none"
+    pruner: Literal["none", "median", "asha", "hyperband", "history"] = "none"
     budget: Annotated[float, Field(gt=0, le=3e38)] | None = None
     metric: Annotated[str, Field(max_length=200)] | None = None
     maximize: bool = False
@@ -142,6 +142,9 @@ class Reported(BaseModel):
 
     stop: bool = Field(description="The pruner would stop the trial here: tell its result with status pruned.")
     lease_until: float
+    expected_error: dict[str, float] | None = Field(
+        default=None, description="Of the trial at its end: value, low, high, level; where the pruner is history."
+    )
 
 
 class HeartbeatRequest(Body):
@@ -202,7 +205,7 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         if plan.warm == "none":
             return plan
         sources = Sources(history=service.settings.history, model=service.settings.model, cache=False)
-        return ask_history(plan, sources=sources, tell=notes.append, query=descriptor)
+        return ask_history(plan, sources=sources, on_message=notes.append, query=descriptor)
 
     is_new = service.studies.begin(body.name, _plan(body, descriptor, service), complete)
     if is_new:
@@ -268,8 +271,9 @@ def report(
         if error is None:
             raise _no_result()
         stop, lease = trials.report(number, body.client, body.step, error, lease_s=body.lease_s)
+        heading = trials.heading(number)
     audit(request, "trials.report", study=name, client=body.client, trial=number)
-    return Reported(stop=stop, lease_until=lease.until)
+    return Reported(stop=stop, lease_until=lease.until, expected_error=None if heading is None else heading.to_dict())
 
 
 @router.post("/studies/{name}/trials/{number}:heartbeat", responses=problems(404, 409, 507))
@@ -297,6 +301,8 @@ def list_studies(service: Service) -> list[dict[str, Any]]:
     """List the studies that warmstart made, in the order in which they were begun; raises `StorageError`."""
     from warmstart.studies.state.spec import PLAN
 
+    if service.studies.is_empty:
+        return []
     with service.studies.store() as store:
         known = sorted(store.optuna.get_all_studies(), key=lambda study: study._study_id)  # noqa: SLF001
         items = []
@@ -318,7 +324,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service)
     space = service.memory().space_json if body.space is None else dump_space(space_from_wire(body.space))
     is_asked = descriptor is not None or bool(body.initial)
     fields = body.model_dump(
-        exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget"}
+        exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget", "startup"}
     )
     configs = (
         put_into(load_space(space), body.initial, rename=body.rename, seed=body.seed).configs if body.initial else ()
@@ -327,6 +333,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service)
     return StudySpec(
         **{
             **fields,
+            "n_startup_trials": body.startup,
             "space": space,
             "objective": _objective(body),
             "dataset": None,

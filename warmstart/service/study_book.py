@@ -76,6 +76,13 @@ class StudyBook:
         self._studies: dict[str, _Open] = {}
         self._is_broken = False
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no study was ever begun; a look at the studies makes no storage."""
+        from warmstart.studies.state.storage import is_still_to_be_made
+
+        return self._store is None and is_still_to_be_made(self._named)
+
     @contextlib.contextmanager
     def study(self, name: str) -> Iterator[LeasedTrials]:
         """Use a study, alone.
@@ -85,6 +92,8 @@ class StudyBook:
             DataError: another program made it.
             StorageError: the storage does not answer.
         """
+        if self.is_empty:
+            raise no_study(name)
         with self._used() as store:
             found = self._find(store, name)
             with found.lock:
@@ -105,11 +114,12 @@ class StudyBook:
         """
         from warmstart.studies.state.trial_queue import begin, find_plan
 
-        with self._used() as store:
-            known = find_plan(store, name)
-        if known is not None:
-            _check_same(known, wanted, name)
-            return False
+        if not self.is_empty:
+            with self._used() as store:
+                known = find_plan(store, name)
+            if known is not None:
+                _check_same(known, wanted, name)
+                return False
         done = complete(wanted)  # asks the history: nobody waits for it
         with self._reset_on_error(), self._gate.alone():
             store = self._opened()

@@ -27,7 +27,7 @@ Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""
 Initial = PathLike | tuple[Any, ...]
 """Configurations to evaluate first: a file, or themselves; those of a plan are of its space."""
-Pruner = Literal["none", "median", "asha", "hyperband"]
+Pruner = Literal["none", "median", "asha", "hyperband", "history"]
 
 _IDENTITY = "identity"
 _log = logging.getLogger("warmstart")
@@ -94,7 +94,9 @@ class WarmStart:
         default=(),
         metadata=identity(lambda asked: asked.exclude_group if asked.warm != "none" or asked.related else ()),
     )
-    startup: int = field(default=3, metadata=identity(lambda asked: asked.startup if asked.warm != "design" else 0))
+    n_startup_trials: int = field(
+        default=3, metadata=identity(lambda asked: asked.n_startup_trials if asked.warm != "design" else 0)
+    )
     rename: tuple[tuple[str, str], ...] = field(
         default=(), metadata=identity(lambda asked: _equations(asked.rename) if asked.warm != "none" else "")
     )
@@ -148,7 +150,7 @@ class Outputs:
     save_model: PathLike | None = None
     ensemble: int = 1
     progress: Callable[[Progress], None] | None = None
-    tell: Callable[[str], object] = _log.warning
+    on_message: Callable[[str], object] = _log.warning
 
 
 def pick(group: type[Any], values: Mapping[str, Any]) -> dict[str, Any]:

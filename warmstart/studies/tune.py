@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError
+from history_store.moved import renamed
 from history_store.space import load_space
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
 from warmstart.prediction import predict_validation
-from warmstart.studies.execution.local_workers import run_crew
+from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.worker import Job, work
 from warmstart.studies.history.record import check_recordable, record_study
 from warmstart.studies.history.warm_start import check_history
@@ -42,7 +43,7 @@ from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import Trial, count_statuses
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
-from warmstart.studies.state.storage import Store, open_store
+from warmstart.studies.state.storage import Store, is_still_to_be_made, open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import find_plan
 from warmstart.studies.tune_options import TuneOptions, default_name
@@ -65,7 +66,7 @@ def tune(
     study: str | None = Execution.study,
     warm: Warm = WarmStart.warm,
     k: int = WarmStart.k,
-    startup: int = WarmStart.startup,
+    n_startup_trials: int = WarmStart.n_startup_trials,
     strategy: str | None = WarmStart.strategy,
     history: PathLike | None = Sources.history,
     model: PathLike | None = Sources.model,
@@ -97,7 +98,9 @@ def tune(
     cache: bool = Sources.cache,
     download: bool = Sources.download,
     progress: Callable[[Progress], None] | None = Outputs.progress,
-    tell: Callable[[str], object] = Outputs.tell,
+    on_message: Callable[[str], object] = Outputs.on_message,
+    startup: int | None = None,
+    tell: Callable[[str], object] | None = None,
 ) -> TuneResult:
     """Tune an objective, from the configurations on that won on datasets like this one.
 
@@ -116,9 +119,9 @@ def tune(
         storage: path or URL; see `warmstart.studies.state.storage.open_store`.
         study: its name; left out, made from the dataset's and the objective's.
         warm: ``design``: the warm configurations are evaluated first, then the surrogate decides; ``initial``: they are the
-            first of `startup` configurations, ``extra``: they come before so many, the others of a Sobol sequence; ``none``.
+            first of `n_startup_trials` configurations, ``extra``: they come before so many, the others of a Sobol sequence; ``none``.
         k: warm configurations.
-        startup: see `warm`; a study without warm configurations begins with so many.
+        n_startup_trials: see `warm`; a study without warm configurations begins with so many.
         strategy: of the warm start; see `warmstart.suggest`.
         history: that suggests; see `warmstart.suggest`.
         model: of the meta-features; see `warmstart.suggest`.
@@ -130,7 +133,8 @@ def tune(
         neighbours: how many ``auto`` stands for, each of another group.
         surrogate: a name in `bo.surrogates.SURROGATES`; with related datasets, ``gp``, ``dngo`` or ``bohamiann``.
         acquisition: a name in `bo.models.ACQUISITIONS`.
-        pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha`` or ``hyperband``.
+        pruner: what stops hopeless trials by what they report: ``none``, ``median``, ``asha``, ``hyperband``,
+            or ``history``: by the history's learning curves.
         budget: of each trial, in the objective's own unit.
         metric: what is tuned where that is no error: a key of what the objective gives; of a command also ``last``,
             ``regex:PATTERN`` or ``file:PATH:KEY``; see docs/tuning.md.
@@ -153,7 +157,9 @@ def tune(
         cache: use the cache of meta-features.
         download: let torchvision fetch what is missing.
         progress: called when a trial began, reports or ended.
-        tell: called with each line that a person should hear; logged by the logger ``warmstart`` when left out.
+        on_message: called with each line that a person should hear; logged by the logger ``warmstart`` when left out.
+        startup: the name of `n_startup_trials` in 0.1.
+        tell: the name of `on_message` in 0.1.
 
     Raises:
         UsageError: arguments that do not fit, an objective that cannot be loaded, a study of another space or objective.
@@ -162,10 +168,23 @@ def tune(
         StorageError: a storage or history that is damaged, locked, gone, read-only or full.
         AllTrialsFailedError: every trial of the study failed.
     """
-    options = TuneOptions.of(locals())
+    options = TuneOptions.of(_renamed(locals()))
     if dataset is not None:
         check_path("dataset", dataset)
     return tune_dataset(None if dataset is None else os.fspath(dataset), options)
+
+
+_OLD_NAMES = {"startup": "n_startup_trials", "tell": "on_message"}
+"""Keywords of 0.1, and what they are now."""
+
+
+def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keywords by their names of now; those of 0.1 work for one release."""
+    found = {name: value for name, value in values.items() if name not in _OLD_NAMES}
+    for old, new in _OLD_NAMES.items():
+        if values.get(old) is not None:
+            found[new] = renamed(old, values[old], new=new, value=found.get(new), stacklevel=4)
+    return found
 
 
 def tune_dataset(dataset: str | None, options: TuneOptions) -> TuneResult:
@@ -202,7 +221,7 @@ def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options
         UsageError: fewer than two datasets, the same one twice, studies that were begun with other ones, or as `tune`.
         WarmstartError: as `tune`; where every trial of every dataset failed, `AllTrialsFailedError`.
     """
-    if unknown := sorted(options.keys() - TuneOptions.__dataclass_fields__.keys()):
+    if unknown := sorted(options.keys() - TuneOptions.__dataclass_fields__.keys() - _OLD_NAMES.keys()):
         msg = f"tune_many() got an unexpected keyword argument {unknown[0]!r}"
         raise TypeError(msg)
     if isinstance(datasets, str | os.PathLike) or not isinstance(datasets, Collection):
@@ -210,7 +229,7 @@ def tune_many(datasets: Sequence[PathLike], *, split: Split = "equal", **options
         raise UsageError(msg)
     for dataset in datasets:
         check_path("dataset", dataset)
-    return tune_datasets([os.fspath(dataset) for dataset in datasets], TuneOptions.of(options), split=split)
+    return tune_datasets([os.fspath(dataset) for dataset in datasets], TuneOptions.of(_renamed(options)), split=split)
 
 
 # What `help` and editors show: `split`, then the keywords of `tune`.
@@ -278,8 +297,9 @@ def _tuned(
 ) -> tuple[Store, list[tuple[TuneResult, StudySpec]]]:
     """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
     check_not_importing()
-    limits, store = options.limits(), open_store(options.storage)
-    known = {name: find_plan(store, name) for name in paths}
+    limits = options.limits()
+    store = None if is_still_to_be_made(options.storage) else open_store(options.storage)
+    known = {name: None if store is None else find_plan(store, name) for name in paths}
     check_warm(options.warm)
     queries = {name: options.open(path) for name, path in paths.items()}
     plans = {
@@ -289,18 +309,22 @@ def _tuned(
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(options.target(plan) for plan in plans.values())
-    options = _with_log(options, store, title)
     _check_log(options.log)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
+    # A call that is refused, be it by the history, leaves no empty storage behind.
+    begun = {name: options.complete(plan, queries[name]) for name, plan in plans.items() if store is None}
+    store = store or open_store(options.storage)
+    options = _with_log(options, store, title)
 
     def complete(plan: StudySpec) -> StudySpec:
-        return options.complete(plan, next(queries[name] for name, known in plans.items() if known is plan))
+        name = next(name for name, known in plans.items() if known is plan)
+        return begun.get(name) or options.complete(plan, queries[name])
 
     with _quiet_optuna(), StudyGroup.begin(store, plans, complete) as group:
         for old in known.values():
             if old is not None:
-                check_history(old, options.history, options.tell)
+                check_history(old, options.history, options.on_message)
         watch = Watch(group, limits, options.progress)
         if watch.look() < limits.trials:
             file = None if options.log is None else Path(options.log)
@@ -312,12 +336,12 @@ def _tuned(
             elif options.workers in (None, 1):
                 work(group, targets, limits, log=file, ended=watch.look, begun=watch.look, reported=watch.glance)
             else:
-                run_crew(job, options.workers, watch.look)
+                run_workers(job, options.workers, watch.look)
         done = [(summarise(queue), queue.plan) for queue in group.queues]
     is_short = sum(len(found.trials) for found, _ in done) < limits.trials
     for found, _ in done:
         if found.exhausted and is_short:
-            options.tell(
+            options.on_message(
                 f"{found.study}: every configuration of the space has had its trial: the study ends after {len(found.trials)}."
             )
     return store, [(replace(found, comparison=_compared(found, plan)), plan) for found, plan in done]
@@ -339,10 +363,10 @@ def _hand_out(options: TuneOptions, output: _Outputs, found: TuneResult, plan: S
     """Add a study to the history, and save its networks, as far as that is wanted; return what was saved."""
     if output.record is not None:
         path = history_path(options.history)
-        options.tell(record_study(path, output.record, plan, found.trials, download=options.download).line)
+        options.on_message(record_study(path, output.record, plan, found.trials, download=options.download).line)
     if output.save_model is None:
         return None
-    return _save_networks(output.save_model, plan, found, options.ensemble, options.tell)
+    return _save_networks(output.save_model, plan, found, options.ensemble, options.on_message)
 
 
 def _labels(paths: Sequence[str]) -> list[str]:
@@ -378,17 +402,17 @@ def _check_savable(path: Path, plan: StudySpec) -> None:
 
 
 def _save_networks(
-    path: Path, plan: StudySpec, found: TuneResult, k: int, tell: Callable[[str], object]
+    path: Path, plan: StudySpec, found: TuneResult, k: int, on_message: Callable[[str], object]
 ) -> Classifier | None:
     """Train the best networks again and write them; None where no trial ended well."""
     if not any(trial.status is TrialStatus.OK and trial.feasible for trial in found.trials):
-        tell(f"{path}: not written: no trial ended well and met its constraints.")
+        on_message(f"{path}: not written: no trial ended well and met its constraints.")
         return None
     from warmstart.studies.results.saved_networks import train_best
 
     networks = train_best(plan, found.trials, k=k)
     networks.save(path)
-    tell(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
+    on_message(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
     return networks
 
 
@@ -399,7 +423,7 @@ def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bo
             place.parent.mkdir(parents=True, exist_ok=True)
         write()
     except OSError as error:
-        options.tell(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
+        options.on_message(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
         return False
     return True
 
@@ -423,7 +447,7 @@ def _with_log(options: TuneOptions, store: Store, name: str) -> TuneOptions:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        options.tell(f"{folder}: no folder for the report and the log could be made ({error.strerror}).")
+        options.on_message(f"{folder}: no folder for the report and the log could be made ({error.strerror}).")
         return options
     return replace(options, log=folder / "trials.log")
 

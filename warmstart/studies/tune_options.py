@@ -49,8 +49,9 @@ from warmstart.studies.options import (
     pick_from,
 )
 from warmstart.studies.related_dataset import AUTO
-from warmstart.studies.state.spec import StudySpec, check_warm, measures
+from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
+from warmstart.suggestions.usual import measures
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -66,7 +67,7 @@ _CHECKS: Mapping[str, Check] = (
     | dict.fromkeys(("exclude_group", "related"), check_names)
     | dict.fromkeys(("timeout", "trial_timeout", "trial_memory"), check_length)
     | dict.fromkeys(("cache", "download"), check_flag)
-    | dict.fromkeys(("progress", "tell"), check_callable)
+    | dict.fromkeys(("progress", "on_message"), check_callable)
     | {"objective": check_objective, "space": check_space, "seed": check_seed, "budget": check_positive}
     | {"report": check_report}
 )
@@ -100,7 +101,12 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         Raises:
             UsageError: when one does not fit.
         """
-        numbers = {"k": self.k, "startup": self.startup, "neighbours": self.neighbours, "ensemble": self.ensemble}
+        numbers = {
+            "k": self.k,
+            "n_startup_trials": self.n_startup_trials,
+            "neighbours": self.neighbours,
+            "ensemble": self.ensemble,
+        }
         for name, number in {**numbers, "trials": self.trials, "workers": self.workers}.items():
             if number is not None:
                 check_count(name, number)
@@ -170,7 +176,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         configs = read_initial(self.initial)
         found = put_into(load_space(space), configs, rename=dict(self.rename), seed=self.seed)
         for note in found.notes if is_new else ():
-            self.tell(note)
+            self.on_message(note)
         return found.configs
 
     def target(self, plan: StudySpec) -> Objective:
@@ -194,7 +200,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
     def complete(self, plan: StudySpec, query: Query | None = None) -> StudySpec:
         """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""
         sources = Sources(**pick_from(Sources, self))
-        return ask_history(plan, sources=sources, tell=self.tell, query=query)
+        return ask_history(plan, sources=sources, on_message=self.on_message, query=query)
 
     def open(self, dataset: str | None) -> Query | None:
         """Open the dataset of a study; None where its path alone stands for it, whatever it is.
@@ -204,7 +210,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         """
         is_own = self.objective is not None or self.command is not None
         is_asked = self.warm != "none" and not self.initial
-        if dataset is None or (is_own and not is_asked and AUTO not in self.related):
+        if dataset is None or (is_own and not is_asked and AUTO not in self.related and self.pruner != "history"):
             return None
         from warmstart.suggestions.query import open_query
 

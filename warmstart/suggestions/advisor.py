@@ -1,27 +1,15 @@
 """Advice for datasets from one history: where a dataset lies among those of the history, and what to try first on it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES, designs
-from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_typicality, nearest_other_group_of
-from bo.transfer.strategies import STRATEGIES, Choice
-from bo.transfer.strategies import Query as StrategyQuery
-from bo.transfer.strategies.joint import expected_regrets
-from bo.transfer.strategies.sources import number_groups
 from history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
-from history_store.images import ImageSource
-from history_store.response import fill_failed
-from history_store.space import natural
 from metafeat.embed import Look, look_at
 from metafeat.model_file import ModelHeader, read_header
-from metafeat.sample import SAMPLE
 from warmstart.arguments import (
     Check,
     check_arguments,
@@ -30,32 +18,22 @@ from warmstart.arguments import (
     check_given,
     check_names,
     check_path,
-    check_renames,
-    check_space,
-    check_text,
+    check_whole,
 )
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
 from warmstart.locations import PathLike, history_path, model_path
-from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
-from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
-from warmstart.suggestions.explanation import explain_answer
+from warmstart.suggestions.answer import Answer, DatasetSummary
+from warmstart.suggestions.location import Location, own_name, place_vector, place_without_distances
+from warmstart.suggestions.memory import Memory, load_memory, store_embeddings
+from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.query import Dataset, Query, open_query
-from warmstart.suggestions.session import Memory, load_memory, nearest_places, spread_places, store_embeddings
-from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
+from warmstart.suggestions.recommendation import compose_answer, recommend
+from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
+from warmstart.suggestions.usual import measures, usual_answer
 
 if TYPE_CHECKING:
-    from metafeat.sample_statistics import SampleStatistics
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.translation import Picked, Translation
 
-LEAST_NEIGHBOURS = 3
-FORECAST_FROM = 500
-"""Datasets, the nearest, from which errors are forecast: more cost seconds and tell little."""
-USUAL_K = 3
-AT_ONCE = 4096
-"""Vectors that are held in double precision at a time."""
-NEEDS_NO_MODEL = ("portfolio", "average-rank")
-"""Strategies that ask for no distances."""
 _CHECKS: Mapping[str, Check] = {
     "history": check_path,
     "model": check_path,
@@ -65,60 +43,6 @@ _CHECKS: Mapping[str, Check] = {
     "cache": check_flag,
     "download": check_flag,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Where a dataset lies among those of a history that may answer.
-
-    Attributes:
-        query: the dataset, opened; None where it is known by its descriptor alone.
-        vector: its meta-feature, `d` float32; empty where the memory has no model.
-        rows: `m` rows of the memory that may answer.
-        distances: `m` from the dataset to them; NaN where the memory has no model.
-        confidence: how far the dataset is from what the history knows.
-        notes: what a person should hear.
-        memory: what is known of the history.
-        summary: of the dataset.
-        movement: how far distances move from one draw of the images to another; None where the history does not know.
-        features: handcrafted features of its sample; None where the memory has no model.
-    """
-
-    query: Query | None
-    vector: NDArray[np.float32]
-    rows: NDArray[np.int64]
-    distances: NDArray[np.float64]
-    confidence: Confidence
-    notes: tuple[str, ...]
-    memory: Memory
-    summary: DatasetSummary
-    movement: float | None = None
-    features: NDArray[np.float64] | None = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Name the `m` datasets that may answer."""
-        return tuple(self.memory.names[row] for row in self.rows)
-
-    @property
-    def has_distances(self) -> bool:
-        """Tell whether any distance is known: there are images to compare with, and a model."""
-        return self.memory.model is not None
-
-    @property
-    def with_runs(self) -> "Location":
-        """The same among the datasets of which runs are known; see `Memory.with_runs`."""
-        rows = self.memory.with_runs(self.rows)
-        return replace(self, rows=rows, distances=self.distances[np.isin(self.rows, rows)])
-
-    def at(self, places: NDArray[np.int64]) -> "Location":
-        """Return the same among some of the datasets that may answer."""
-        return replace(self, rows=self.rows[places], distances=self.distances[places])
-
-    @property
-    def is_blind(self) -> bool:
-        """Tell whether distances say nothing about the dataset."""
-        return not DISTANCES_SAY_NOTHING.isdisjoint(self.confidence.reasons)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +85,9 @@ class Advisor:
         """
         check_arguments(_CHECKS, {name: getattr(self, name) for name in _CHECKS})
         check_given(self, "skip_broken", "device", "cache", "download")
-        _check_number("seed", self.seed, 0)
+        check_whole("seed", self.seed, least=0)
         if self.threads is not None:
-            _check_number("threads", self.threads, 1)
+            check_whole("threads", self.threads, least=1)
 
     @property
     def excluded(self) -> tuple[str, ...]:
@@ -246,21 +170,14 @@ class Advisor:
         if isinstance(dataset, Descriptor):
             return self._place(dataset, memory)
         query = open_query(dataset, download=self.download)
-        rows = memory.rows_without(self.excluded, own_name(query.source, memory))
+        summary, rows = _summary(query), memory.rows_without(self.excluded, own_name(query.source, memory))
         if memory.model is None:
-            return _nowhere(query, _summary(query), memory, rows)
+            return place_without_distances(memory, rows, query=query, summary=summary)
         seen = self._look(query, memory.model)
-        return _somewhere(
-            memory,
-            rows,
-            seen.vector,
-            query=query,
-            summary=_summary(query),
-            sample=seen.sample,
-            n_looked_at=seen.sample.n_images,
-            features=seen.features,
-            notes=_left_out(seen),
+        place = place_vector(
+            seen.vector, memory, rows, query=query, summary=summary, sample=seen.sample, notes=_left_out(seen)
         )
+        return replace(place, features=seen.features)
 
     def _place(self, descriptor: Descriptor, memory: Memory) -> Location:
         """Locate what is known by its descriptor alone.
@@ -272,23 +189,14 @@ class Advisor:
         rows = memory.rows_without(self.excluded, None)
         summary = DatasetSummary("", descriptor.n_images, descriptor.n_classes, f"descriptor:{descriptor.id}")
         if memory.model is None:
-            return _nowhere(None, summary, memory, rows)
+            return place_without_distances(memory, rows, query=None, summary=summary)
         if descriptor.extractor != memory.model.hash:
             msg = f"expected a descriptor by model {memory.model.hash}, got one by {descriptor.extractor[:80]!r}. Compute it with that model: `model` names its file."
             raise UnknownExtractorError(msg, (memory.model.hash,))
         if descriptor.vector.shape != memory.vectors.shape[1:]:
             msg = f"expected {memory.vectors.shape[1]} numbers, got {descriptor.vector.size}. Compute the descriptor again."
             raise DataError(msg, param="descriptor/vector")
-        sample = descriptor.sample
-        return _somewhere(
-            memory,
-            rows,
-            descriptor.vector,
-            query=None,
-            summary=summary,
-            sample=sample,
-            n_looked_at=min(SAMPLE, descriptor.n_images) if sample is None else sample.n_images,
-        )
+        return place_vector(descriptor.vector, memory, rows, query=None, summary=summary, sample=descriptor.sample)
 
     def _with_runs(self, place: Location) -> Location:
         """Leave out datasets without runs; where that is all of them, turn to those that have runs and no images.
@@ -299,7 +207,8 @@ class Advisor:
         if not place.memory.has_runs[place.rows].any() and place.has_distances:
             memory = self._memory(None)
             own = None if place.query is None else own_name(place.query.source, memory)
-            place = _nowhere(place.query, place.summary, memory, memory.rows_without(self.excluded, own))
+            rows = memory.rows_without(self.excluded, own)
+            place = place_without_distances(memory, rows, query=place.query, summary=place.summary)
         if not place.memory.has_runs[place.rows].any():
             msg = f"{place.memory.path}: expected a history with runs, got none on the {len(place.rows)} datasets that may answer. Add some with `warmstart history record`, `import` or `collect`."
             raise UsageError(msg)
@@ -311,12 +220,12 @@ class Advisor:
         Raises:
             UsageError: k < 1, or a history of runs alone; else as `locate`.
         """
-        _check_number("k", k, 1)
+        check_whole("k", k, least=1)
         place = self.locate(dataset)
         if not place.has_distances:
             msg = f"{place.memory.path}: expected a history with images to compare with, got runs alone. `warmstart history add` gives its datasets their images."
             raise UsageError(msg)
-        return self._answer(place, neighbours=_neighbours(place, set(), k))
+        return compose_answer(place, neighbours=list_neighbours(place, k), seed=self.seed)
 
     def suggest(
         self,
@@ -327,6 +236,7 @@ class Advisor:
         space: "SpaceLike | None" = None,
         rename: Mapping[str, str] | None = None,
         explain: bool = False,
+        workload: str | None = None,
     ) -> Answer:
         """Say what to try first on a dataset: k configurations, best first, and what speaks for them.
 
@@ -338,52 +248,33 @@ class Advisor:
             space: for which to suggest, where it is not the history's; see `warmstart.answer`.
             rename: names of that space by the history's, where they do not tell themselves.
             explain: collect the reasons too.
+            workload: what the configurations train; see `warmstart.answer`.
 
         Raises:
-            UsageError: an unknown strategy, k out of range; else as `locate`.
+            UsageError: an unknown strategy or workload, k out of range; else as `locate`.
         """
-        if k is not None:
-            _check_number("k", k, 1)
-        asked = {"strategy": strategy, "space": space, "rename": rename}
-        check_arguments({"strategy": check_text, "space": check_space, "rename": check_renames}, asked)
-        if strategy is not None and strategy not in STRATEGIES:
-            msg = f"expected one of {', '.join(STRATEGIES)}, got {strategy!r}. Leave it out for the default."
-            raise UsageError(msg, param="strategy", given=strategy, choices=STRATEGIES)
+        request = Request(k, strategy, space, rename, explain)
+        if workload is not None and not self._has_measured(workload):
+            where = str(history_path(self.history))
+            return usual_answer(dataset, k, workload=workload, history=where, seed=self.seed, download=self.download)
         memory, said = (dataset.memory, ()) if isinstance(dataset, Location) else self._memory_for(strategy)
-        k = min(USUAL_K, max(1, len(memory.configs))) if k is None else k
-        if k > len(memory.configs) > 0:
-            msg = f"expected at most {len(memory.configs)}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
-            raise UsageError(msg, param="k")
+        request.count(memory)
         place = self._with_runs(dataset if isinstance(dataset, Location) else self._locate(dataset, memory))
-        place, memory = replace(place, notes=(*said, *place.notes)), place.memory
-        chosen = strategy or (WITHOUT_DISTANCES if place.is_blind else WITH_DISTANCES)
-        if not place.has_distances and chosen not in NEEDS_NO_MODEL:
-            msg = f"expected {' or '.join(NEEDS_NO_MODEL)} where nothing can be compared with your images, got {chosen!r}. Leave it out, or add the images with `warmstart history add`."
-            raise UsageError(msg, param="strategy")
-        place, known = _narrowed(place, uses_distances=chosen not in NEEDS_NO_MODEL)
-        # A run that failed counts as error 1; one that was never made is another matter.
-        errors = fill_failed(memory.errors[place.rows], memory.failed[place.rows])
-        groups = [memory.groups[row] for row in place.rows]
-        distances = place.distances if place.has_distances else None
-        choose = partial(designs, errors, distances, strategy=chosen, calibration=memory.calibration, groups=groups)
-        if known is not None:
-            choose = known.first(choose)  # type: ignore[assignment]  # any function of k
-            place = replace(place, notes=(known.note, *place.notes))
-        translation = None if space is None else _translation(memory, space, rename or {})
-        picked = [] if translation is None else translation.pick(choose, k=k, seed=self.seed)
-        choices = choose(k) if translation is None else [each.choice for each in picked if each.choice is not None]
-        listed = _neighbours(place, {choice.neighbour for choice in choices}, LEAST_NEIGHBOURS)
-        designed = _suggestions(place, errors, choices, chosen, known=known)
-        found = replace(self._answer(place, designed, chosen, neighbours=listed), tuned_before=known)
-        if known is None:
-            found = _with_expected_errors(found, place, choices)
-        if translation is not None:
-            found = _translated(found, translation, picked, k)
-        if not explain or not choices:
-            return found
-        names = [neighbour.name for neighbour in listed]
-        why = explain_answer(memory, place.rows, place.distances, errors=errors, choices=choices, listed=names)
-        return replace(found, explanation=why)
+        found = recommend(replace(place, notes=(*said, *place.notes)), request, seed=self.seed)
+        return replace(found, workload=workload)
+
+    def _has_measured(self, workload: str) -> bool:
+        """Tell whether the configurations of the history are those of a workload.
+
+        Raises:
+            UsageError: when there is no workload of that name.
+        """
+        from history_store.history import History
+        from training.workloads import get_workload
+
+        get_workload(workload)
+        with History.open(history_path(self.history)) as opened:
+            return measures(opened.space_json, workload)
 
     def refresh(self) -> tuple[str, ...]:
         """Compute the embeddings that the history lacks and store them in it, so that nobody computes them again; the references too.
@@ -398,82 +289,6 @@ class Advisor:
             history_path(self.history), model_path(self.model), device=self.device, threads=self.threads
         )
 
-    def _answer(
-        self,
-        place: Location,
-        suggestions: Sequence[InitialDesign] = (),
-        strategy: str = "",
-        *,
-        neighbours: tuple[Neighbour, ...],
-    ) -> Answer:
-        """Put an answer together."""
-        return Answer(
-            dataset=place.summary,
-            neighbours=neighbours,
-            suggestions=tuple(suggestions),
-            strategy=strategy,
-            confidence=place.confidence,
-            history=str(place.memory.path),
-            model="" if place.memory.model is None else str(place.memory.model.path),
-            seed=self.seed,
-            space_json=place.memory.space_json,
-            notes=place.notes,
-            measured_with=place.memory.measured_with,
-        )
-
-
-def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choice]) -> Answer:
-    """Add what error to expect of each suggestion, and of the best after a search, where the history knows enough."""
-    from warmstart.suggestions.expectations import expected_errors, forecaster_of
-
-    nearest = place.rows[np.argsort(place.distances, kind="stable")[:FORECAST_FROM]]
-    forecaster = None if place.features is None else forecaster_of(place.memory, np.sort(nearest))
-    if forecaster is None or place.features is None:
-        return found
-    expected = expected_errors(forecaster, place.features)
-    designs = tuple(
-        replace(design, expected_error=expected[choice.row])
-        for design, choice in zip(found.suggestions, choices, strict=True)
-    )
-    return replace(found, suggestions=designs, expected_error=expected[-1])
-
-
-def _translation(memory: Memory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
-    """Put the history into another space; what that needs is loaded here alone."""
-    from warmstart.suggestions.translation import translate
-
-    return translate(memory, space, rename)
-
-
-def _translated(found: Answer, translation: "Translation", picked: "Sequence[Picked]", k: int) -> Answer:
-    """Put the suggestions of an answer into another space."""
-    return replace(
-        found,
-        suggestions=translation.designs(found.suggestions, picked),
-        space_json=translation.space_json,
-        notes=(*found.notes, *translation.notes(picked, k)),
-        mapping=translation.matches,
-    )
-
-
-def _narrowed(place: Location, *, uses_distances: bool) -> tuple[Location, TunedBefore | None]:
-    """Leave so many datasets that an answer takes no longer than a moment, with what is known of the very dataset.
-
-    Of a large history the nearest answer, or where distances say nothing, some that are spread over all of it.
-    """
-    near = nearest_places(place.distances) if place.has_distances else np.arange(len(place.rows))
-    known = None
-    if place.query is not None:
-        known = find_tuned_before(place.query, place.memory, place.rows[near], place.distances[near])
-    kept = near if uses_distances else spread_places(len(place.rows))
-    if known is None:
-        return place.at(kept), None
-    assert known.choice.neighbour is not None  # noqa: S101  it is a dataset's own best
-    own = near[known.choice.neighbour]
-    kept = np.union1d(kept, own)
-    choice = replace(known.choice, neighbour=int(np.searchsorted(kept, own)))
-    return place.at(kept), replace(known, choice=choice)
-
 
 def _left_out(seen: Look) -> tuple[str, ...]:
     """Name the pictures that could not be decoded."""
@@ -484,179 +299,3 @@ def _summary(query: Query) -> DatasetSummary:
     """Describe a dataset that is open."""
     source = query.source
     return DatasetSummary(source.location, len(source), len(np.unique(source.labels)), query.fingerprint)
-
-
-def _somewhere(
-    memory: Memory,
-    rows: NDArray[np.int64],
-    vector: NDArray[np.float32],
-    *,
-    query: Query | None,
-    summary: DatasetSummary,
-    sample: "SampleStatistics | None",
-    n_looked_at: int,
-    features: NDArray[np.float64] | None = None,
-    notes: tuple[str, ...] = (),
-) -> Location:
-    """Measure the distances of a meta-feature and judge them."""
-    distances = distances_to(vector, memory, rows)
-    known = memory.with_runs(rows)  # a dataset without runs says nothing of the history's experience
-    confidence = judge_query(
-        memory,
-        known,
-        distances[np.isin(rows, known)],
-        sample=sample,
-        class_names=() if query is None else query.source.class_names,
-    )
-    said = (*memory.notes, *notes, *(() if confidence.typical else (confidence.note,)))
-    movement = None if memory.references is None else memory.references.movement(n_looked_at)
-    return Location(query, vector, rows, distances, confidence, said, memory, summary, movement, features)
-
-
-def _nowhere(query: Query | None, summary: DatasetSummary, memory: Memory, rows: NDArray[np.int64]) -> Location:
-    """Place a dataset beside a history that nobody can compare it with."""
-    known = any(memory.about[row].n_images for row in rows)
-    why = (
-        "without a model nobody knows which of its datasets yours resembles"
-        if known
-        else "it holds runs alone, no images"
-    )
-    note = f"Nothing of the history could be compared with your images: {why}. Its configurations are those that do well on all of its datasets."
-    confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NOT_COMPARED.value,))
-    distances, vector = np.full(len(rows), np.nan), np.zeros(0, np.float32)
-    return Location(query, vector, rows, distances, confidence, (*memory.notes, note), memory, summary)
-
-
-def own_name(source: ImageSource, memory: Memory) -> str | None:
-    """Return the query's name in the history where it is one of its datasets."""
-    if source.layout != "history":
-        return None
-    file, _, name = source.location.rpartition("::")
-    try:
-        same = Path(file).samefile(memory.path)
-    except OSError:
-        return None
-    return name if same else None
-
-
-def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Compute the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order."""
-    found = np.empty(len(rows))
-    for start in range(0, len(rows), AT_ONCE):
-        block = slice(start, start + AT_ONCE)
-        found[block] = np.sqrt(np.square(memory.vectors[rows[block]].astype(np.float64) - vector).sum(axis=1))
-    return found
-
-
-def judge_query(
-    memory: Memory,
-    rows: NDArray[np.int64],
-    distances: NDArray[np.float64],
-    *,
-    sample: "SampleStatistics | None",
-    class_names: Sequence[str],
-) -> Confidence:
-    """Say whether the history knows anything of a query: by its nearest distance, and by what its pictures are like.
-
-    Without statistics of the pictures, by the distance alone.
-    """
-    kept = nearest_places(distances)
-    rows, distances = rows[kept], distances[kept]
-    groups, names = [memory.groups[row] for row in rows], [memory.names[row] for row in rows]
-    verdict = judge_typicality(float(distances.min()), nearest_other_group_of(memory.vectors[rows], groups))
-    nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
-    doubts = find_doubts(
-        sample,
-        class_names,
-        groups=groups,
-        names=names,
-        images_seen=min(min(memory.about[row].n_train, SAMPLE) for row in rows),
-        references=memory.references,
-    )
-    slack = memory.references.slack(sample.n_images) if memory.references and sample else 0.0
-    if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
-        text = (
-            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit + slack:.3g}, the "
-            f"{TYPICAL_PERCENTILE:.0f}th percentile of the history's own{f' and {slack:.2g} for so few images' if slack else ''}."
-        )
-        doubts = (Doubt(Code.FAR, text), *doubts)
-    if not doubts:
-        note = (
-            f"Typical: in how configurations fare, the nearest dataset, {nearest}, is as near as the history's own are to "
-            f"each other (percentile {verdict.percentile:.0f})."
-        )
-        return Confidence(typical=True, distance_percentile=verdict.percentile, note=note)
-    codes = tuple(doubt.code.value for doubt in doubts)
-    texts = [doubt.text for doubt in doubts]
-    if verdict.percentile is None:
-        texts.append(
-            f"Confidence unknown: the history has no two groups to compare with; the nearest dataset is {nearest}."
-        )
-    elif not DISTANCES_SAY_NOTHING.isdisjoint(codes):
-        texts.append("Its neighbours' configurations say little; the portfolio does well on all datasets.")
-    else:
-        texts.append(f"The nearest dataset is {nearest} (percentile {verdict.percentile:.0f} of the history's own).")
-    return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)
-
-
-def _neighbours(place: Location, used: Collection[int | None], least: int) -> tuple[Neighbour, ...]:
-    """List the nearest datasets, at least so many and all those used."""
-    order = np.argsort(place.distances, kind="stable").tolist() if place.has_distances else []
-    listed = [row for rank, row in enumerate(order) if rank < least or row in used]
-    names, errors = place.names, place.memory.errors[place.rows]
-    return tuple(
-        Neighbour(
-            names[row],
-            distance := float(place.distances[row]),
-            _best(errors[row]),
-            None if place.movement is None else (max(0.0, distance - place.movement), distance + place.movement),
-        )
-        for row in listed
-    )
-
-
-def _best(errors: NDArray[np.float64]) -> float | None:
-    return None if np.isnan(errors).all() else float(np.nanmin(errors))
-
-
-def _suggestions(
-    place: Location,
-    errors: NDArray[np.float64],
-    choices: Sequence[Choice],
-    strategy: str,
-    *,
-    known: TunedBefore | None,
-) -> list[InitialDesign]:
-    """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
-    memory, names = place.memory, place.names
-    promised: list[float | None] = [None] * len(choices)
-    if known is not None:  # what calibration says is about datasets that the history does not have
-        promised = [0.0 if known.is_complete and memory.calibration is not None else None] * len(choices)
-    elif strategy == "joint" and memory.calibration is not None:
-        groups = number_groups([memory.groups[row] for row in place.rows])
-        query = StrategyQuery(errors, place.distances, len(choices), reach=memory.calibration.reach, groups=groups)
-        expected = expected_regrets(query, [choice.row for choice in choices])
-        promised = [float(regret) for regret in memory.calibration.promise(expected)]
-    found = []
-    for choice, regret in zip(choices, promised, strict=True):
-        config = dict(memory.configs[choice.row])
-        if choice.neighbour is None:
-            how = "best average rank over all datasets" if strategy == "average-rank" else "adds most over all datasets"
-            found.append(InitialDesign(config, natural(config), expected_regret=regret, why=how))
-            continue
-        name = names[choice.neighbour]
-        how = f"reached error {choice.source_error:.3g} on {name}"
-        if known is not None and choice is known.choice:
-            how = f"the best known on this very dataset, error {choice.source_error:.3g}"
-        elif choice.distance is not None:
-            how += f", at distance {choice.distance:.3g}"
-        found.append(
-            InitialDesign(config, natural(config), name, choice.distance, choice.source_error, regret, why=how)
-        )
-    return found
-
-
-def _check_number(name: str, value: int, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        msg = f"expected a whole number of at least {least}, got {value!r}. Leave it out for the default."
-        raise UsageError(msg, param=name)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from warmstart.suggestions.tuned_before import TunedBefore
 
 SCHEMA_VERSION = 1
+EVENLY = "spread evenly over the space (Sobol): the history knows nothing about it"
+"""Why a suggestion is what it is where nothing of it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,11 @@ class InitialDesign:
     measured: bool = True
     not_measured: tuple[str, ...] = ()
     expected_error: "ExpectedError | None" = None
+
+    @property
+    def is_of_history(self) -> bool:
+        """Whether a configuration of the history stands behind it; else it fills a space of which nothing is known."""
+        return self.why != EVENLY
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's object of one suggestion."""

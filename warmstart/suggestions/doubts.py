@@ -105,6 +105,17 @@ DISTANCES_SAY_NOTHING = frozenset(
     }
 )
 """With one of these the nearest datasets are no better than any: the portfolio answers."""
+NOTHING_TO_EXPECT = frozenset(
+    {
+        Code.FEW_IMAGES,
+        Code.FEW_IMAGES_PER_CLASS,
+        Code.REPEATED_IMAGES,
+        Code.NO_CLASS_INFORMATION,
+        Code.SHUFFLED_PIXELS,
+        Code.UNUSUAL_PIXELS,
+    }
+)
+"""With one of these no error is predicted: no dataset that the prediction was fitted to is like that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +188,7 @@ def _silent(sample: SampleStatistics, known: References | None) -> Doubt | None:
     limit = signal_limit(sample.signal.weight, () if known is None else known.effects)
     if sample.signal.score >= limit:
         return None
-    text = f"No class information: images of one class are no more alike than chance allows (score {sample.signal.score:.1f}, at least {limit:.1f} is expected). Are the labels right?"
+    text = f"No class information: images of one class are no more alike than chance allows (score {sample.signal.score:z.1f}, at least {limit:z.1f} is expected). Are the labels right?"
     return Doubt(Code.NO_CLASS_INFORMATION, text)
 
 
@@ -194,7 +205,7 @@ def _pixels(
     whitest = float(by_whiteness[-1 if known is None else 0])
     shuffled = unusual = None
     if abs(whitest) < limit:
-        text = f"Pixels without order: neighbouring pixels say hardly more of each other than distant ones, as in noise or shuffled pixels (the spectrum falls by {whitest:.2f} an octave, at least {limit:.2f} is expected)."
+        text = f"Pixels without order: neighbouring pixels say hardly more of each other than distant ones, as in noise or shuffled pixels (the spectrum falls by {whitest:z.2f} an octave, at least {limit:.2f} is expected)."
         shuffled = Doubt(Code.SHUFFLED_PIXELS, text)
     groups = [] if known is None else [group_of[name] for name in known.names]
     if known is not None and len(set(groups)) >= FEW_GROUPS:

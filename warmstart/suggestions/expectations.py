@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from bo.transfer.expected_error import ErrorForecaster, ExpectedError, fit_forecaster
 from metafeat.handcrafted import FEATURES
-from warmstart.suggestions.session import Memory
+from warmstart.suggestions.memory import Memory
 
 _GAINS = ("nn_gain", "centroid_gain", "ridge_gain", "bayes_gain", "edges_gain")
 _SIZES = ("log_n", "log_classes", "log_per_class", "class_entropy")

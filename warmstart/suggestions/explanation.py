@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bo.transfer.designs import designs
 from bo.transfer.strategies import Choice
 from history_store.records import Value
-from warmstart.suggestions.session import Memory, nearest_places
+from warmstart.suggestions.memory import Memory, nearest_places
 
 NEIGHBOURHOOD = 5
 

@@ -22,11 +22,22 @@ def to_yaml(document: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True)
 
 
+def heads_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the keys of all rows; one that some rows lack, a conditional hyperparameter, stands where the others have it."""
+    heads: list[str] = []
+    for row in rows:
+        place = 0
+        for key in row:
+            if key not in heads:
+                heads.insert(place, key)
+            place = heads.index(key) + 1
+    return heads
+
+
 def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Write CSV with a head; an absent or None value is an empty cell."""
     out = io.StringIO()
-    heads = list(dict.fromkeys(key for row in rows for key in row))
-    writer = csv.DictWriter(out, heads, restval="", lineterminator="\n")
+    writer = csv.DictWriter(out, heads_of(rows), restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()

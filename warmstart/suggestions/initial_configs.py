@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from history_store.errors import DataError, MissingPathError, UsageError
+from history_store.pairing import meaning_of
 from history_store.records import Value
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def read_initial(given: "Given") -> list[dict[str, Any]]:
         got = "none" if not found else repr(next(each for each in found if not isinstance(each, Mapping) or not each))
         msg = f"expected configurations, names of hyperparameters with their values, got {got[:80]} in {where}. {_EXAMPLE}"
         raise UsageError(msg, param="initial")
+    for number, config in enumerate(found, start=1):
+        _check_values(config, number, where)
     return [_one_scale(dict(config), number, where) for number, config in enumerate(found, start=1)]
 
 
@@ -95,6 +98,7 @@ def put_into(
     for number, given in enumerate(configs, start=1):  # each may have names of its own
         known = {old: new for old, new in rename.items() if old in given or f"{_LOG}{old}" in given}
         translation = translate_configs([given], None, space, rename=known)
+        _check_one_meaning(given, translation, {name: meaning_of(name) for name in given}, number)
         values = translation.known(0)
         is_fit = bool(translation.columns) and not translation.lost[0] and not translation.unfit
         config = completion.complete(values) if is_fit else None
@@ -116,9 +120,8 @@ def _misfit(
     space: "ConfigurationSpace", translation: "Translation", number: int, given: Mapping[str, Any]
 ) -> UsageError:
     """Make the error of a configuration that a space cannot express."""
-    lost = [
-        f"{match.there}: {match.reason}" for match in translation.matches if match.lost or "not among" in match.reason
-    ]
+    unfit = translation.unfit
+    lost = [f"{match.there}: {match.reason}" for match in translation.matches if match.lost or match in unfit]
     if lost:
         why = "; ".join(lost)
     elif translation.columns:
@@ -142,7 +145,7 @@ def _read_file(path: Path) -> list[Any]:
         raise MissingPathError(msg, param="initial")
     text = path.read_text(encoding="utf-8-sig", errors="replace")
     if path.suffix.lower() == ".csv":
-        return [_cells(row) for row in csv.DictReader(io.StringIO(text))]
+        return [_cells(row, f"{path}, line {line}") for line, row in enumerate(csv.DictReader(io.StringIO(text)), 2)]
     from history_store.short_form import read_yaml
 
     document = read_yaml(text, str(path), expected="configurations in JSON or YAML")[0]
@@ -170,11 +173,35 @@ def _listed(document: Any) -> list[Any] | None:
     return found if all(isinstance(each, Mapping) for each in found) else None
 
 
-def _cells(row: Mapping[str, str | None]) -> dict[str, Any]:
+def _cells(row: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Read one row of a table: empty cells are absent."""
     from history_store.short_form import plain_value
 
+    if None in row:
+        msg = f"{where}: expected as many cells as the head has, got {len(row[None])} more. Put texts with commas in quotes."
+        raise DataError(msg)
     return {name: plain_value(text) for name, text in row.items() if text and name not in BESIDE}
+
+
+def _check_values(config: Mapping[str, Any], number: int, where: str) -> None:
+    """Refuse what is no value of a hyperparameter; null is a value that is not given."""
+    for name, value in config.items():
+        if not isinstance(value, str | bool | int | float | np.generic | None):
+            msg = f"expected a number, a text, true or false for each name, got {name!s}={value!r} in configuration {number} of {where}. Write one value."
+            raise UsageError(msg, param="initial")
+
+
+def _check_one_meaning(
+    given: Mapping[str, Any], translation: "Translation", meanings: Mapping[str, str], number: int
+) -> None:
+    """Refuse two names of one thing with two values, of which only one could be taken."""
+    pairs = [(match.there, match.here) for match in translation.matches if match.there is not None]
+    kept = {meanings[there]: there for there, here in pairs if here is not None}
+    for name in (there for there, here in pairs if here is None):
+        other = kept.get(meanings[name], name)
+        if given[name] != given[other]:
+            msg = f"expected one value for {other} and {name}, which name one thing, got {given[other]!r} and {given[name]!r} in configuration {number}. Give one of the two."
+            raise UsageError(msg, param="initial")
 
 
 def _one_scale(config: dict[str, Any], number: int, where: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from history_store.images import ImageSource
 from history_store.readers import open_arrays, open_images, open_torch_dataset
 from training.sources import torchvision_reader  # noqa: F401  adds its names
 from warmstart.arguments import check_path
-from warmstart.suggestions.session import file_state
+from warmstart.suggestions.memory import file_state
 
 _fingerprints: dict[tuple[str, str, str], str] = {}
 

@@ -11,7 +11,7 @@ from history_store.mapping import NO_PLACE, Match, Wishes, describe_space, match
 from history_store.pairing import BROADER_RULE
 from history_store.records import Value
 from history_store.space import dump_space, load_space, natural
-from warmstart.suggestions.answer import InitialDesign
+from warmstart.suggestions.answer import EVENLY, InitialDesign
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from bo.space.completion import Completion
     from bo.transfer.strategies import Choice
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.session import Memory
-
-EVENLY = "spread evenly over the space (Sobol): the history knows nothing about it"
-"""Why a suggestion is what it is where nothing of it is known."""
+    from warmstart.suggestions.memory import Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +184,18 @@ class Translation:
         unfit = self.unfit
         if not self.knows:
             reasons = "".join(f" {match.there}: {match.reason}." for match in (*unfit, *(m for m in pairs if m.lost)))
-            even = f"The history knows nothing about your space: the suggestions fill it evenly (Sobol).{reasons}"
+            even = (
+                f"The history knows nothing about your space: the first configurations fill it evenly (Sobol).{reasons}"
+            )
             return [even, *fewer]
         notes = [f"Known from the history: {', '.join(map(_pair, pairs))}."]
         moved = {name: self._moved(name, picked) for name in self.columns}
         if any(moved.values()):
-            said = ", ".join(f"{name} (in {', '.join(map(str, ranks))})" for name, ranks in moved.items() if ranks)
+            said = ", ".join(
+                f"{name} ({'suggestion' if len(ranks) == 1 else 'suggestions'} {', '.join(map(str, ranks))})"
+                for name, ranks in moved.items()
+                if ranks
+            )
             notes.append(f"Moved to the nearest value that your space allows: {said}.")
         varied = [str(match.here) for match in self.matches if match.there is None and match.filled]
         if varied:
@@ -280,5 +283,5 @@ def _pair(match: Match) -> str:
     if match.here == match.there and match.action != "rescaled":
         return str(match.here)
     scale = f" as {match.reason.partition(';')[0]}" if match.action == "rescaled" else ""
-    guess = "; rename says otherwise" if match.rule == BROADER_RULE else ""
+    guess = "; `rename` can change that" if match.rule == BROADER_RULE else ""
     return f"{match.here} (from {match.there}{scale}{guess})"

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from bo.transfer.strategies import Choice
 from history_store.images import ImageSource
 from history_store.records import DatasetInfo, Value
+from warmstart.suggestions.memory import Memory
 from warmstart.suggestions.query import Query
-from warmstart.suggestions.session import Memory
 
 LEFT_OUT = "left_out"
 """Key of `DatasetInfo.extra`: pictures of the source that could not be decoded when it was added."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -57,3 +58,12 @@ def usual_answer(
     return Answer(
         summary, (), chosen, STRATEGY, confidence, history, "", seed, space_json=space, notes=(note,), workload=workload
     )
+
+
+def measures(space: str, workload: str) -> bool:
+    """Tell whether a space, as ConfigSpace JSON, has the hyperparameters of a workload."""
+    try:
+        get_workload(workload).check_names([each["name"] for each in json.loads(space).get("hyperparameters", ())])
+    except UsageError:
+        return False
+    return True

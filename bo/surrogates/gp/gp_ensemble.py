@@ -16,7 +16,7 @@ SMALLEST_VAR = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Processes:
+class ProcessEnsemble:
     """One posterior for each sample of hyperparameters.
 
     Attributes:
@@ -42,7 +42,7 @@ class Processes:
         """Append the task, where there are several."""
         return points if self.task is None else np.column_stack([points, np.full(len(points), float(self.task))])
 
-    def thin(self, samples: slice) -> "Processes":
+    def thin(self, samples: slice) -> "ProcessEnsemble":
         """Return processes with some of the samples."""
         return replace(self, posteriors=self.posteriors[samples])
 
@@ -76,12 +76,12 @@ class Processes:
         draws = [p.draw(self.of_task(points), some) for p, some in zip(self.posteriors, normals, strict=True)]
         return self.mean + self.sd * np.array(draws)
 
-    def condition(self, points: Floats, Y: ArrayLike) -> "ConditionedProcesses":
+    def condition(self, points: Floats, Y: ArrayLike) -> "ConditionedEnsemble":
         """Add J points with targets `S x F x J`."""
         _, targets = checked_fantasies(points, Y, samples=len(self.posteriors), conditional=self.conditional)
         scaled = (targets - self.mean) / self.sd
         given = [p.given(self.of_task(points), z) for p, z in zip(self.posteriors, scaled, strict=True)]
-        return ConditionedProcesses(replace(self, posteriors=given))
+        return ConditionedEnsemble(replace(self, posteriors=given))
 
     def _prediction(self, means: Sequence[Floats], variances: Sequence[Floats]) -> Prediction:
         """Go over to the units of the targets."""
@@ -91,14 +91,14 @@ class Processes:
 
 
 @dataclass(frozen=True, slots=True)
-class ConditionedProcesses:
-    """Processes conditioned on F fantasies of every sample; their variances do not depend on the fantasies."""
+class ConditionedEnsemble:
+    """ProcessEnsemble conditioned on F fantasies of every sample; their variances do not depend on the fantasies."""
 
-    processes: Processes
+    processes: ProcessEnsemble
 
-    def thin(self, samples: slice) -> "ConditionedProcesses":
+    def thin(self, samples: slice) -> "ConditionedEnsemble":
         """Return processes with some of the samples."""
-        return ConditionedProcesses(self.processes.thin(samples))
+        return ConditionedEnsemble(self.processes.thin(samples))
 
     def predict(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Predict `m x d` points: mean `S x F x m` and latent variance `S x 1 x m`."""

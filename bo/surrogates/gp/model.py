@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bo.surrogates.base import Prediction, Standardised, checked_data, checked_points
 from bo.surrogates.gp.chain import Chain, Inference
 from bo.surrogates.gp.covariance import Covariance, Stationary
-from bo.surrogates.gp.gp_ensemble import ConditionedProcesses, Processes
+from bo.surrogates.gp.gp_ensemble import ConditionedEnsemble, ProcessEnsemble
 from bo.surrogates.gp.hyperparameters import HyperPrior, Priors, lengthscale_prior, level_priors
 from bo.surrogates.gp.kernels import KERNELS
 from bo.surrogates.gp.marginal_likelihood import Evidence
@@ -86,7 +86,7 @@ class GaussianProcess:
         self._chain = Chain(
             inference=inference, samples=samples, burn_in=burn_in, sweeps=sweeps, restarts=restarts, climbs=climbs
         )
-        self._processes: Processes | None = None
+        self._processes: ProcessEnsemble | None = None
 
     @property
     def thetas(self) -> Floats:
@@ -131,7 +131,7 @@ class GaussianProcess:
         processes, points = self._fitted(X)
         return processes.sample_joint(points, n, rng=rng)
 
-    def condition(self, X: ArrayLike, Y: ArrayLike) -> ConditionedProcesses:
+    def condition(self, X: ArrayLike, Y: ArrayLike) -> ConditionedEnsemble:
         """Return the process conditioned on targets `S x F x J` at J points; errors as in `predict`."""
         processes, points = self._fitted(X)
         return processes.condition(points, Y)
@@ -194,9 +194,9 @@ class GaussianProcess:
         prior = HyperPrior((*shape, *level_priors(self._priors, noiseless=self._noiseless)))
         self._chain.advance(Evidence(points, z, covariance), prior, rng=rng)
         posteriors = [Posterior.of(covariance, theta, points, z) for theta in self._chain.thetas]
-        self._processes = Processes(posteriors, *scale, self._conditional, task)
+        self._processes = ProcessEnsemble(posteriors, *scale, self._conditional, task)
 
-    def _fitted(self, X: ArrayLike) -> tuple[Processes, Floats]:
+    def _fitted(self, X: ArrayLike) -> tuple[ProcessEnsemble, Floats]:
         """Check that there was a fit, and that the points fit it."""
         points = checked_points(X, conditional=self._conditional)
         if self._processes is None or self._processes.d != points.shape[1]:

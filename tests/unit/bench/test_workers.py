@@ -45,6 +45,6 @@ def test_workers_share_the_time(table):
 
 
 def test_every_ask_is_clocked(table):
-    trace = search(table.space, table.error, 5, workers=2, seconds=table.duration, startup=5)
+    trace = search(table.space, table.error, 5, workers=2, seconds=table.duration, n_startup_trials=5)
     assert len(trace.asks) == len(trace.errors) == 5
     assert trace.cpu == sum(trace.asks) > 0

@@ -43,7 +43,7 @@ def error_of(config):
 def record(n=20, *, space=None, error=error_of, **settings):
     """A run that was told a design of n configurations and saved, as JSON has it."""
     space = conditional() if space is None else space
-    optimizer = Optimizer(space, startup=n, **({"surrogate": "gp-map"} | settings))
+    optimizer = Optimizer(space, n_startup_trials=n, **({"surrogate": "gp-map"} | settings))
     for config in optimizer.ask(n) if n else ():
         optimizer.tell(config, error(config))
     return json.loads(json.dumps(optimizer.to_dict()))
@@ -66,7 +66,7 @@ def test_the_best_so_far_leaves_failures_out():
 
 
 def test_failed_and_broken_evaluations_have_no_error():
-    optimizer = Optimizer(conditional(), startup=3)
+    optimizer = Optimizer(conditional(), n_startup_trials=3)
     first, second, third = optimizer.ask(3)
     optimizer.tell(first, math.nan)
     optimizer.tell(second, 0.5, constraints={"fits": False})
@@ -131,11 +131,11 @@ def test_slices_show_what_the_run_would_maximise_next():
     run = read_run(saved)
     fitted = run.fitted()
     fitted.restore(saved["models"])
-    criterion, _ = fitted.criterion(run.evidence(), rng=np.random.default_rng(0))
+    function, _ = fitted.acquisition_function(run.evidence(), rng=np.random.default_rng(0))
     cut = slices(run, grid=20)[0]
     points = np.repeat(run.points[[int(run.errors.argmin())]], 20, axis=0)
     points[:, run.encoding.names.index(cut.name)] = cut.unit
-    np.testing.assert_allclose(cut.acquisition, criterion.value(run.encoding.columns(points)), rtol=1e-6)
+    np.testing.assert_allclose(cut.acquisition, function.value(run.encoding.columns(points)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("values", [[1e250, 1.0, 2.0, 3.0], [-1e300, 1e300, 0.0, 0.0], [1e-300] * 4])

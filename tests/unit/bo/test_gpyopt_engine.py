@@ -77,7 +77,7 @@ def test_initial_designs_come_first_and_the_error_falls(surrogate, n, acquisitio
 @needs_gpyopt
 def test_conditions_clauses_failures_and_pending_evaluations_are_minded():
     space = mixed(layers=3)
-    optimizer = Optimizer(space, engine="gpyopt", surrogate="gp-map", startup=4, seed=1)
+    optimizer = Optimizer(space, engine="gpyopt", surrogate="gp-map", n_startup_trials=4, seed=1)
     seen = []
     for turn in range(4):
         for config in optimizer.ask(2):
@@ -127,7 +127,7 @@ def test_finite_candidates_are_all_proposed_once():
 @needs_gpyopt
 @pytest.mark.parametrize("values", [[1.0] * 5, [1e300, -1e300, 1e-300, 0.0, 1.0], [np.nan] * 5])
 def test_odd_errors_give_a_finite_proposal(values):
-    optimizer = Optimizer(plane(), engine="gpyopt", surrogate="gp-map", startup=5)
+    optimizer = Optimizer(plane(), engine="gpyopt", surrogate="gp-map", n_startup_trials=5)
     for value in values:
         optimizer.tell(optimizer.ask()[0], value)
     config = optimizer.ask()[0]

@@ -67,10 +67,13 @@ def score(optimizer, config):
     """Value of a configuration by what a run believes."""
     encoding = optimizer._encoding
     evidence = TrialData(
-        optimizer.history(), optimizer._columns(optimizer._points), optimizer._columns([]), optimizer._revision
+        optimizer.history(),
+        optimizer._log.columns(optimizer._log.points),
+        optimizer._log.columns([]),
+        optimizer._log.revision,
     )
-    criterion, _ = optimizer._fitted.criterion(evidence, rng=np.random.default_rng(0))
-    return criterion.value(encoding.columns(encoding.encode([config])))[0]
+    function, _ = optimizer._fitted.acquisition_function(evidence, rng=np.random.default_rng(0))
+    return function.value(encoding.columns(encoding.encode([config])))[0]
 
 
 def test_initial_configurations_come_first_and_in_order_whatever_was_told():
@@ -90,10 +93,12 @@ def test_what_was_told_before_is_not_proposed_again():
 
 @pytest.mark.parametrize("design", ["uniform", "latin", "halton", "sobol"])
 def test_a_design_fills_up_to_the_start(design):
-    optimizer = Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, startup=8)
+    optimizer = Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, n_startup_trials=8)
     configs = optimizer.ask(8)
     assert len(set(keys(configs))) == 8
-    assert configs != Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, startup=8, seed=1).ask(8)
+    assert configs != Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}], design=design, n_startup_trials=8, seed=1).ask(
+        8
+    )
 
 
 @pytest.mark.parametrize("design", ["sobol", "halton"])
@@ -250,7 +255,7 @@ def test_results_may_come_in_any_order_and_twice():
 
 def test_a_failure_is_learned():
     """A third of the plane fails; later proposals keep out of it."""
-    optimizer = Optimizer(plane(), surrogate="gp-map", startup=8)
+    optimizer = Optimizer(plane(), surrogate="gp-map", n_startup_trials=8)
     configs = run(optimizer, lambda config: NAN if config["x"] > 5.0 else bowl(config), 18)
     assert np.mean([config["x"] > 5.0 for config in configs[8:]]) <= 0.2
     assert optimizer.best.error < 0.1
@@ -265,7 +270,7 @@ def test_only_failures(value):
 
 
 def test_validity_alone_is_sought_while_nothing_is_valid():
-    optimizer = Optimizer(plane(), surrogate="gp-map", startup=6)
+    optimizer = Optimizer(plane(), surrogate="gp-map", n_startup_trials=6)
     for config in optimizer.ask(6):
         left, low = config["x"] < 2.5, config["y"] < 7.5
         optimizer.tell(config, 1.0, constraints={"left": left, "low": low and not left})
@@ -292,7 +297,7 @@ def test_improvement_per_second_prefers_what_is_quick():
     """Errors say nothing of x, durations grow with it."""
 
     def mean_x(acquisition):
-        optimizer = Optimizer(plane(), surrogate="gp-map", acquisition=acquisition, startup=5)
+        optimizer = Optimizer(plane(), surrogate="gp-map", acquisition=acquisition, n_startup_trials=5)
         configs = []
         for _ in range(12):
             configs += optimizer.ask()
@@ -429,7 +434,7 @@ def test_errors_of_another_size_than_those_of_related_tasks(surrogate, size):
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 def test_few_observations(n):
-    optimizer = Optimizer(plane(), startup=0)
+    optimizer = Optimizer(plane(), n_startup_trials=0)
     for i in range(n):
         optimizer.tell({"x": float(i), "y": 1.0}, 0.5 + i)
     assert len(optimizer.ask(2)) == 2
@@ -455,7 +460,7 @@ def test_one_dimension_and_one_point_told_again_and_again():
         ({"incumbent": "mean"}, UsageError, "expected incumbent among posterior-mean, observed, got 'mean'"),
         ({"seed": -1}, UsageError, "expected seed to be a whole number of 0 or more, got -1"),
         ({"seed": "a"}, UsageError, "got 'a'"),
-        ({"startup": 1.5}, UsageError, "expected startup to be a whole number"),
+        ({"n_startup_trials": 1.5}, UsageError, "expected n_startup_trials to be a whole number"),
         ({"timeout": 0}, UsageError, "expected a timeout of seconds above 0, got 0"),
         ({"initial": [{"x": 1.0, "y": 99.0}]}, DataError, "99"),
         ({"initial": [{"x": 1.0}]}, DataError, "y"),
@@ -503,7 +508,10 @@ def test_calls_that_cannot_be_carried_out_change_nothing(call, error, message):
 
 
 def test_what_was_told_unasked_counts_for_the_design():
-    fresh, run = Optimizer(plane(), startup=4), Optimizer(plane(), startup=4, initial=[{"x": 2.0, "y": 3.0}])
+    fresh, run = (
+        Optimizer(plane(), n_startup_trials=4),
+        Optimizer(plane(), n_startup_trials=4, initial=[{"x": 2.0, "y": 3.0}]),
+    )
     designed = fresh.ask(4)
     for x in (1.0, 3.0):
         run.tell({"x": x, "y": 3.0}, x)
@@ -577,7 +585,7 @@ def test_a_configuration_told_to_fail_and_to_succeed_is_no_contradiction():
     expected = optimizer.ask()
     assert {"errors", "noisy:evaluation succeeds"} == set(optimizer.to_dict()["models"])
     again = through_json(optimizer)
-    again._pending.clear()
+    again._log.pending.clear()
     assert len(again.ask()) == len(expected) == 1
 
 

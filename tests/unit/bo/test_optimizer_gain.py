@@ -18,7 +18,7 @@ def space():
 
 def told(space, *, unit=1.0, duration=None, **options):
     """Ask once more after five evaluations of a bowl."""
-    run = Optimizer(space, seed=3, startup=0, **options)
+    run = Optimizer(space, seed=3, n_startup_trials=0, **options)
     for i in range(5):
         x, y = (0.1 + 0.17 * i, 0.9 - 0.13 * i)
         error = unit * ((x - 0.3) ** 2 + abs(y - 0.4))
@@ -38,7 +38,7 @@ def test_it_is_the_expected_improvement_over_the_best_mean(space):
     run, config = told(space)
     beliefs = run._fitted
     evidence, _ = run._promised
-    here, zero, one = beliefs.predict(evidence, run._columns([run._encode(config, "")]))
+    here, zero, one = beliefs.predict(evidence, run._log.columns([run._log.encode(config, "")]))
     best = beliefs.predict(evidence, evidence.X)[0].mean.min(axis=1)
     mean, sd = zero + one * here.mean[:, 0], one * np.sqrt(here.var[:, 0])
     gap = zero + one * best - mean

@@ -93,12 +93,12 @@ def square():
 
 def converged_run(**settings):
     """Tell what fills the wide well, and three promises of nothing."""
-    run, rng = Optimizer(square(), surrogate="gp-map", startup=0, **settings), np.random.default_rng(0)
+    run, rng = Optimizer(square(), surrogate="gp-map", n_startup_trials=0, **settings), np.random.default_rng(0)
     points = np.clip(0.2 + 0.1 * rng.standard_normal((45, 2)), 0.0, 1.0)
     points[36] = 0.2
     for x, y in points.tolist():
         run.tell({"x": x, "y": y}, two_wells({"x": x, "y": y}))
-    run._log_gains = [-30.0] * LAST
+    run._restarts.log_gains = [-30.0] * LAST
     return run
 
 
@@ -110,22 +110,22 @@ def test_a_converged_run_says_so_and_what_comes_next():
 
 def test_four_of_five_suggestions_come_from_elsewhere():
     run = converged_run()
-    before = set(run._elsewhere.own)
+    before = set(run._restarts.elsewhere.own)
     asked = []
     for _ in range(10):
         config = run.ask()[0]
-        asked.append(len(run._elsewhere.own) > len(before))
-        before = set(run._elsewhere.own)
+        asked.append(len(run._restarts.elsewhere.own) > len(before))
+        before = set(run._restarts.elsewhere.own)
         run.tell(config, 1.999)
-        run._log_gains = [-30.0] * LAST
+        run._restarts.log_gains = [-30.0] * LAST
     assert asked == [True] * 4 + [False] + [True] * 4 + [False]
-    assert run._elsewhere.number == 1
+    assert run._restarts.elsewhere.number == 1
 
 
 def test_a_run_that_does_not_restart_stays():
     run = converged_run(restarts=False)
     run.ask(2)
-    assert run._elsewhere.number == 0
+    assert run._restarts.elsewhere.number == 0
 
 
 def test_the_other_well_is_found():
@@ -139,11 +139,11 @@ def test_the_other_well_is_found():
 def test_promises_that_rise_again_end_the_restart():
     run = converged_run()
     run.ask()
-    run._log_gains = [0.0] * LAST
+    run._restarts.log_gains = [0.0] * LAST
     assert run.converged is None
-    turn = run._elsewhere.turn
+    turn = run._restarts.elsewhere.turn
     run.ask()
-    assert run._elsewhere.turn == turn
+    assert run._restarts.elsewhere.turn == turn
 
 
 def test_a_restarted_run_goes_on_as_if_it_had_not_been_interrupted():
@@ -151,9 +151,9 @@ def test_a_restarted_run_goes_on_as_if_it_had_not_been_interrupted():
     for _ in range(7):
         config = run.ask()[0]
         run.tell(config, two_wells(config))
-        run._log_gains = [-30.0] * LAST
+        run._restarts.log_gains = [-30.0] * LAST
     other = Optimizer.from_dict(json.loads(json.dumps(run.to_dict(), allow_nan=False)))
-    third = Optimizer(square(), surrogate="gp-map", startup=0)
+    third = Optimizer(square(), surrogate="gp-map", n_startup_trials=0)
     for told in run.history():
         third.tell(told.config, told.error)
     third.resume(json.loads(json.dumps(run.checkpoint())))
@@ -174,10 +174,10 @@ def test_a_run_that_was_saved_before_there_were_restarts_goes_on():
     "settings", [{"surrogate": "dngo"}, {"acquisition": "lcb"}, {"candidates": [{"x": 0.5, "y": 0.5}]}]
 )
 def test_where_it_was_not_measured_a_search_stays(settings):
-    assert not Optimizer(square(), **settings)._restarts
+    assert not Optimizer(square(), **settings)._may_restart
 
 
 def test_a_space_that_is_looked_through_whole_needs_no_restart():
     space = ConfigurationSpace()
     space.add(Integer("i", (0, 60)), Integer("j", (0, 60)))
-    assert not Optimizer(space)._restarts
+    assert not Optimizer(space)._may_restart

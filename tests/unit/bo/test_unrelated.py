@@ -46,11 +46,11 @@ def search(related, n, *, seed=0, value=bowl, **settings):
 
 def kind(run):
     """What the next suggestion would go by."""
-    X = run._columns(run._points)
+    X = run._log.columns(run._log.points)
     y = np.array([o.error for o in run.history()])
     from bo.models import TrialData
 
-    found = run._fitted._errors_of(TrialData(run.history(), X, X[:0], run._revision), np.arange(len(y)))
+    found = run._fitted._errors_of(TrialData(run.history(), X, X[:0], run._log.revision), np.arange(len(y)))
     return None if found is None else found.kind
 
 

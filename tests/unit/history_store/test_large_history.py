@@ -6,6 +6,8 @@ import subprocess
 import sys
 import tracemalloc
 import zlib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -14,12 +16,13 @@ import numpy as np
 import pytest
 
 from history_store.errors import DataError, HistoryDamagedError, StorageError
-from history_store.file import append_index, base, dataset_list, table
+from history_store.file import append_index, base, dataset_list, layout, table
 from history_store.file.append_index import AppendIndex, digest_config, digest_run, digest_runs
+from history_store.file.cells import CELLS
 from history_store.file.dataset_list import INDEX
 from history_store.history import History
 from history_store.quick_append import append_quickly
-from history_store.records import DatasetInfo, Evaluation
+from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.verify import verify
 
 
@@ -60,7 +63,7 @@ def test_a_large_history_says_what_a_small_one_says(path: Path, large: None, mon
         history.append(run(77))
     with History.open(path) as history:
         assert isinstance(history._content.base, table.StoredTable)
-        assert all(isinstance(item, bytes) for item in history._content.datasets._items)
+        assert all(isinstance(item, tuple) for item in history._content.datasets._items)
         n, errors = history.n_evaluations, history.errors
         assert isinstance(history._content.base, table.StoredTable)  # neither needed all of them
         found = everything(history)
@@ -74,6 +77,7 @@ def test_a_large_history_says_what_a_small_one_says(path: Path, large: None, mon
     with History.open(path, write=True) as history:
         history.compact()
         assert INDEX not in history._h5
+        assert CELLS not in history._h5
         assert everything(history) == found
 
 
@@ -109,13 +113,100 @@ def test_an_index_of_datasets_that_lies_is_told_of(path: Path, large: None, key:
     assert not verify(path).ok
 
 
+def altered(path: Path, key: str, change: Callable[[np.ndarray], object]) -> None:
+    """Change an array of a file, with a checksum that matches."""
+    with h5py.File(path, "r+") as file:
+        element = file[key]
+        values = element[()]
+        change(values)
+        element[...] = values
+        element.attrs["crc32"] = np.uint32(zlib.crc32(np.ascontiguousarray(values).tobytes()))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("total", np.nan), ("total", -1.0), ("total", 2.0), ("count", 255), ("runs", 0)]
+)
+def test_sums_that_no_runs_have_are_refused(path: Path, large: None, key: str, value: float) -> None:
+    with History.open(path, write=True) as history:
+        history.append(run(5))
+        history.compact()
+    altered(path, f"{CELLS}/{key}", lambda values: values.put(np.flatnonzero(values), value))
+    with History.open(path) as history, pytest.raises(HistoryDamagedError, match="/cells: expected the sums"):
+        history.errors  # noqa: B018
+    assert not verify(path).ok
+
+
+@pytest.mark.parametrize("key", ["total", "runs"])
+def test_sums_of_other_runs_are_found_by_verify(path: Path, large: None, key: str) -> None:
+    with History.open(path, write=True) as history:
+        history.append(run(5))
+        history.compact()
+    altered(
+        path, f"{CELLS}/{key}", lambda values: values.put(np.argmax(values), values.max() * (0.5, 2)[key == "runs"])
+    )
+    found = verify(path)
+    assert not found.ok
+    assert "other sums" in str(found)
+
+
+def test_origins_of_other_runs_are_found_by_verify(path: Path, large: None) -> None:
+    with History.open(path, write=True) as history:
+        history.append(run(5))
+        history.compact()
+        assert history.origins.pop("here") == 1
+    with h5py.File(path, "r+") as file:
+        element = file[CELLS]["origins"]
+        text = bytes(element[()]).replace(b"here", b"hare")
+        element[()] = text
+        element.attrs["crc32"] = np.uint32(zlib.crc32(text))
+    assert not verify(path).ok
+
+
+def test_runs_of_later_datasets_and_configurations_join_the_sums(path: Path, large: None) -> None:
+    with History.open(path, write=True) as history:
+        history.append(run(5))
+        history.compact()
+        history.add_dataset(DatasetInfo("later", "later", 10, 0, 0, 2, 1))
+        history.append(run(6))
+        history.append(run(1, "later"))
+        history.append(replace(run(2, "later"), error=0.75))
+        history.append(replace(run(3, "later", 1), error=np.nan, status=Status.OOM))
+    with History.open(path) as history:
+        assert isinstance(history._content.base, table.StoredTable)
+        found = history.errors, history.failed, history.n_runs, history.origins
+        assert isinstance(history._content.base, table.StoredTable)
+        assert history.errors[-1, 0] == 0.5
+        assert history.failed[-1].tolist()[:2] == [False, True]
+        whole = history.table()
+        expected = whole.errors(len(history.names), len(history.configs))
+        assert found[0].tobytes() == expected.tobytes()
+        assert found[2].tolist() == np.bincount(whole.dataset, minlength=len(history.names)).tolist()
+        assert found[3] == whole.origin_counts()
+
+
+def test_large_arrays_are_laid_over_the_file_and_checked(
+    path: Path, large: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with History.open(path) as history:
+        expected = everything(history)
+    monkeypatch.setattr(layout, "MAPPED", 1)
+    with History.open(path, write=True) as history:
+        history.compact()
+    with History.open(path) as history:
+        assert everything(history) == expected
+    data = bytearray(path.read_bytes())
+    data[data.index(b'"digits"') + 1] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(HistoryDamagedError, match="altered"), History.open(path) as history:
+        everything(history)
+
+
 def test_runs_that_lie_are_told_of_where_they_are_looked_at(path: Path, large: None) -> None:
     with History.open(path, write=True) as history:
         history.compact()
+    altered(path, "evaluations/dataset", lambda values: values.fill(99))
     with h5py.File(path, "r+") as file:
-        element = file["evaluations/dataset"]
-        element[...] = np.full(len(element), 99, element.dtype)
-        element.attrs["crc32"] = np.uint32(zlib.crc32(element[()].tobytes()))
+        del file[CELLS]
     with History.open(path) as history:
         with pytest.raises(HistoryDamagedError, match="dataset"):
             history.errors  # noqa: B018
@@ -261,6 +352,8 @@ class TestQuickAppend:
 def test_the_columns_of_errors_alone_are_read(path: Path, large: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with History.open(path, write=True) as history:
         history.compact()
+    with h5py.File(path, "r+") as file:  # as before there were sums
+        del file[CELLS]
     read: list[str] = []
     plain = table.read
     monkeypatch.setattr(table, "read", lambda group, key, *rest: (read.append(key), plain(group, key, *rest))[1])

@@ -50,9 +50,16 @@ def test_two_that_fit_alike_are_left_to_the_person() -> None:
     assert rivals == {}
 
 
-@pytest.mark.parametrize("rename", [{"no": "depth"}, {"a": "no"}, {"a": "depth", "b": "depth"}])
-def test_a_wrong_rename_is_refused(rename: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match=r"rename: expected a name of the source and one of the space .*, got '"):
+@pytest.mark.parametrize(
+    ("rename", "told"),
+    [
+        ({"no": "depth"}, r"a name of the source \(a, b\), got 'no'"),
+        ({"a": "no"}, r"a name of the space \(depth\), got 'no'"),
+        ({"a": "depth", "b": "depth"}, "each name of the space once, got 'depth' for 'a' and for 'b'"),
+    ],
+)
+def test_a_wrong_rename_is_refused(rename: dict[str, str], told: str) -> None:
+    with pytest.raises(UsageError, match=f"rename: expected {told}"):
         pair_names(["a", "b"], ["depth"], rename=rename)
 
 

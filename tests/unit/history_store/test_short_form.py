@@ -157,6 +157,9 @@ def test_small_numbers_however_written(number: str) -> None:
         ("a: [x, y]\nb: {float: [0, 2], if: a}", "b if: expected the value, or values, of another hyperparameter"),
         ("a: [x, y]\nb: {float: [0, 2], if: {a: []}}", "b if: expected at least one value of a"),
         ("a: {choice: [x, y], if: {b: x}}\nb: {choice: [x, y], if: {a: x}}", "line 2: b if: expected conditions that run in no circle"),
+        ("a: {log: [1, 2]}\nb: {float: [0, 2], if: {a: 7}}", r"line 2: b if: expected a value of a \(1 .. 2\), got 7"),
+        ("a: {float: [0, 2], if: {a: 1}}", r"expected another hyperparameter of the space \(there is none\), got 'a'"),
+        ("a: !!python/name:os.system [x, y]", "line 1: expected values written out, got a tag"),
         ('{"hyperparameters": []}', "expected ConfigSpace JSON with at least one hyperparameter"),
         ('{"hyperparameters": [{"name": "x"}]}', "expected ConfigSpace JSON"),
     ],
@@ -164,6 +167,15 @@ def test_small_numbers_however_written(number: str) -> None:
 def test_a_mistake_is_named_by_its_line(text: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
         parse_space(text, "s.yaml")
+
+
+def test_a_logarithm_may_stand_beside_the_range() -> None:
+    for written, same in [
+        ("{int: [4, 512], log: true}", "{log_int: [4, 512]}"),
+        ("{float: [1e-5, 1], log: true, default: 1e-3}", "{log: [1e-5, 1], default: 1e-3}"),
+        ("{int: [4, 512], log: false}", "{int: [4, 512]}"),
+    ]:
+        assert parse_space(f"a: {written}") == parse_space(f"a: {same}")
 
 
 def test_a_mistake_in_a_dict_is_named_by_its_key() -> None:

@@ -9,7 +9,7 @@ import pytest
 from history_store.errors import UsageError
 from history_store.history import History
 from history_store.readers import open_images
-from metafeat.embed import embed_history, embed_source, load_embedder, stored_sample
+from metafeat.embed import embed_history, load_embedder, look_at, stored_sample
 from metafeat.model import MetaFeatureModel
 from metafeat.model_file import read_header
 from metafeat.spec import ModelSpec
@@ -39,9 +39,9 @@ def test_a_stored_dataset_is_embedded_as_the_query_of_its_training_images(tiny, 
     name = history.names[0]
     source = open_images(f"{tiny.history}::{name}")
     header = read_header(tiny.model)
-    found, broken = embed_source(source, header, fingerprint="listing:x", cache=False)
-    assert not broken
-    np.testing.assert_array_equal(found, embed_history(history, [name], header)[name])
+    found = look_at(source, header, fingerprint="listing:x", cache=False)
+    assert not found.broken
+    np.testing.assert_array_equal(found.vector, embed_history(history, [name], header)[name])
 
 
 def test_shared_features_stand_for_the_images(tmp_path, history):

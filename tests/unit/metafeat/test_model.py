@@ -19,7 +19,7 @@ from history_store.errors import (
 )
 from metafeat.handcrafted import FEATURES, handcrafted
 from metafeat.labels import label_codes
-from metafeat.model import MetaFeatureModel, draw, random_wing
+from metafeat.model import MetaFeatureModel, draw, random_network
 from metafeat.spec import ModelSpec, space_digest
 from metafeat.weights import weights_hash
 
@@ -58,7 +58,7 @@ def test_embedding_is_the_mean_over_draws_embedded_one_by_one(extractor, images,
         chosen = draw(rng, 50, 20)
         codes = torch.from_numpy(label_codes(labels[chosen], "rank"))[None]
         with torch.inference_mode():
-            points.append(model.wing.encode(model.wing.features(images[chosen], labels[chosen])[None], codes)[0])
+            points.append(model.network.encode(model.network.features(images[chosen], labels[chosen])[None], codes)[0])
     got = model.embed(images, labels, rng=np.random.default_rng(7), draws=4)
     assert got.dtype == np.float32
     assert got.shape == (256,)
@@ -67,8 +67,8 @@ def test_embedding_is_the_mean_over_draws_embedded_one_by_one(extractor, images,
 
 def test_convolutions_see_each_image_once_whatever_the_number_of_draws(model, images, labels, monkeypatch):
     seen = []
-    forward = model.wing.deep.forward
-    monkeypatch.setattr(model.wing.deep, "forward", lambda x: seen.append(len(x)) or forward(x))
+    forward = model.network.deep.forward
+    monkeypatch.setattr(model.network.deep, "forward", lambda x: seen.append(len(x)) or forward(x))
     model.embed(images, labels, rng=np.random.default_rng(0), draws=10)
     assert sum(seen) == 50
 
@@ -98,7 +98,7 @@ def test_fewer_images_than_tau_are_drawn_with_replacement(model, images, labels)
 
 def test_label_plane_feeds_a_fourth_channel(images, labels):
     model = MetaFeatureModel.random(ModelSpec(label_code="none", label_plane=True, image_size=16, tau=20), seed=1)
-    assert model.wing.deep.convs[0].in_channels == 4
+    assert model.network.deep.convs[0].in_channels == 4
     a, b = (model.embed(images, y, rng=np.random.default_rng(0)) for y in (labels, labels + 100))
     assert not np.array_equal(a, b)
 
@@ -106,15 +106,15 @@ def test_label_plane_feeds_a_fourth_channel(images, labels):
 class TestHandcrafted:
     @pytest.fixture
     def informed(self):
-        wing = random_wing(dataclasses.replace(SPEC, handcrafted=True), seed=1)
+        network = random_network(dataclasses.replace(SPEC, handcrafted=True), seed=1)
         rng = np.random.default_rng(8)
-        wing.set_units(rng.random(len(FEATURES)), rng.random(len(FEATURES)) + 0.5)
-        return MetaFeatureModel(wing)
+        network.set_units(rng.random(len(FEATURES)), rng.random(len(FEATURES)) + 0.5)
+        return MetaFeatureModel(network)
 
     def test_features_of_the_images_enter_the_after_layers_in_the_models_units(self, informed, images, labels):
         rng = np.random.default_rng(7)
         samples = [draw(rng, 50, 20) for _ in range(3)]
-        centre, scale = informed.wing.handcrafted_centre.numpy(), informed.wing.handcrafted_scale.numpy()
+        centre, scale = informed.network.handcrafted_centre.numpy(), informed.network.handcrafted_scale.numpy()
         known = (
             (handcrafted(images, labels, rng=_after_permutation(np.random.default_rng(7).spawn(1)[0], 50)) - centre)
             / scale
@@ -123,8 +123,10 @@ class TestHandcrafted:
         for chosen in samples:
             codes = torch.from_numpy(label_codes(labels[chosen], "rank"))[None]
             with torch.inference_mode():
-                pooled = informed.wing.encoder(informed.wing.features(images[chosen], labels[chosen])[None], codes)
-                points.append(informed.wing.after(torch.cat((pooled, torch.from_numpy(known).float()[None]), 1))[0])
+                pooled = informed.network.encoder(
+                    informed.network.features(images[chosen], labels[chosen])[None], codes
+                )
+                points.append(informed.network.after(torch.cat((pooled, torch.from_numpy(known).float()[None]), 1))[0])
         got = informed.embed(images, labels, rng=np.random.default_rng(7), draws=3)
         assert got == pytest.approx(torch.stack(points).mean(0).numpy(), abs=1e-5)
 
@@ -136,10 +138,10 @@ class TestHandcrafted:
         assert informed.hash == again.hash != MetaFeatureModel.random(informed.spec, seed=1).hash
 
     def test_a_feature_without_spread_has_no_say(self, informed, images, labels):
-        informed.wing.set_units(np.zeros(len(FEATURES)), np.zeros(len(FEATURES)))
+        informed.network.set_units(np.zeros(len(FEATURES)), np.zeros(len(FEATURES)))
         a = informed.embed(images, labels, rng=np.random.default_rng(7))
-        column = informed.wing.encoder.n_outputs
-        informed.wing.after[0].weight[:, column:] += 1
+        column = informed.network.encoder.n_outputs
+        informed.network.after[0].weight[:, column:] += 1
         assert informed.embed(images, labels, rng=np.random.default_rng(7)).tobytes() == a.tobytes()
 
     def test_scikit_learn_is_imported_only_by_models_that_ask(self):

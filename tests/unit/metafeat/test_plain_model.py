@@ -9,7 +9,7 @@ import pytest
 
 from history_store.errors import DataError, MissingPathError, ModelError, ModelMismatchError
 from metafeat.handcrafted import FEATURES
-from metafeat.model import MetaFeatureModel, random_wing
+from metafeat.model import MetaFeatureModel, random_network
 from metafeat.plain_model import PlainModel
 from metafeat.spec import ModelSpec
 
@@ -28,9 +28,9 @@ def labels():
 
 @pytest.fixture
 def model():
-    wing, rng = random_wing(SPEC, seed=1), np.random.default_rng(8)
-    wing.set_units(rng.random(len(FEATURES)), rng.random(len(FEATURES)) + 0.5)
-    return MetaFeatureModel(wing)
+    network, rng = random_network(SPEC, seed=1), np.random.default_rng(8)
+    network.set_units(rng.random(len(FEATURES)), rng.random(len(FEATURES)) + 0.5)
+    return MetaFeatureModel(network)
 
 
 @pytest.fixture

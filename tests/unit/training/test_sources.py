@@ -21,7 +21,7 @@ from history_store.manifest import Manifest, Obtain, Splits, load_manifests
 from history_store.readers import open_images
 from history_store.space import dump_space
 from history_store.splits import split_codes
-from training.collection.add_sources import enrol, part_name, rebuild, restore_images
+from training.collection.add_sources import add_sources, part_name, rebuild, restore_images
 from training.sources.download import download, hash_file, unpack
 from training.sources.obtain import data_folder, open_manifest, open_torchvision
 from training.sources.torchvision_parts import one_label_each, voc_labels
@@ -267,7 +267,7 @@ def test_own_splits_lend_a_validation_part(tmp_path: Path) -> None:
     obtain = Obtain("torchvision", dataset="MNIST")
     own = manifest("mnist", obtain=obtain, splits=Splits("own", (0.8, 0.2, 0.0)))
     with empty_history(tmp_path / "h.h5") as history:
-        assert enrol(history, [own], root=tmp_path, download=True) == ("mnist",)
+        assert add_sources(history, [own], root=tmp_path, download=True) == ("mnist",)
         info = history.dataset("mnist")
         assert (info.n_train, info.n_val, info.n_test, info.split_seed) == (24, 6, 10, 0)
         assert history.images("mnist").split[30:].tolist() == [2] * 10
@@ -357,7 +357,7 @@ def test_splits_refuse_what_cannot_be_measured() -> None:
 def test_enrol_describes_and_splits(tmp_path: Path) -> None:
     save_npz(tmp_path / "alpha.npz")
     with empty_history(tmp_path / "h.h5") as history:
-        assert enrol(history, [manifest(n_images=40, n_classes=2)], root=tmp_path) == ("alpha",)
+        assert add_sources(history, [manifest(n_images=40, n_classes=2)], root=tmp_path) == ("alpha",)
         info = history.dataset("alpha")
         assert (info.group, info.what, info.source, info.licence, info.manifest) == (
             "alpha",
@@ -375,13 +375,13 @@ def test_enrol_describes_and_splits(tmp_path: Path) -> None:
         assert (stored.labels == labels).all()
         assert stored.class_names == ("dark", "bright")
         (tmp_path / "alpha.npz").unlink()
-        assert enrol(history, [manifest()], root=tmp_path) == ("alpha",), "what is there is not read again"
+        assert add_sources(history, [manifest()], root=tmp_path) == ("alpha",), "what is there is not read again"
 
 
 def test_fractions_are_nested_parts_of_the_training_split(tmp_path: Path) -> None:
     save_npz(tmp_path / "alpha.npz")
     with empty_history(tmp_path / "h.h5") as history:
-        names = enrol(history, [manifest()], root=tmp_path, fractions=(0.25, 0.5, 1.0))
+        names = add_sources(history, [manifest()], root=tmp_path, fractions=(0.25, 0.5, 1.0))
         assert names == ("alpha@25", "alpha@50", "alpha")
         quarter, half, whole = (history.dataset(name) for name in names)
         assert (quarter.n_train, half.n_train, whole.n_train) == (6, 12, 24)
@@ -404,7 +404,7 @@ def test_part_names() -> None:
 @pytest.mark.parametrize("fraction", [0.0, 1.2, 0.333, -0.1])
 def test_refuses_fractions_that_have_no_name(tmp_path: Path, fraction: float) -> None:
     with empty_history(tmp_path / "h.h5") as history, pytest.raises(UsageError, match="whole percentages"):
-        enrol(history, [manifest()], root=tmp_path, fractions=(fraction,))
+        add_sources(history, [manifest()], root=tmp_path, fractions=(fraction,))
 
 
 def test_enrol_refuses_another_source(tmp_path: Path) -> None:
@@ -419,7 +419,7 @@ def test_enrol_refuses_another_source(tmp_path: Path) -> None:
             ({"n_classes": 3}, "expected n_classes=3 as the manifest of 'alpha' says, got 2"),
         ):
             with pytest.raises(DataError, match=message):
-                enrol(history, [manifest(**wrong)], root=tmp_path)
+                add_sources(history, [manifest(**wrong)], root=tmp_path)
         assert history.names == ()
 
 
@@ -427,14 +427,14 @@ def test_one_missing_source_adds_none(tmp_path: Path) -> None:
     save_npz(tmp_path / "alpha.npz")
     with empty_history(tmp_path / "h.h5") as history:
         with pytest.raises(MissingPathError, match="beta"):
-            enrol(history, [manifest(), manifest("beta")], root=tmp_path)
+            add_sources(history, [manifest(), manifest("beta")], root=tmp_path)
         assert history.names == ()
 
 
 def test_images_come_back_into_a_history_without(tmp_path: Path) -> None:
     save_npz(tmp_path / "alpha.npz")
     with empty_history(tmp_path / "h.h5") as history:
-        enrol(history, [manifest()], root=tmp_path, fractions=(0.5, 1.0))
+        add_sources(history, [manifest()], root=tmp_path, fractions=(0.5, 1.0))
         before = {name: np.asarray(history.images(name).array).copy() for name in history.names}
         history.compact(drop_images=True)
         assert not history.has_images("alpha")
@@ -456,7 +456,7 @@ def test_rebuild_names_what_stays_without_images(tmp_path: Path) -> None:
     for name in ("alpha", "beta"):
         save_npz(tmp_path / f"{name}.npz")
     with empty_history(tmp_path / "h.h5") as history:
-        enrol(history, [manifest(), manifest("beta")], root=tmp_path)
+        add_sources(history, [manifest(), manifest("beta")], root=tmp_path)
         write_shards(history, tmp_path / "shards")
     with rebuild(tmp_path / "shards", tmp_path / "new.h5", [manifest("beta")], root=tmp_path) as history:
         assert history.has_images("beta")

@@ -7,9 +7,9 @@ import pytest
 
 from bo.transfer.novelty import nearest_other_group, nearest_other_group_of, pixel_novelty
 from history_store.errors import DataError, UsageError
-from warmstart.suggestions import session
+from warmstart.suggestions import memory
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.session import nearest_places, spread_places
+from warmstart.suggestions.memory import nearest_places, spread_places
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
 DATA = (IMAGES, np.arange(60) % 3)
@@ -50,14 +50,14 @@ def test_places():
     assert nearest_places(distances).tolist() == [0, 1, 2, 3, 4]
     assert spread_places(7).tolist() == list(range(7))
     spread = spread_places(10**6)
-    assert len(set(spread.tolist())) == session.SPREAD
+    assert len(set(spread.tolist())) == memory.SPREAD
     assert (spread[0], spread[-1]) == (0, 10**6 - 1)
 
 
 def test_the_nearest_answer_for_a_large_history(monkeypatch):
     whole = Advisor().suggest(DATA, 5, strategy="joint")
     near = Advisor().neighbours(DATA, 12)
-    monkeypatch.setattr(session, "MANY", 12)
+    monkeypatch.setattr(memory, "MANY", 12)
     few = Advisor().suggest(DATA, 5, strategy="joint", explain=True)
     names = {neighbour.name for neighbour in near.neighbours}
     assert {design.source for design in few.suggestions} - {None} <= names
@@ -66,7 +66,7 @@ def test_the_nearest_answer_for_a_large_history(monkeypatch):
 
 
 def test_the_portfolio_of_a_large_history_is_of_datasets_spread_over_it(monkeypatch):
-    monkeypatch.setattr(session, "SPREAD", 30)
+    monkeypatch.setattr(memory, "SPREAD", 30)
     found = Advisor().suggest(DATA, 5, strategy="portfolio")
     assert len({tuple(design.config.values()) for design in found.suggestions}) == 5
 
@@ -78,20 +78,20 @@ def test_a_dataset_of_a_large_history_itself_is_found(monkeypatch, tmp_path):
     path = tmp_path / "h.h5"
     with History.open(history_path(None)) as shipped:
         shipped.copy_as_new(path)
-    from warmstart.histories.add import add_source
+    from warmstart.histories.add import DatasetCard, add_source
     from warmstart.suggestions.query import open_query
 
     with History.open(path, write=True) as history:
-        add_source(history, open_query(DATA).source, name="mine", group="mine", with_images=False)
+        add_source(history, open_query(DATA).source, DatasetCard("mine", "mine"), with_images=False)
         from dataclasses import replace
 
         best = next(e for e in history.evaluations() if e.error < 0.2)
         history.append(replace(best, dataset="mine", error=0.01, seed=1))
         vectors = history.embeddings(history.model_hashes[0])
         history.set_embeddings(history.model_hashes[0], vectors | {"mine": vectors[history.names[0]]})
-    monkeypatch.setattr(session, "MANY", 10**6)
+    monkeypatch.setattr(memory, "MANY", 10**6)
     whole = Advisor(history=path).suggest(DATA, 3)
-    monkeypatch.setattr(session, "SPREAD", 20)
+    monkeypatch.setattr(memory, "SPREAD", 20)
     few = Advisor(history=path).suggest(DATA, 3, strategy="portfolio")
     assert whole.tuned_before is not None
     assert few.tuned_before is not None

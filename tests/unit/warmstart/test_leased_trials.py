@@ -43,7 +43,7 @@ def queue(tmp_path):
         fingerprint=None,
         surrogate="gp-map",
         warm="none",
-        startup=50,
+        n_startup_trials=50,
     )
     with begin(open_store(tmp_path / "s.journal"), "study", lambda wanted: wanted, plan) as found:
         yield found

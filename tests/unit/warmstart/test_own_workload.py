@@ -11,8 +11,9 @@ from history_store.errors import AllTrialsFailedError, DataError, ModelError, Us
 from history_store.history import History
 from history_store.readers import open_arrays
 from history_store.records import Status
+from training.collection.settings import CollectionSettings
 from training.workloads import SourceDataset
-from warmstart.histories.collect import collect_into
+from warmstart.histories.collect import Job, Machines, collect_into
 from warmstart.spaces import space_text
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.own_workload import OwnScript, OwnWorkload
@@ -49,8 +50,15 @@ COMMAND = f"{sys.executable} train.py {{warmstart.dataset}} {{lr}} {{model}} {{w
 def measure(folder, path="mine.h5", *, names=("day.npz", "night.npz"), space=SPACE, **more):
     script = OwnScript(**({"command": COMMAND} if "objective" not in more else {"objective": more.pop("objective")}))
     script = more.pop("script", script)
-    sources = [folder / name for name in names]
-    return collect_into(folder / path, sources, space=space, script=script, workers=1, **more)
+    job = Job(
+        script=script, space=space, **{name: more.pop(name) for name in ("workload", "target_budget") if name in more}
+    )
+    machines = Machines(1, **{name: more.pop(name) for name in ("device",) if name in more})
+    apart = {name: more.pop(name) for name in ("first", "progress") if name in more}
+    settings = CollectionSettings(**more)
+    return collect_into(
+        folder / path, [folder / name for name in names], job=job, machines=machines, settings=settings, **apart
+    )
 
 
 def by_model(config, dataset):

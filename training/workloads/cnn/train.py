@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -137,45 +137,76 @@ def train_target(
     """
     cast = TargetConfig.of(config)
     device = data.images.device
-    clock = time.process_time if device.type == "cpu" else time.perf_counter
-    started = clock()
+    clock = _Clock(device)
     # Dropout draws from torch's global generator; the fork puts the caller's back.
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         run = _Run(data, cast, route)
-        length = budget.length(len(data.images), run.batch_size)
-        marks = {math.ceil(length * (i + 1) / budget.curve_points) for i in range(budget.curve_points)}
-        order = torch.Generator().manual_seed(seed)
-        queue = torch.empty(0, dtype=torch.int64)
-        curve: list[tuple[int, float]] = []
-        status, error, training_s = Status.OK, math.nan, 0.0
-        for step in range(length):
-            before = clock()
-            if len(queue) < run.batch_size:
-                queue = torch.randperm(len(data.images), generator=order)
-            rate = cast.learning_rate * math.exp(-cast.decay_rate * budget.clock(step, length))
-            loss = run.update(queue[: run.batch_size].to(device), rate)
-            queue = queue[run.batch_size :]
-            if step + 1 in marks:
-                finite = math.isfinite(loss.item())
-                training_s += clock() - before
-                error = run.validation_error() if finite else math.nan
-                if math.isnan(error):
-                    status = Status.DIVERGED
-                    break
-                curve.append((step + 1, error))
-                if report is not None:
-                    report(step + 1, error)
-            else:
-                training_s += clock() - before
-            if step + 1 < length and clock() - started > timeout:
-                status = Status.TIMEOUT
-                break
+        result = _train(run, cast, budget, seed=seed, timeout=timeout, report=report, clock=clock)
     if keep is not None:
         keep(run.network)
-    final = {Status.OK: error, Status.DIVERGED: data.constant_error(), Status.TIMEOUT: math.nan}[status]
+    return result
+
+
+class _Clock:
+    """Seconds since it was made: of this process's CPU on a CPU, else wall seconds."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._read = time.process_time if device.type == "cpu" else time.perf_counter
+        self._started = self._read()
+
+    def __call__(self) -> float:
+        return self._read() - self._started
+
+
+def _train(
+    run: _Run,
+    config: TargetConfig,
+    budget: Budget,
+    *,
+    seed: int,
+    timeout: float,
+    report: Callable[[int, float], None] | None,
+    clock: _Clock,
+) -> TargetResult:
+    """Take the steps of a run, and measure its validation error along the curve."""
+    n = len(run.data.images)
+    length = budget.length(n, run.batch_size)
+    marks = {math.ceil(length * (i + 1) / budget.curve_points) for i in range(budget.curve_points)}
+    curve: list[tuple[int, float]] = []
+    status, error, training_s = Status.OK, math.nan, 0.0
+    for step, batch in enumerate(_batches(n, run.batch_size, length, seed=seed)):
+        before = clock()
+        rate = config.learning_rate * math.exp(-config.decay_rate * budget.clock(step, length))
+        loss = run.update(batch.to(run.data.images.device), rate)
+        if step + 1 in marks:
+            finite = math.isfinite(loss.item())
+            training_s += clock() - before
+            error = run.validation_error() if finite else math.nan
+            if math.isnan(error):
+                status = Status.DIVERGED
+                break
+            curve.append((step + 1, error))
+            if report is not None:
+                report(step + 1, error)
+        else:
+            training_s += clock() - before
+        if step + 1 < length and clock() > timeout:
+            status = Status.TIMEOUT
+            break
+    final = {Status.OK: error, Status.DIVERGED: run.data.constant_error(), Status.TIMEOUT: math.nan}[status]
     images = (step + 1) * run.batch_size
-    return TargetResult(final, status, clock() - started, tuple(curve), images / max(training_s, 1e-9))
+    return TargetResult(final, status, clock(), tuple(curve), images / max(training_s, 1e-9))
+
+
+def _batches(n: int, size: int, length: int, *, seed: int) -> Iterator[torch.Tensor]:
+    """Draw rows of as many batches: every epoch is a new random order, whose last incomplete batch is left out."""
+    order, queue = torch.Generator().manual_seed(seed), torch.empty(0, dtype=torch.int64)
+    for _ in range(length):
+        if len(queue) < size:
+            queue = torch.randperm(n, generator=order)
+        yield queue[:size]
+        queue = queue[size:]
 
 
 class _Run:

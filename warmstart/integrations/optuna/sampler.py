@@ -29,11 +29,12 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution
 from optuna.samplers._base import _process_constraints_after_trial
 from optuna.trial import FrozenTrial, TrialState
 
-from bo.optimizer import STARTUP, Optimizer
+from bo.optimizer import N_STARTUP_TRIALS, Optimizer
 from bo.related import RelatedTask
 from bo.space.encoding import Encoding
 from bo.space.sampling import Design
 from history_store.errors import SpaceExhaustedError, UsageError
+from history_store.moved import renamed
 from history_store.records import Config
 from warmstart.integrations.optuna.problem import CLAIM, Known, Problem, read_trials
 from warmstart.integrations.optuna.space import Presence, shown, to_distributions, to_space
@@ -73,9 +74,10 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         related: Sequence[RelatedTask] = (),
         meta_feature: Sequence[float] | None = None,
         design: Design = "sobol",
-        startup: int | None = None,
+        n_startup_trials: int | None = None,
         seed: int | None = None,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        startup: int | None = None,
     ) -> None:
         """Set up a sampler.
 
@@ -87,10 +89,11 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             related: what is known of related tasks over the space, for the surrogates `mt-...`.
             meta_feature: of the task at hand, where the related ones have one.
             design: how to go on after the initial configurations: `uniform`, `latin`, `halton` or `sobol`.
-            startup: trials before the surrogate is asked, enqueued ones included; None = 3, or, with related tasks, 0.
+            n_startup_trials: trials before the surrogate is asked, enqueued ones included; None = 3, or, with related tasks, 0.
             seed: of everything random; None = another one every time.
             constraints_func: gives the constraints of a finished trial, met where they are at most 0; `trial.set_constraint`
                 says them too.
+            startup: the name of `n_startup_trials` in 0.1.
 
         Raises:
             UsageError: when an argument does not fit.
@@ -108,12 +111,14 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             "meta_feature": meta_feature,
             "design": design,
         }
-        self._startup = startup if startup is not None else 0 if related else STARTUP
+        n_startup_trials = renamed("startup", startup, new="n_startup_trials", value=n_startup_trials)
+        usual = 0 if related else N_STARTUP_TRIALS
+        self._n_startup_trials = usual if n_startup_trials is None else n_startup_trials
         self._constraints_func = constraints_func
         self._given = None if space is None else Problem(space, to_distributions(space), is_given=True)
         self._shown: tuple[Any, Problem] | None = None  # the last one: building a space takes time
         any_space = ConfigurationSpace({"x": (0.0, 1.0)}) if space is None else space
-        checked = Optimizer(any_space, **self._settings, startup=startup, seed=seed)
+        checked = Optimizer(any_space, **self._settings, n_startup_trials=n_startup_trials, seed=seed)
         self._seed: int = checked.to_dict()["settings"]["seed"]
         self._unread: set[int] = set()
         self._related = _digest(related)
@@ -265,8 +270,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         self, problem: Problem, known: Known, checkpoint: Mapping[str, Any] | None, number: int
     ) -> Optimizer:
         """Set up the optimiser that suggests for a trial."""
-        startup = self._startup if known.count < self._startup else 0
-        optimizer = Optimizer(problem.space, **self._settings, startup=startup, seed=self._seed)
+        n_designed = self._n_startup_trials if known.count < self._n_startup_trials else 0
+        optimizer = Optimizer(problem.space, **self._settings, n_startup_trials=n_designed, seed=self._seed)
         for told in known.told:
             optimizer.tell(
                 told.config,

@@ -16,7 +16,7 @@ LOSSES = 5
 """Workers that may die without a trial having ended in between."""
 
 
-def run_crew(job: Job, workers: int, look: Callable[[], int]) -> None:
+def run_workers(job: Job, workers: int, look: Callable[[], int]) -> None:
     """Work on a study with several processes; one that dies is replaced, and its trial is run again.
 
     Args:
@@ -28,13 +28,13 @@ def run_crew(job: Job, workers: int, look: Callable[[], int]) -> None:
         AllTrialsFailedError: when workers die again and again.
         WarmstartError: what a worker raised; the others are ended then.
     """
-    crew = [_begin(job) for _ in range(workers)]
+    running = [_begin(job) for _ in range(workers)]
     losses, ended = 0, look()
     try:
-        while crew:
-            news = wait([member.pipe for member in crew], LOOK_S)
-            for member in [each for each in crew if each.pipe in news]:
-                crew.remove(member)
+        while running:
+            news = wait([member.pipe for member in running], LOOK_S)
+            for member in [each for each in running if each.pipe in news]:
+                running.remove(member)
                 problem = _last_word(member)
                 if isinstance(problem, WarmstartError):
                     raise problem
@@ -43,11 +43,11 @@ def run_crew(job: Job, workers: int, look: Callable[[], int]) -> None:
                     if losses >= LOSSES:
                         msg = f"tune: expected workers that stay, got {losses} that {problem}. Look at their trials with -v, or start fewer."
                         raise AllTrialsFailedError(msg)
-                    crew.append(_begin(job))
+                    running.append(_begin(job))
             now = look()
             losses, ended = (losses, ended) if now == ended else (0, now)
     finally:
-        end_all(crew)
+        end_all(running)
 
 
 def _begin(job: Job) -> SupervisedProcess:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from history_store.errors import DataError, UsageError
 from history_store.records import Evaluation, Status
+from history_store.wording import counted
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.spec import StudySpec, same_space
@@ -50,7 +51,7 @@ class Recorded:
     def line(self) -> str:
         """Say it in one line."""
         rest = (
-            f"; {self.left_out} trials were pruned or have errors outside [0, 1], and are left out"
+            f"; {counted(self.left_out, 'trial')} pruned or with an error outside [0, 1], left out"
             if self.left_out
             else ""
         )
@@ -74,7 +75,7 @@ def record_study(
         StorageError: a history that cannot be written.
     """
     from history_store.history import History
-    from warmstart.histories.add import add_source
+    from warmstart.histories.add import DatasetCard, add_source
     from warmstart.suggestions.query import open_path
 
     assert plan.dataset is not None  # noqa: S101  checked before the study began
@@ -83,7 +84,7 @@ def record_study(
         if name in history.names:
             _check_same(history, name, source)
         else:
-            add_source(history, source, name=name, group=name, what=f"tuned by {plan.evaluated}", seed=0)
+            add_source(history, source, DatasetCard(name, name, f"tuned by {plan.evaluated}"), seed=0)
         known = {_key(evaluation) for evaluation in history.evaluations(name)}
         found = [evaluation for trial in trials if (evaluation := _evaluation(trial, name, plan)) is not None]
         new = [evaluation for evaluation in found if _key(evaluation) not in known]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from history_store.history import History
     from warmstart.locations import PathLike
-    from warmstart.suggestions.advisor import Location
+    from warmstart.suggestions.location import Location
 
 
 def ask_related(plan: StudySpec, locate: Callable[[], Location], *, history: PathLike | None) -> StudySpec:

@@ -7,33 +7,35 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from history_store.errors import WarmstartError
+from history_store.errors import UsageError, WarmstartError
 from history_store.space import load_space
 from training.workloads import DEFAULT, get_workload
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.options import Sources
-from warmstart.studies.state.spec import StudySpec, WarmConfig, measures, same_space
+from warmstart.studies.state.spec import StudySpec, WarmConfig, same_space
+from warmstart.suggestions.usual import measures
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from warmstart.descriptor import Descriptor
-    from warmstart.suggestions.advisor import Advisor, Location
+    from warmstart.suggestions.advisor import Advisor
+    from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
 
 
 def ask_history(
-    plan: StudySpec, *, sources: Sources, tell: Callable[[str], object], query: Query | Descriptor | None = None
+    plan: StudySpec, *, sources: Sources, on_message: Callable[[str], object], query: Query | Descriptor | None = None
 ) -> StudySpec:
     """Ask the history about the dataset of a plan, and for the related datasets that it wants.
 
     Args:
         plan: of a new study.
         sources: the history that is asked, and the model of the meta-features.
-        tell: called with each line that a person should hear.
+        on_message: called with each line that a person should hear.
         query: the dataset of the plan, where it is open already, or described by a client.
 
     Returns: the plan with what to begin with in its space, and with the evaluations of related datasets.
@@ -57,32 +59,51 @@ def ask_history(
         return advisor().locate(query or plan.dataset, strategy=plan.strategy)
 
     asked = ask_related(plan, locate, history=sources.history)
+    if plan.pruner == "history":
+        asked = replace(asked, curves=_curves(plan, locate))
     if plan.initial:
         assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
         return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
     if plan.warm == "none":
         return asked
     if (usual := _usual_configs(plan, sources.history)) is not None:
-        tell(
+        on_message(
             f"The history knows nothing of {plan.workload}: the study begins with the usual configurations of that workload."
         )
         return replace(asked, configs=usual)
-    from warmstart.suggestions.translation import EVENLY
-
     place = locate()
     space, rename = _other_space(plan, place), dict(plan.rename)
     k = min(plan.k, max(1, len(place.memory.configs)))  # a young history gives what it has
     found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
     for note in found.notes:
-        tell(note)
-    known = [design for design in found.suggestions if design.why != EVENLY]
-    if not known:
-        tell("The study begins cold.")
+        on_message(note)
+    known = [design for design in found.suggestions if design.is_of_history]
+    if not found.suggestions:
+        on_message("The study begins cold.")
     configs = tuple(
         WarmConfig(dict(each.config), each.source, each.distance, each.source_error, each.measured, each.not_measured)
         for each in known
     )
     return asked.with_warm(configs, history_state(Path(found.history)))
+
+
+def _curves(plan: StudySpec, locate: Callable[[], Location]) -> dict[str, Any]:
+    """Fit the history's learning curves to the dataset of a plan.
+
+    Raises:
+        UsageError: there is none, or the history has too few curves, or none over hyperparameters of the plan.
+    """
+    from warmstart.integrations.optuna.pruner import no_curves
+    from warmstart.suggestions.run_forecasts import fit_run_forecasts
+
+    if plan.dataset is None:
+        msg = "expected `dataset` where the pruner is history, got none. Give it, or choose the pruner median."
+        raise UsageError(msg, param="pruner")
+    place = locate()
+    found = fit_run_forecasts(place, load_space(plan.space), rename=dict(plan.rename))
+    if found is None:
+        raise no_curves(str(place.memory.path))
+    return found.to_dict()
 
 
 def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> tuple[WarmConfig, ...] | None:
@@ -107,7 +128,7 @@ def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:
     return None if is_same and not plan.rename else load_space(plan.space)
 
 
-def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, tell: Callable[[str], object]) -> None:
+def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, on_message: Callable[[str], object]) -> None:
     """Tell of a history that changed since it was asked; the study goes on with what it was told then."""
     from warmstart.locations import history_path
 
@@ -118,6 +139,6 @@ def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, tell:
     except WarmstartError:  # gone, or locked: the study does not need it any more
         return
     if (now["id"], now["revision"]) != (plan.history["id"], plan.history["revision"]):
-        tell(
+        on_message(
             f"{now['path']}: the history has changed since the study began; its warm configurations stay as they were."
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from history_store.wording import counted
 from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
@@ -51,9 +52,8 @@ class Comparison:
     def line(self) -> str:
         """Say it in one line."""
         if self.gain is None or self.found is None or self.uniform is None:
-            return (
-                f"Against uniform configurations: cannot tell from {self.n} trials with an error; {LEAST} are needed."
-            )
+            trials = counted(self.n, "trial")
+            return f"Against uniform configurations: cannot tell from {trials} with an error; {LEAST} are needed."
         how = {
             "better": f"better than the best of {self.n} uniform configurations",
             "worse": f"worse than the best of {self.n} uniform configurations",

@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from history_store.records import Config
-from training.workloads import get_workload
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.results.trial import Trial, best_of, ended_trials
-from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.study_group import StudyGroup
 from warmstart.studies.state.trial_queue import RUN, TrialQueue
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
+
+    from bo.transfer.expected_error import ExpectedError
 
 GLANCE_S = 0.5
 """Seconds between two looks at what a trial reports."""
@@ -33,6 +32,7 @@ class RunningTrial:
         step: that it reported last, in the objective's own unit; None = none yet.
         error: that it reported last; None = none yet.
         share: part of it that is done, by its budget; None where that does not tell.
+        heading: the error at its end, where the study's pruner is ``history`` and a quarter of the trial is done.
     """
 
     number: int
@@ -40,6 +40,7 @@ class RunningTrial:
     step: int | None
     error: float | None
     share: float | None
+    heading: ExpectedError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,17 +128,9 @@ def _running(
         if trial.state.is_finished() or RUN not in trial.user_attrs:
             continue
         step = max(trial.intermediate_values, default=None)
-        length = None if step is None else _length(queue.plan, trial.user_attrs[RUN]["config"])
+        length = None if step is None else queue.plan.length(trial.user_attrs[RUN]["config"])
         share = min(step / length, 1.0) if step is not None and length else None
         error = None if step is None else trial.intermediate_values[step]
-        found.append(RunningTrial(trial.number, since.get(trial.number, now), step, error, share))
+        heading = queue.heading(trial, trials)
+        found.append(RunningTrial(trial.number, since.get(trial.number, now), step, error, share, heading))
     return tuple(found)
-
-
-def _length(plan: StudySpec, config: Config) -> float | None:
-    """Return the step at which a trial ends, where the study or the workload tells."""
-    if plan.workload is None:
-        return plan.budget
-    workload = get_workload(plan.workload)
-    budget = workload.budget(plan.objective.get("target_budget"), amount=plan.budget)
-    return workload.steps(budget, config=config)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from history_store.space import shown
+from history_store.wording import counted
 from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import JointResult, TuneResult
 from warmstart.studies.state.spec import StudySpec
@@ -139,7 +140,7 @@ def _markdown(found: TuneResult, plan: StudySpec) -> str:
         lines += ["", "## Related datasets", "", *_table([each.summary() for each in found.related])]
     failures = [trial for trial in found.trials if trial.note]
     if failures:
-        lines += ["", "## What went wrong", "", f"{len(failures)} trials; the last of them:", ""]
+        lines += ["", "## What went wrong", "", f"{counted(len(failures), 'trial')}; the last of them:", ""]
         lines += [f"- trial {t.number}, {t.status.value}: {t.note}" for t in failures[-SHOWN:]]
     return "\n".join(lines) + "\n"
 

@@ -19,6 +19,8 @@ from warmstart.studies.state.trial_queue import OUTCOME, RUN, Run, TrialQueue, W
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
+    from bo.transfer.expected_error import ExpectedError
+
 
 @dataclass(frozen=True, slots=True)
 class LeasedTrial:
@@ -95,6 +97,10 @@ class LeasedTrials:
             stop = self.queue.report(_run(trial), step, error)
             self.queue.flush()  # what a server acknowledged is written
             return stop, self._renewed(trial, lease, lease_s)
+
+    def heading(self, number: int) -> ExpectedError | None:
+        """Forecast the final error of a trial, where the study's pruner does."""
+        return self.queue.heading(self._trial(number), self.queue.trials())
 
     def tell(self, number: int, client: str, outcome: Outcome) -> FrozenTrial:
         """Keep what came of a trial; the same again changes nothing.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ASKING = 0
 """The claim of whoever chooses the next trial; trial t has claim t + 1."""
 SPAN = 2**32
-"""Claims of one study."""
+"""Locks of one study."""
 NO_STUDY = 0
 """Of those who make the tables; studies count from 1."""
 YEAR_S = 31_536_000
@@ -25,7 +25,7 @@ YEAR_S = 31_536_000
 
 
 class TrialLocks(Protocol):
-    """Claims on the numbers of one study; no two processes hold the same."""
+    """Locks on the numbers of one study; no two processes hold the same."""
 
     def take(self, number: int, *, patience: bool = False) -> bool:
         """Take a claim; tells whether that worked. With patience, waits for it."""
@@ -41,7 +41,7 @@ class TrialLocks(Protocol):
 
 
 class FileClaims:
-    """Claims as locks on bytes of a file beside a local storage; the system drops them when their process ends.
+    """Locks as locks on bytes of a file beside a local storage; the system drops them when their process ends.
 
     Not for two studies of one storage in one process at a time: POSIX locks belong to a process.
     """
@@ -82,7 +82,7 @@ class FileClaims:
 
 
 class DatabaseClaims:
-    """Claims as locks of a session of PostgreSQL or MySQL; the server drops them when the session ends."""
+    """Locks as locks of a session of PostgreSQL or MySQL; the server drops them when the session ends."""
 
     def __init__(self, engine: Engine, study: int) -> None:
         self._offset, self._is_postgres = study * SPAN, engine.dialect.name == "postgresql"
@@ -109,7 +109,7 @@ class DatabaseClaims:
 
     def close(self) -> None:
         """Return everything back."""
-        with contextlib.suppress(Exception):  # the session may be gone, and its claims with it
+        with contextlib.suppress(Exception):  # the session may be gone, and its locks with it
             self._session.invalidate()
         self._session.close()
 
@@ -119,5 +119,5 @@ class DatabaseClaims:
         return f"CONCAT('warmstart ', CRC32(DATABASE()), ' ', {key})"
 
     def _ask(self, statement: str) -> object:
-        """Ask the session for one value; a lost session is an error, never a new one without its claims."""
+        """Ask the session for one value; a lost session is an error, never a new one without its locks."""
         return self._session.exec_driver_sql(statement).scalar()

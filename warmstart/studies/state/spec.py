@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self, get_args
 
 from history_store.errors import StorageError, UsageError
-from history_store.records import Value
+from history_store.records import Config, Value
 from history_store.wording import in_words
-from training.workloads import DEFAULT, get_workload
+from training.workloads import DEFAULT
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
 from warmstart.studies.related_dataset import RelatedDataset, optional_tuple
@@ -32,8 +32,10 @@ stay away from studies that they cannot read.
 """
 SHORT = 2
 """Version of the user attribute where the plan lies in the system attribute."""
-_LATER = ("rename", "initial", "measured", "not_measured")
+_LATER = ("rename", "initial", "measured", "not_measured", "curves")
 """Fields that version 0.1 does not know."""
+_STORED = {"n_startup_trials": "startup"}
+"""Names that a field has in a stored plan, which stay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class StudySpec(Search, WarmStart):
         meta_feature: of the dataset, where the tasks have theirs.
         members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
         split: how these share their trials.
+        curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, where the pruner is ``history``; else empty.
     """
 
     space: str
@@ -113,6 +116,7 @@ class StudySpec(Search, WarmStart):
         default=(), metadata=identity(("set of datasets tuned together,", lambda plan: tuple(sorted(plan.members))))
     )
     split: Split = field(default="equal", metadata=identity())
+    curves: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         WarmStart.__post_init__(self)
@@ -154,9 +158,10 @@ class StudySpec(Search, WarmStart):
     def to_json(self) -> str:
         """Write the plan; what version 0.1 does not know is left out where it says nothing."""
         record = asdict(self) | {"configs": [each.to_dict() for each in self.configs]}
-        record = {name: value for name, value in record.items() if value != () or name not in _LATER}
+        record = {name: value for name, value in record.items() if (value != () and value != {}) or name not in _LATER}
         if self.measure.is_plain:
             record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
+        record = {_STORED.get(name, name): value for name, value in record.items()}
         return json.dumps({"schema_version": SCHEMA, **record}, allow_nan=False)
 
     def short_json(self) -> str:
@@ -191,7 +196,8 @@ class StudySpec(Search, WarmStart):
             members = tuple(record.pop("members", ()))
             tasks = tuple(RelatedDataset.from_dict(each) for each in record.pop("tasks", ()))
             meta = optional_tuple(record.pop("meta_feature", None))
-            return cls(**record, configs=configs, tasks=tasks, meta_feature=meta, members=members)
+            named = {name: record.pop(stored) for name, stored in _STORED.items() if stored in record}
+            return cls(**record, **named, configs=configs, tasks=tasks, meta_feature=meta, members=members)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             msg = f"{where}: expected a study that warmstart made, got a damaged plan ({in_words(error)}). Restore the storage, or begin another study with `study`."
             raise StorageError(msg) from error
@@ -222,10 +228,10 @@ class StudySpec(Search, WarmStart):
     def design(self) -> int:
         """Count the trials before the surrogate decides."""
         return {
-            "design": len(self.configs) or self.startup,
-            "initial": max(self.startup, len(self.configs)),
-            "extra": self.startup + len(self.configs),
-            "none": 0 if self.tasks else self.startup,
+            "design": len(self.configs) or self.n_startup_trials,
+            "initial": max(self.n_startup_trials, len(self.configs)),
+            "extra": self.n_startup_trials + len(self.configs),
+            "none": 0 if self.tasks else self.n_startup_trials,
         }[self.warm]
 
     def sampler(self, told: Sequence[RelatedTask] = ()) -> WarmStartSampler:
@@ -242,7 +248,7 @@ class StudySpec(Search, WarmStart):
             initial=[warm.config for warm in self.configs],
             related=related if is_placed else [replace(task, meta_feature=None) for task in related],
             meta_feature=self.meta_feature if is_placed else None,
-            startup=self.design,
+            n_startup_trials=self.design,
             seed=self.seed,
         )
 
@@ -255,8 +261,24 @@ class StudySpec(Search, WarmStart):
             "median": pruners.MedianPruner,
             "asha": pruners.SuccessiveHalvingPruner,
             "hyperband": pruners.HyperbandPruner,
+            "history": self._history_pruner,
         }
         return made[self.pruner]()
+
+    def _history_pruner(self) -> BasePruner:
+        from history_store.space import load_space
+        from warmstart.integrations.optuna.pruner import HistoryPruner
+        from warmstart.suggestions.run_forecasts import RunForecasts
+
+        return HistoryPruner(RunForecasts.from_dict(self.curves), load_space(self.space), length=self.length)
+
+    def length(self, config: Config) -> float | None:
+        """Return the step at which a trial of a configuration ends, where the study or the workload tells."""
+        if self.workload is None:
+            return self.budget
+        workload = get_workload(self.workload)
+        budget = workload.budget(self.objective.get("target_budget"), amount=self.budget)
+        return workload.steps(budget, config=config)
 
 
 def _shown(value: object) -> str:
@@ -290,15 +312,6 @@ def _check_known(param: str, value: str, known: object) -> None:
 def same_space(one: str, other: str) -> bool:
     """Tell whether two texts of ConfigSpace JSON say the same."""
     return _facts(one) == _facts(other)
-
-
-def measures(space: str, workload: str) -> bool:
-    """Tell whether a space, as ConfigSpace JSON, has the hyperparameters of a workload."""
-    try:
-        get_workload(workload).check_names([each["name"] for each in json.loads(space).get("hyperparameters", ())])
-    except UsageError:
-        return False
-    return True
 
 
 def _facts(space: str) -> dict[str, object]:

@@ -114,9 +114,9 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
         StorageError: a storage that cannot be opened or is something else.
     """
     named = DEFAULT if text is None else os.fspath(text)
-    kind, separator, rest = named.partition("://")
-    if not separator or kind.split("+")[0] == "sqlite":
-        path = (path_of_url(named, rest) if separator else typed_path(named)).absolute()
+    kind, separator, _ = named.partition("://")
+    path = _local_path(named)
+    if path is not None:
         _check_place(path)
         is_journal = not separator and path.suffix in JOURNALS
         with telling(str(path)), _alone(path):
@@ -127,6 +127,23 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
         raise UsageError(msg, param="storage")
     with telling(named):
         return Store(named, _server(named), None)
+
+
+def is_still_to_be_made(text: str | os.PathLike[str] | None = None) -> bool:
+    """Tell whether `open_store` would make a file; makes nothing, and refuses the places that `open_store` refuses."""
+    path = _local_path(DEFAULT if text is None else os.fspath(text))
+    if path is None or path.exists():
+        return False
+    _check_place(path)
+    return True
+
+
+def _local_path(named: str) -> Path | None:
+    """Return the file that a path or a URL of SQLite names; None = on a server."""
+    kind, separator, rest = named.partition("://")
+    if separator and kind.split("+")[0] != "sqlite":
+        return None
+    return (path_of_url(named, rest) if separator else typed_path(named)).absolute()
 
 
 def typed_path(text: str) -> Path:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 import numpy as np
 
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
     from bo.observation import Observation
+    from bo.transfer.expected_error import ExpectedError
+    from warmstart.integrations.optuna.pruner import HistoryPruner
 
 RUN = "warmstart:run"
 """User attribute of a trial: its configuration and seed; it is there once the trial can be run."""
@@ -181,6 +183,18 @@ class TrialQueue:
         with self.store.guard():
             self.store.optuna.set_trial_intermediate_value(run.trial_id, round(step), error)
             return self.study.pruner.prune(self.study, self.store.optuna.get_trial(run.trial_id))
+
+    def heading(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> ExpectedError | None:
+        """Forecast the final error of a trial under way, where the study's pruner does.
+
+        Args:
+            trial: as it was read.
+            trials: of the study.
+        """
+        if self.plan.pruner != "history":
+            return None
+        forecast = cast("HistoryPruner", self.study.pruner).forecast(trial, trials)
+        return None if forecast is None else forecast.error
 
     def flush(self) -> None:
         """Wait until all reports are written.

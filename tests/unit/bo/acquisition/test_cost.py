@@ -5,7 +5,7 @@ import pytest
 from dense_gp import DenseGp
 
 from bo.acquisition.cost import InverseCost, log_durations, log_expected_inverse
-from bo.acquisition.criterion import Improvement, Product
+from bo.acquisition.function import Improvement, Product
 from bo.acquisition.pending import fantasise
 
 X = np.array([[0.1, 0.2], [0.8, 0.3], [0.5, 0.9]])

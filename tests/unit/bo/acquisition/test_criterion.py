@@ -5,7 +5,7 @@ import pytest
 from dense_gp import DenseGp
 
 from bo.acquisition.cost import InverseCost
-from bo.acquisition.criterion import CHUNK, SOME, Improvement, Product, Validity
+from bo.acquisition.function import CHUNK, SOME, Improvement, Product, Validity
 from bo.acquisition.pending import Fantasies, Observed, fantasise
 from bo.acquisition.scores import expected_improvement, lower_confidence_bound
 from bo.surrogates import GaussianProcess
@@ -56,14 +56,14 @@ def criteria():
     yield pytest.param(Product([improvement(), Validity(Ramp()), InverseCost(model())]), id="product")
 
 
-@pytest.mark.parametrize("criterion", list(criteria()))
-def test_gradients_are_those_of_finite_differences(criterion):
-    value, gradient = criterion.value_gradient(POINTS)
-    np.testing.assert_allclose(value, criterion.value(POINTS), rtol=1e-10)
+@pytest.mark.parametrize("function", list(criteria()))
+def test_gradients_are_those_of_finite_differences(function):
+    value, gradient = function.value_gradient(POINTS)
+    np.testing.assert_allclose(value, function.value(POINTS), rtol=1e-10)
     h = 1e-6
     for column in range(2):
         step = h * np.eye(2)[column]
-        expected = (criterion.value(POINTS + step) - criterion.value(POINTS - step)) / (2 * h)
+        expected = (function.value(POINTS + step) - function.value(POINTS - step)) / (2 * h)
         np.testing.assert_allclose(gradient[:, column], expected, rtol=1e-4, atol=1e-6)
 
 
@@ -96,7 +96,7 @@ def test_a_bound_orders_points_alike_when_it_is_weighed():
 
 
 def test_a_rough_criterion_is_that_of_some_samples():
-    """A process can be asked by some of its samples, told fantasies or not; what cannot is its own rough criterion."""
+    """A process can be asked by some of its samples, told fantasies or not; what cannot is its own rough function."""
     gp = GaussianProcess(burn_in=5).fit(X, Y, rng=np.random.default_rng(0))
     best = gp.predict(X).mean.min(axis=1, keepdims=True)
     for pending in (PENDING[:0], PENDING):
@@ -117,8 +117,8 @@ def test_a_rough_criterion_is_that_of_some_samples():
 
 
 def test_impossible_is_finite():
-    criterion = Validity(Ramp())
-    value, gradient = criterion.value_gradient(np.array([[0.0, 0.5]]))
+    function = Validity(Ramp())
+    value, gradient = function.value_gradient(np.array([[0.0, 0.5]]))
     assert np.isfinite(value).all()
     assert np.isfinite(gradient).all()
     assert value < -600

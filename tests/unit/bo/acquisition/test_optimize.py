@@ -13,7 +13,7 @@ from ConfigSpace import (
 )
 from dense_gp import DenseGp
 
-from bo.acquisition.criterion import Improvement
+from bo.acquisition.function import Improvement
 from bo.acquisition.optimize import GRID, ascend, best_free, optimize_acquisition
 from bo.acquisition.pending import fantasise
 from bo.space.encoding import Encoding
@@ -51,9 +51,9 @@ def reals(p):
     return Encoding(space)
 
 
-def found(criterion, encoding, *, taken=(), seed=0):
+def found(function, encoding, *, taken=(), seed=0):
     around = encoding.sample(2, rng=rng(seed))
-    return optimize_acquisition(criterion, encoding, around=around, taken=set(taken), rng=rng(seed))
+    return optimize_acquisition(function, encoding, around=around, taken=set(taken), rng=rng(seed))
 
 
 @pytest.mark.parametrize("p", [1, 2, 6, 20])

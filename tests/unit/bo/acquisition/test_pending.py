@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from dense_gp import DenseGp
 
-from bo.acquisition.criterion import Improvement
+from bo.acquisition.function import Improvement
 from bo.acquisition.pending import fantasise
 from bo.acquisition.scores import expected_improvement
 

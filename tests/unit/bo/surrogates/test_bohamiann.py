@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from bo.acquisition.criterion import Improvement
+from bo.acquisition.function import Improvement
 from bo.acquisition.pending import Fantasies, Observed, fantasise
 from bo.acquisition.scores import expected_improvement
 from bo.surrogates.base import Task
@@ -87,9 +87,7 @@ def test_improvement_of_observations_is_that_of_the_moments_of_all_networks(pend
     told, best = POINTS[-pending:] if pending else POINTS[:0], np.array([[-0.2]])
     fantasies = fantasise(model, told, best, rng=np.random.default_rng(1))
     noise = model.predict(X).noise
-    criterion = Improvement(
-        Fantasies(Observed(fantasies.model, noise[:, None, None]), fantasies.best), acquisition="ei"
-    )
+    function = Improvement(Fantasies(Observed(fantasies.model, noise[:, None, None]), fantasies.best), acquisition="ei")
     means, networks_noise = model.networks(np.concatenate([POINTS, told]))
     n, level = len(POINTS), networks_noise.mean()
     covariance = np.cov(means.T, bias=True)
@@ -99,7 +97,7 @@ def test_improvement_of_observations_is_that_of_the_moments_of_all_networks(pend
     shift = fantasies.model.predict(told)[0][0] - means[:, n:].mean(axis=0) if pending else np.zeros((1, 0))
     mean = means[:, :n].mean(axis=0) + shift @ np.linalg.inv(inner).T @ gain.T
     expected = np.log(expected_improvement(mean, var, fantasies.best[0]).mean(axis=0))
-    np.testing.assert_allclose(criterion.value(POINTS), expected, rtol=1e-4)
+    np.testing.assert_allclose(function.value(POINTS), expected, rtol=1e-4)
 
 
 def test_many_points_are_ranked_as_few_are():

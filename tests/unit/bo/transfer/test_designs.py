@@ -125,7 +125,7 @@ def test_unknown_names():
 def test_import_loads_numpy_and_nothing_heavy():
     code = """
 import sys
-import bo, bo.transfer.designs, bo.transfer.novelty, bo.space.baselines, bo.transfer.regret
+import bo, bo.transfer.designs, bo.transfer.novelty, bo.space.sampling, bo.transfer.regret
 from bo.transfer.designs import initial_designs
 initial_designs([[0.1, 0.2], [0.3, 0.2]], [1.0, 2.0], 2)
 heavy = {"scipy", "ConfigSpace", "pandas", "torch", "h5py", "PIL", "sklearn", "faiss", "optuna"}

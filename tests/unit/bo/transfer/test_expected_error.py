@@ -53,6 +53,8 @@ def test_errors_of_new_datasets_are_told_better_than_by_their_mean_and_intervals
             best = errors[row].min()
             assert len(found) == C + 1
             assert all(0 <= one.low <= one.value <= one.high <= 1 for one in found)
+            for end in ("low", "value", "high"):
+                assert min(getattr(one, end) for one in found[:-1]) >= getattr(found[-1], end), "none beats the best"
             off.append(found[-1].value - best)
             blind.append(errors[:M].min(axis=1).mean() - best)
             inside.append(found[-1].low <= best <= found[-1].high)

@@ -18,9 +18,10 @@ from history_store.response import target_distance
 from history_store.space import dump_space, sobol_configs
 from training.collection.add_sources import rebuild
 from training.collection.cells import cell_seed
-from training.collection.collect import Progress, collect
+from training.collection.collect import collect
 from training.collection.measure import Measure, Measured, lost_evaluation
 from training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
+from training.collection.progress import Progress
 from training.processes.executor import Done, Lost
 from training.workloads import Workload
 from training.workloads.cnn import CNN, Budget

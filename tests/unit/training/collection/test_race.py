@@ -14,9 +14,10 @@ from history_store.history import History
 from history_store.records import Evaluation, Status
 from history_store.shards import read_shards
 from training.collection.cells import cell_seed
-from training.collection.collect import Progress, collect
+from training.collection.collect import collect
 from training.collection.measure import Measured, lost_evaluation
 from training.collection.plan import Cell
+from training.collection.progress import Progress
 from training.collection.race import POOLED_RUNS, Race, cell_noise
 from training.processes.executor import Lost
 

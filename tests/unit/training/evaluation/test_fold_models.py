@@ -15,8 +15,8 @@ from training.evaluation.fold_models import (
     save_rows,
 )
 from training.evaluation.protocol import deal
+from training.siamese.from_history import train_from_history
 from training.siamese.settings import SiameseSettings, preset
-from training.siamese.train import train_from_history
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -1,4 +1,4 @@
-"""Rivals on tables where the right answer is known, and on which nothing leaks."""
+"""Methods on tables where the right answer is known, and on which nothing leaks."""
 
 import numpy as np
 import pytest
@@ -7,16 +7,24 @@ from bo.transfer.designs import initial_designs
 from bo.transfer.regret import random_curve, regret_curve
 from bo.transfer.strategies import STRATEGIES
 from history_store.errors import DataError, UsageError
+from training.evaluation.methods import (
+    Case,
+    Method,
+    choose_methods,
+    make_methods,
+    make_paper_methods,
+    nearest_by,
+    snap_to_nearest_config,
+)
 from training.evaluation.metrics import given_metric
-from training.evaluation.replay import CHEAP, Replay, Task, evaluate
-from training.evaluation.rivals import Case, Rival, choose_rivals, make_paper_rivals, make_rivals, nearest_by, snap
+from training.evaluation.replay import CHEAP, Replay, ReplaySettings, Task, evaluate
 from training.evaluation.table import ErrorTable
 
 GROUPS = ("a", "b", "a", "c", "d", "e", "d", "f")
 M, C, H = len(GROUPS), 24, 6
 NAMES = tuple(f"d{i}" for i in range(M))
 SEARCHES = {
-    name for name, rival in make_rivals(["given"], "given", has_unit=True).items() if rival.search_after is not None
+    name for name, method in make_methods(["given"], "given", has_unit=True).items() if method.search_after is not None
 }
 
 
@@ -36,9 +44,9 @@ def world() -> ErrorTable:
 
 def play(table, *names, has_unit=True, **more):
     metrics = {name: given_metric(matrix) for name, matrix in table.distances.items()}
-    rivals = make_rivals(list(metrics), next(iter(metrics), None), has_unit=has_unit)
+    methods = make_methods(list(metrics), next(iter(metrics), None), has_unit=has_unit)
     options = {"protocol": "leave-source-out", "horizon": H, "repeats": 1, **more}
-    return evaluate(table, choose_rivals(rivals, names), metrics=metrics, **options)
+    return evaluate(table, choose_methods(methods, names), metrics=metrics, settings=ReplaySettings(**options))
 
 
 def curve(outcome, name) -> np.ndarray:
@@ -47,12 +55,12 @@ def curve(outcome, name) -> np.ndarray:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("missing", [0.0, 0.3])
-def test_every_rival_gives_a_falling_curve_of_the_horizon(world, missing):
+def test_every_method_gives_a_falling_curve_of_the_horizon(world, missing):
     errors = world.errors.copy()
     errors[np.random.default_rng(1).random(errors.shape) < missing] = np.nan
     outcome = play(make_table(errors, distances=world.distances), surrogate="gp-map")
-    assert set(outcome.rivals) >= {"random", "uniform", "latin", "halton", "cold-gp", "portfolio", "average-rank"}
-    assert set(outcome.rivals) >= {"arbitrary", "oracle-nearest", "portfolio-10+gp", *(set(STRATEGIES) - {"nearest"})}
+    assert set(outcome.methods) >= {"random", "uniform", "latin", "halton", "cold-gp", "portfolio", "average-rank"}
+    assert set(outcome.methods) >= {"arbitrary", "oracle-nearest", "portfolio-10+gp", *(set(STRATEGIES) - {"nearest"})}
     for one in outcome.played:
         for name, curves in one.curves.items():
             assert curves.shape == (CHEAP if name in ("uniform", "latin", "halton", "arbitrary") else 1, H)
@@ -94,33 +102,36 @@ def test_strategies_ask_the_other_groups_alone(world):
         np.testing.assert_allclose(outcome.played[0].curves[name][0], regret_curve(world.errors[0], rows))
 
 
-def spy_rivals(seen: list[Case]) -> dict[str, Rival]:
-    """Let every rival say what it was shown."""
+def spy_methods(seen: list[Case]) -> dict[str, Method]:
+    """Let every method say what it was shown."""
 
-    def watch(rival):
+    def watch(method):
         def design(case, t, rng):
             seen.append(case)
-            return rival.design(case, t, rng)
+            return method.design(case, t, rng)
 
-        return Rival(
-            rival.about,
-            rival.kind,
+        return Method(
+            method.about,
+            method.kind,
             design,
-            rival.search_after,
-            is_random=rival.is_random,
-            metric=rival.metric,
-            is_calibrated=rival.is_calibrated,
+            method.search_after,
+            is_random=method.is_random,
+            metric=method.metric,
+            is_calibrated=method.is_calibrated,
         )
 
-    rivals = make_rivals(["given"], "given", has_unit=True)
-    return {name: watch(rival) for name, rival in rivals.items() if rival.design is not None and name not in SEARCHES}
+    methods = make_methods(["given"], "given", has_unit=True)
+    return {
+        name: watch(method) for name, method in methods.items() if method.design is not None and name not in SEARCHES
+    }
 
 
 @pytest.mark.parametrize(("protocol", "answering"), [("leave-source-out", 6), ("in-source", 7)])
-def test_no_rival_is_shown_a_sibling_or_the_query(world, protocol, answering):
+def test_no_method_is_shown_a_sibling_or_the_query(world, protocol, answering):
     seen = []
     metrics = {"given": given_metric(world.distances["given"])}
-    evaluate(world, spy_rivals(seen), protocol=protocol, metrics=metrics, horizon=3, repeats=1, only=["d0"])
+    settings = ReplaySettings(protocol=protocol, horizon=3, repeats=1, only=["d0"])
+    evaluate(world, spy_methods(seen), metrics=metrics, settings=settings)
     hidden = {tuple(world.errors[row]) for row in ([0, 2] if protocol == "leave-source-out" else [0])}
     assert seen
     for case in seen:
@@ -181,16 +192,16 @@ def test_the_answer_depends_on_the_seed_and_on_nothing_else(world):
     assert not np.array_equal(curve(play(world, "arbitrary", seed=1), "arbitrary"), curve(whole, "arbitrary"))
 
 
-def test_a_table_without_configurations_or_distances_has_fewer_rivals():
-    found = make_rivals([], None, has_unit=False)
+def test_a_table_without_configurations_or_distances_has_fewer_methods():
+    found = make_methods([], None, has_unit=False)
     assert list(found) == ["random", "portfolio", "average-rank", "arbitrary", *(n for n in found if "oracle" in n)]
 
 
 def test_the_papers_runs():
-    runs = make_paper_rivals({"ADF": "adf", "Bi-LSTM": "bilstm"})
+    runs = make_paper_methods({"ADF": "adf", "Bi-LSTM": "bilstm"})
     assert len(runs) == 10
     assert {acquisition for acquisition, _ in runs} == {"ei", "lcb"}
-    assert all(rival.search_after == 3 and rival.acquisition == key[0] for key, rival in runs.items())
+    assert all(method.search_after == 3 and method.acquisition == key[0] for key, method in runs.items())
 
 
 def test_unknown_names_and_numbers_are_told(world):
@@ -208,21 +219,21 @@ def test_unknown_names_and_numbers_are_told(world):
 class TestSnap:
     def test_each_point_takes_the_nearest_row_left(self):
         unit = np.array([[0.0, 0.0], [0.1, 0.0], [1.0, 1.0]])
-        assert snap(np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), unit) == [0, 1, 2]
+        assert snap_to_nearest_config(np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]), unit) == [0, 1, 2]
 
     def test_an_inactive_hyperparameter_is_no_gap(self):
         unit = np.array([[0.5, np.nan], [0.4, 0.9], [0.0, 0.0]])
-        assert snap(np.array([[0.5, 0.1]]), unit) == [0]
+        assert snap_to_nearest_config(np.array([[0.5, 0.1]]), unit) == [0]
 
     def test_a_whole_table_is_used_up(self):
         unit = np.random.default_rng(0).random((12, 3))
-        assert sorted(snap(np.random.default_rng(1).random((12, 3)), unit)) == list(range(12))
+        assert sorted(snap_to_nearest_config(np.random.default_rng(1).random((12, 3)), unit)) == list(range(12))
 
 
 def test_evaluations_of_a_drawn_design_are_averaged_over_its_draws(world):
     case = Case(world.errors[1:], {}, world.unit)
-    rival = Rival("x", "baseline", lambda case, t, rng: rng.permutation(C)[:t], is_random=True)
-    played = Replay({"x": rival}, H, 2, 0, "gp")(Task(0, case, world.errors[0]))
+    method = Method("x", "baseline", lambda case, t, rng: rng.permutation(C)[:t], is_random=True)
+    played = Replay({"x": method}, H, 2, 0, "gp")(Task(0, case, world.errors[0]))
     reached = [np.flatnonzero(np.append(one, 0.0) <= 0.05)[0] + 1 for one in played.curves["x"]]
     assert played.evaluations["x"] == pytest.approx(np.mean(reached))
 

@@ -7,9 +7,9 @@ import pytest
 
 from bo.transfer.regret import clustered_interval
 from history_store.errors import UsageError
+from training.evaluation.methods import Method
 from training.evaluation.replay import Outcome, Played
 from training.evaluation.report import distance_rows, full_rows, make_figures, make_report, summary_rows
-from training.evaluation.rivals import Rival
 from training.evaluation.table import ErrorTable
 
 H = 4
@@ -29,14 +29,14 @@ def outcome():
         Played(row, {name: curves[row] for name, curves in CURVES.items()}, {"mine": float(row), "portfolio": 5.0})
         for row in range(4)
     )
-    rivals = {name: Rival(f"about {name}", "strategy", None) for name in CURVES}
+    methods = {name: Method(f"about {name}", "strategy", None) for name in CURVES}
     distances = {"far": np.where(np.equal.outer(GROUPS, GROUPS), np.nan, table.true_distances(normalised=False))}
-    return Outcome(table, "leave-source-out", H, 1, 0, rivals, played, distances)
+    return Outcome(table, "leave-source-out", H, 1, 0, methods, played, distances)
 
 
 @pytest.fixture
 def report(outcome):
-    return make_report(outcome, ours="mine")
+    return make_report(outcome, reference="mine")
 
 
 def test_it_is_json_and_names_everything(report):
@@ -76,7 +76,7 @@ def test_differences_are_paired_and_flagged(report):
 def test_in_source_every_dataset_is_evidence_of_its_own(outcome):
     from dataclasses import replace
 
-    found = make_report(replace(outcome, protocol="in-source"), ours="mine")["rivals"]["mine"]["regret"]["3"]
+    found = make_report(replace(outcome, protocol="in-source"), reference="mine")["rivals"]["mine"]["regret"]["3"]
     assert found["low"] == clustered_interval(CURVES["mine"][:, 0, 2], groups=range(4)).low
 
 
@@ -90,8 +90,8 @@ def test_a_metric_equal_to_the_truth_is_told_so(outcome):
     wide = ErrorTable("t", np.random.default_rng(0).random((9, 6)), tuple("pqrstuvwx"), tuple("abcdefghi"))
     true = np.where(np.eye(9) > 0, np.nan, wide.true_distances(normalised=False))
     played = tuple(Played(row, {"mine": CURVES["mine"][0]}, {"mine": 1.0}) for row in range(9))
-    rivals = {"mine": outcome.rivals["mine"]}
-    found = make_report(Outcome(wide, "in-source", H, 1, 0, rivals, played, {"far": true}), ours="mine")
+    methods = {"mine": outcome.methods["mine"]}
+    found = make_report(Outcome(wide, "in-source", H, 1, 0, methods, played, {"far": true}), reference="mine")
     far = found["distances"]["far"]
     assert far["spearman"]["mean"] == far["recall@5"]["mean"] == 1.0
     assert far["spearman_normalised"]["mean"] < 1.0
@@ -112,16 +112,18 @@ def test_rows_for_people_and_for_csv(report):
 def test_figures_are_best_errors_by_acquisition_start_and_dataset(outcome):
     from dataclasses import replace
 
-    rivals = {"ei/latin": Rival("x", "search", None)}
+    methods = {"ei/latin": Method("x", "search", None)}
     curves = np.array([[1.0, 0.5], [1.0, 0.0]])
     played = tuple(Played(row, {"ei/latin": curves}, {"ei/latin": 1.0}) for row in range(4))
-    found = make_figures(replace(outcome, rivals=rivals, played=played))
+    found = make_figures(replace(outcome, methods=methods, played=played))
     one, errors = found["paper"]["ei"]["latin"]["q"], outcome.table.errors[1]
     np.testing.assert_allclose(one["mean"], [errors.max(), errors.min() + 0.25 * np.ptp(errors)])
     assert one["low"][1] < one["mean"][1] < one["high"][1]
     assert one["low"][0] == one["high"][0] == one["mean"][0]
 
 
-def test_a_rival_that_was_not_played_is_told(outcome):
-    with pytest.raises(UsageError, match=r"ours: expected a rival that is played \(mine, portfolio\), got 'yours'"):
-        make_report(outcome, ours="yours")
+def test_a_method_that_was_not_played_is_told(outcome):
+    with pytest.raises(
+        UsageError, match=r"reference: expected a method that is played \(mine, portfolio\), got 'yours'"
+    ):
+        make_report(outcome, reference="yours")

@@ -8,11 +8,11 @@ import torch
 from history_store.errors import DataError, LabelError, ModelError, ModelMismatchError, UsageError
 from metafeat.handcrafted import FEATURES
 from metafeat.spec import ModelSpec
+from training.siamese.from_history import choose_held_out
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings
 from training.siamese.train import (
     SiameseRun,
-    choose_held_out,
     compare,
     pair_loss,
     train_siamese,
@@ -45,7 +45,7 @@ def toy(n_sets=6, size=8, seed=0):
 
 
 def weights(trained):
-    return {name: tensor.numpy().tobytes() for name, tensor in trained.model.wing.state_dict().items()}
+    return {name: tensor.numpy().tobytes() for name, tensor in trained.model.network.state_dict().items()}
 
 
 def test_same_seed_same_model_bit_for_bit_and_another_seed_another():
@@ -148,9 +148,9 @@ class TestHandcrafted:
         features = np.random.default_rng(3).normal(size=(6, 2, len(FEATURES)))
         given = {n: dataclasses.replace(d, handcrafted=f) for (n, d), f in zip(data.items(), features, strict=True)}
         a = train_siamese(given, target, settings=self.settings, held_out=["d2"])
-        wing = a.model.wing
+        network = a.model.network
         rows = np.concatenate(features[[0, 1, 3, 4, 5]])
-        np.testing.assert_allclose(wing.handcrafted_centre.numpy(), np.median(rows, axis=0))
+        np.testing.assert_allclose(network.handcrafted_centre.numpy(), np.median(rows, axis=0))
         given["d2"] = dataclasses.replace(given["d2"], handcrafted=features[2] * 50)
         assert weights(train_siamese(given, target, settings=self.settings, held_out=["d2"])) == weights(a)
 
@@ -198,16 +198,16 @@ def test_unknown_pairs_are_never_trained_on():
     for sampling in ("pairs", "all_pairs"):
         run = SiameseRun(data, target, dataclasses.replace(SMALL, sampling=sampling), seed=0, held_out=(), device="cpu")
         for seed in range(30):
-            wings, pairs = run.plan(np.random.default_rng(seed))
-            assert not {(0, 1), (1, 0)} & {tuple(wings[pair]) for pair in pairs}
-            assert all(wings[i] != wings[j] for i, j in pairs)
+            networks, pairs = run.plan(np.random.default_rng(seed))
+            assert not {(0, 1), (1, 0)} & {tuple(networks[pair]) for pair in pairs}
+            assert all(networks[i] != networks[j] for i, j in pairs)
 
 
 def test_a_step_uses_all_pairs_of_its_datasets_each_embedded_once():
     data, target = toy(10)
     run = SiameseRun(data, target, dataclasses.replace(SMALL, batch=8), seed=0, held_out=(), device="cpu")
-    wings, pairs = run.plan(np.random.default_rng(0))
-    assert len(set(wings.tolist())) == 8
+    networks, pairs = run.plan(np.random.default_rng(0))
+    assert len(set(networks.tolist())) == 8
     assert sorted(map(tuple, pairs.tolist())) == list(itertools.combinations(range(8), 2))
 
 
@@ -271,11 +271,11 @@ def test_gradient_of_a_step_equals_the_plain_one():
     run, other = (SiameseRun(data, target, settings, seed=3, held_out=(), device="cpu") for _ in range(2))
     run.advance()
     rng = np.random.default_rng([3, 0, 0])
-    wings, pairs = other.plan(rng)
-    points = other.embed_wings([other.sets[i].sample(rng, 12) for i in wings])
-    losses = [(torch.dist(points[i], points[j]) - target[wings[i], wings[j]]).square() for i, j in pairs]
+    networks, pairs = other.plan(rng)
+    points = other.embed_samples([other.sets[i].sample(rng, 12) for i in networks])
+    losses = [(torch.dist(points[i], points[j]) - target[networks[i], networks[j]]).square() for i, j in pairs]
     torch.stack(losses).mean().backward()
-    for a, b in zip(run.wing.parameters(), other.wing.parameters(), strict=True):
+    for a, b in zip(run.network.parameters(), other.network.parameters(), strict=True):
         assert torch.allclose(a.grad, b.grad, rtol=1e-3, atol=1e-6)
 
 

@@ -11,9 +11,10 @@ from history_store.records import DatasetInfo, Evaluation
 from history_store.response import target_distance
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import ModelSpec
+from training.siamese.from_history import train_from_history
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings
-from training.siamese.train import train_from_history, train_siamese
+from training.siamese.train import train_siamese
 
 SETTINGS = SiameseSettings(
     ModelSpec(image_size=8, tau=10), steps=4, sampling="all_pairs", batch=4, loss="squared", validate_every=2

@@ -6,6 +6,7 @@ import pytest
 from rich.cells import cell_len
 
 from warmstart.cli.table import TURNED, cell, table
+from warmstart.suggestions.formats import to_csv
 
 SUGGESTIONS = [
     {"": 1, "learning_rate": 0.00032668, "decay_rate": 1.912e-06, "from": "semeion", "regret left": 0.05367},
@@ -76,6 +77,12 @@ def test_without_optional_columns_a_long_table_is_turned_in_parts():
 def test_wide_characters_count_double():
     lines = table([{"name": "数据", "n": 1}, {"name": "ab", "n": 2}], 80).lines
     assert {cell_len(line) for line in lines} == {8}
+
+
+def test_a_conditional_hyperparameter_has_its_place_among_the_others():
+    rows = [{"": 1, "arch": "small", "from": "a"}, {"": 2, "arch": "big", "drop": 0.5, "lr": 0.1, "from": "b"}]
+    assert table(rows, 80).lines[0].split() == ["arch", "drop", "lr", "from"]
+    assert to_csv(rows).splitlines()[:2] == [",arch,drop,lr,from", "1,small,,,a"]
 
 
 def test_cells():

@@ -86,7 +86,7 @@ def test_initial_configurations_come_first_then_what_was_enqueued_counts_as_star
 
 
 def test_related_tasks_give_the_first_suggestion():
-    configs = Optimizer(plane(), startup=20, seed=3).ask(20)
+    configs = Optimizer(plane(), n_startup_trials=20, seed=3).ask(20)
     related = [RelatedTask(configs, [bowl(config) for config in configs])]
     study = study_of(space=plane(), surrogate="mt-gp", related=related)
     assert bowl(study.ask(PLANE).params) < 0.3
@@ -383,7 +383,7 @@ def test_a_checkpoint_of_another_space_is_passed_over():
             "expected a space for the related tasks",
         ),
         ({"surrogate": "forest"}, UsageError, "expected surrogate among"),
-        ({"startup": -1}, UsageError, "expected startup"),
+        ({"n_startup_trials": -1}, UsageError, "expected n_startup_trials"),
         ({"space": plane(), "initial": [{"x": 99.0, "y": 0.0}]}, DataError, r"initial|configuration \{'x': 99"),
     ],
 )

@@ -13,7 +13,7 @@ from warmstart.histories.ccov import Centres, say_centre
 from warmstart.plots.ccov import FEW, draw_ccov
 from warmstart.plots.map import DatasetMap, QueryPoint, draw_map
 from warmstart.plots.read_report import read_reports
-from warmstart.plots.regret import draw_regret, telling_rivals
+from warmstart.plots.regret import draw_regret, telling_methods
 from warmstart.plots.run import draw_run
 
 ODD = ("Ä/ö ☃", "数字", "$x$ & <y>", "a_very_long_name_of_a_dataset_that_says_everything_about_it")
@@ -158,10 +158,10 @@ KINDS = {
 
 def a_report(kinds=KINDS, *, scale=1.0, figures=True):
     rng = np.random.default_rng(0)
-    rivals = {}
+    methods = {}
     for level, (name, kind) in enumerate(kinds.items(), start=1):
         mean = level * scale * np.exp(-0.2 * np.arange(20))
-        rivals[name] = {
+        methods[name] = {
             "about": name,
             "kind": kind,
             "curve": {"mean": list(mean), "low": list(mean * 0.8), "high": list(mean * 1.2)},
@@ -192,7 +192,7 @@ def a_report(kinds=KINDS, *, scale=1.0, figures=True):
     }
     return (
         head
-        | {"rivals": rivals, "differences": differences}
+        | {"rivals": methods, "differences": differences}
         | ({"figures": {"fig3": {"ei": panels, "ucb": panels}}} if figures else {})
     )
 
@@ -213,7 +213,7 @@ def test_a_report_gives_its_pictures(tmp_path, scale):
     assert draw_regret(report, tmp_path)[0] == tmp_path / "regret.png"
 
 
-def test_curves_that_reach_zero_and_a_report_of_one_rival(tmp_path):
+def test_curves_that_reach_zero_and_a_report_of_one_method(tmp_path):
     report = a_report({"ours": "strategy"}, figures=False)
     report["rivals"]["ours"]["curve"] = {
         "mean": [1.0] * 5 + [0.0] * 15,
@@ -235,27 +235,27 @@ def test_what_is_not_defined_is_left_out(tmp_path):
     assert "any" not in text_of(curves)
     assert "random" in text_of(curves)
     with pytest.raises(DataError, match="expected a curve that is defined everywhere, got none"):
-        draw_regret(report, tmp_path, rivals=["any"])
+        draw_regret(report, tmp_path, methods=["any"])
 
 
-def test_eight_telling_rivals_in_order_of_their_regret():
+def test_eight_telling_methods_in_order_of_their_regret():
     others = {f"{kind}{i}": kind for i in range(9) for kind in ("baseline", "strategy", "oracle")}
     names = others | KINDS | {"cold-gp": "search", "nearest-handcrafted": "baseline"}
-    chosen = telling_rivals(a_report(names))
+    chosen = telling_methods(a_report(names))
     assert {"ours", "strategy0", "oracle0", "portfolio", "nearest-handcrafted", "cold-gp", "baseline0"} < set(chosen)
     assert len(chosen) == 8
     assert len([name for name in chosen if names[name] == "oracle"]) == 1
     assert chosen == [name for name in names if name in chosen]
 
 
-def test_rivals_and_times_can_be_chosen(tmp_path):
+def test_methods_and_times_can_be_chosen(tmp_path):
     report = a_report()
-    curves, differences, *_ = draw_regret(report, tmp_path, suffix=".svg", rivals=["ours", "any"], times=[3])
+    curves, differences, *_ = draw_regret(report, tmp_path, suffix=".svg", methods=["ours", "any"], times=[3])
     assert "portfolio" not in text_of(curves)
     assert "regret after 3" in text_of(differences)
     assert "regret after 10" not in text_of(differences)
-    with pytest.raises(UsageError, match=r"rival: expected rivals of the report \(ours, .*got nobody"):
-        draw_regret(report, tmp_path, rivals=["nobody"])
+    with pytest.raises(UsageError, match=r"method: expected methods of the report \(ours, .*got nobody"):
+        draw_regret(report, tmp_path, methods=["nobody"])
     with pytest.raises(UsageError, match="time: expected some of 1, 3, 5, 10, 20, got 4"):
         draw_regret(report, tmp_path, times=[4])
 

@@ -63,9 +63,9 @@ def study(total, *, history, name="s", **changes):
         "k": 2,
         "strategy": None,
         "exclude_group": (),
-        "startup": 3,
+        "n_startup_trials": 3,
     }
-    ask = partial(ask_history, sources=Sources(history=history, cache=False), tell=expect_small)
+    ask = partial(ask_history, sources=Sources(history=history, cache=False), on_message=expect_small)
     with begin(open_store(None), name, ask, StudySpec(**settings | changes)) as queue:
         while (run := queue.next(total)) is not None:
             queue.end(run, Outcome(rate(run.config), TrialStatus.OK, 1.0))

@@ -73,7 +73,7 @@ def plans(names=NAMES, space=None, **changes):
         "k": 2,
         "strategy": None,
         "exclude_group": (),
-        "startup": 2,
+        "n_startup_trials": 2,
         "members": tuple(names),
         "split": "gain",
     }
@@ -169,7 +169,7 @@ def test_each_learns_from_what_was_told_of_the_others_by_then(tmp_path, fits):
 
 def test_what_is_shared_is_bounded_and_no_less_than_two_errors(tmp_path, monkeypatch):
     monkeypatch.setattr(fleet_module, "EVALUATIONS", 3)
-    with begin(tmp_path / "s.db", plans(split="equal", startup=9)) as group:
+    with begin(tmp_path / "s.db", plans(split="equal", n_startup_trials=9)) as group:
         work(group, 13, healthy)
         every = group._trials()
         assert [len(task.errors) for task in group._sampler(0, every)._settings["related"]] == [3, 3]
@@ -216,7 +216,7 @@ def test_a_constraint_that_is_missed_is_no_evidence_for_others(tmp_path, fits):
         constraints = {"small": 1.0 if i == 0 and run.number else -1.0}
         return Outcome(bowl(i, run.config), TrialStatus.OK, 1.0, constraints=constraints)
 
-    with begin(tmp_path / "s.db", plans("ab", startup=3)) as group:
+    with begin(tmp_path / "s.db", plans("ab", n_startup_trials=3)) as group:
         work(group, 6, result)
         fits.clear()
         work(group, 8, result)

@@ -16,7 +16,7 @@ def tuned(tiny, tmp_path, monkeypatch):
     told = []
     settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "study": "s", "trials": 3}
     found = warmstart.tune(
-        f"{tiny.history}::stripes0", **settings, save_model="n.safetensors", ensemble=2, tell=told.append
+        f"{tiny.history}::stripes0", **settings, save_model="n.safetensors", ensemble=2, on_message=told.append
     )
     return found, Networks.load("n.safetensors"), told
 

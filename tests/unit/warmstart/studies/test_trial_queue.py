@@ -53,7 +53,7 @@ def plan(**changes):
         "k": 2,
         "strategy": None,
         "exclude_group": (),
-        "startup": 3,
+        "n_startup_trials": 3,
         "configs": WARM,
     }
     return StudySpec(**settings | changes)
@@ -204,7 +204,7 @@ def test_trials_that_break_a_constraint_are_not_the_best(tmp_path):
 def test_pruners_stop_what_lags_behind(tmp_path, pruner):
     pruned = []
     with (
-        begun(tmp_path / "s.db", plan(pruner=pruner, warm="none", configs=(), startup=16)) as queue,
+        begun(tmp_path / "s.db", plan(pruner=pruner, warm="none", configs=(), n_startup_trials=16)) as queue,
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -237,7 +237,9 @@ def test_another_problem_under_the_same_name_is_refused(tmp_path, changes, told)
 
 def test_what_does_not_matter_may_change(tmp_path):
     begun(tmp_path / "s.db")
-    again = begun(tmp_path / "s.db", plan(startup=7, configs=(), folder="/elsewhere", device="cpu", dataset=None))
+    again = begun(
+        tmp_path / "s.db", plan(n_startup_trials=7, configs=(), folder="/elsewhere", device="cpu", dataset=None)
+    )
     assert again.plan.configs == WARM
 
 

@@ -12,6 +12,7 @@ from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEq
 import warmstart
 from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
 from history_store.history import History
+from history_store.wording import counted
 from training.workloads.cnn.space import target_space
 from warmstart.studies.tune_options import default_name, memory_bytes
 
@@ -87,13 +88,13 @@ def test_a_finite_space_ends_the_study_early(workers):
     space = ConfigurationSpace({"x": [0, 1, 2], "y": (1, 2)})
     space.add(ForbiddenAndConjunction(ForbiddenEqualsClause(space["x"], 2), ForbiddenEqualsClause(space["y"], 1)))
     told = []
-    found = tune(objective=total, space=space, trials=9, workers=workers, tell=told.append)
+    found = tune(objective=total, space=space, trials=9, workers=workers, on_message=told.append)
     assert sorted((trial.config["x"], trial.config["y"]) for trial in found.trials) == [
         (0, 1), (0, 2), (1, 1), (1, 2), (2, 2),
     ]  # fmt: skip
     assert (found.exhausted, found.to_dict()["exhausted"]) == (True, True)
     assert told == ["s: every configuration of the space has had its trial: the study ends after 5."]
-    assert tune(objective=total, space=space, trials=5, tell=pytest.fail).exhausted  # all that was asked for
+    assert tune(objective=total, space=space, trials=5, on_message=pytest.fail).exhausted  # all that was asked for
 
 
 def test_the_document_is_plain_json():
@@ -124,11 +125,11 @@ def test_how_warm_configurations_count(use_tiny, tiny, monkeypatch, warm, expect
     from bo.optimizer import Optimizer
 
     asked = []
-    monkeypatch.setattr(Optimizer, "_promising", lambda self, rng: asked.append(len(self._history)) or None)
+    monkeypatch.setattr(Optimizer, "_promising", lambda self, rng: asked.append(len(self._log.told)) or None)
     settings = {"objective": rate, "space": None, "dataset": f"{tiny.history}::stripes0"}
-    tune(**settings, k=2, startup=4, warm=warm, trials=expected)
+    tune(**settings, k=2, n_startup_trials=4, warm=warm, trials=expected)
     assert asked == []
-    tune(**settings, k=2, startup=4, warm=warm, trials=expected + 1)
+    tune(**settings, k=2, n_startup_trials=4, warm=warm, trials=expected + 1)
     assert asked == [expected]
 
 
@@ -148,7 +149,7 @@ def test_a_history_that_changed_is_told_and_not_asked_again(own, caplog):
 def test_a_space_of_ones_own_begins_warm(use_tiny, tiny):
     space = {"lr": {"log": [1e-5, 0.1]}, "batch_size": {"choice": [16, 32]}, "model": ["a", "b", "c"]}
     dataset, told = f"{tiny.history}::stripes0", list[str]()
-    settings = {"objective": own_names, "space": space, "dataset": dataset, "k": 3, "tell": told.append}
+    settings = {"objective": own_names, "space": space, "dataset": dataset, "k": 3, "on_message": told.append}
     found = tune(**settings, trials=4, report=True)
     asked = warmstart.suggest(dataset, k=3, space=space)
     assert [trial.config for trial in found.trials[:3]] == [design.config for design in asked]
@@ -166,8 +167,8 @@ def test_a_space_of_ones_own_begins_warm(use_tiny, tiny):
 def test_a_space_of_which_nothing_is_known_begins_cold(use_tiny, tiny, caplog):
     found = tune(objective=bowl, dataset=f"{tiny.history}::stripes0", trials=1)
     assert found.warm == ()
-    assert "The history knows nothing about your space" in caplog.text
-    assert "The study begins cold." in caplog.text
+    [line] = [record.message for record in caplog.records if "space" in record.message]
+    assert line == "The history knows nothing about your space: the first configurations fill it evenly (Sobol)."
 
 
 def test_configurations_to_begin_with(use_tiny, tiny, tmp_path):
@@ -176,7 +177,7 @@ def test_configurations_to_begin_with(use_tiny, tiny, tmp_path):
     configs = [{"log10_learning_rate": -3.0, "bs": 22}, {"lr": 0.05, "batch_size": 32, "model": "b", "depth": 3}]
     (tmp_path / "start.json").write_text(json.dumps(configs))
     told = list[str]()
-    settings = {"objective": own_names, "space": space, "tell": told.append}
+    settings = {"objective": own_names, "space": space, "on_message": told.append}
     found = tune(**settings, initial=tmp_path / "start.json", trials=3, report=True)
     expected = [{"batch_size": 16, "lr": 1e-3, "model": "a"}, {"batch_size": 32, "lr": 0.05, "model": "b"}]
     assert [trial.config for trial in found.trials[:2]] == expected
@@ -198,7 +199,7 @@ def test_configurations_to_begin_with(use_tiny, tiny, tmp_path):
 def test_the_runs_go_to_the_history_once(own):
     settings = {"objective": rate, "space": None, "dataset": f"{own}::stripes0", "history": own, "seed": 2}
     told = []
-    found = tune(**settings, trials=6, record="stripes0", tell=told.append)
+    found = tune(**settings, trials=6, record="stripes0", on_message=told.append)
     fitting = [trial for trial in found.trials if trial.error <= 1]
     assert 0 < len(fitting) < 6
     with History.open(own) as history:
@@ -207,9 +208,9 @@ def test_the_runs_go_to_the_history_once(own):
     assert added[0].origin == f"tune/{__name__}:rate"
     assert told[0].startswith("The history is small")
     assert told[1:] == [
-        f"{own}: {len(fitting)} evaluations of 'stripes0' added; {6 - len(fitting)} trials were pruned or have errors outside [0, 1], and are left out."
+        f"{own}: {len(fitting)} evaluations of 'stripes0' added; {counted(6 - len(fitting), 'trial')} pruned or with an error outside [0, 1], left out."
     ]
-    tune(**settings, trials=6, record="stripes0", tell=told.append)
+    tune(**settings, trials=6, record="stripes0", on_message=told.append)
     assert "0 evaluations of 'stripes0' added" in told[-1]
     with History.open(own) as history:
         assert len([e for e in history.evaluations("stripes0") if e.origin.startswith("tune/")]) == len(fitting)
@@ -285,10 +286,7 @@ def test_every_trial_failed():
 def test_wrong_calls(changes, error, told, tmp_path):
     with pytest.raises(error, match=told):
         tune(**{"study": None, **changes})
-    if (tmp_path / "warmstart-studies.db").exists():
-        from warmstart.studies.state.storage import open_store
-
-        assert open_store().optuna.get_all_studies() == []
+    assert not list(tmp_path.glob("warmstart-studies*"))
 
 
 def test_an_objective_that_cannot_be_loaded_leaves_no_trial():

@@ -16,7 +16,7 @@ from history_store.splits import split_codes
 from metafeat.cache import EmbeddingCache
 from metafeat.model_file import read_header
 from warmstart import Advisor
-from warmstart.suggestions import session
+from warmstart.suggestions import memory
 from warmstart.suggestions.query import open_query
 
 
@@ -94,7 +94,7 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
     assert embedded == ["new"]
     again = advisor.neighbours(photos, 7)
     assert (again.neighbours, again.notes) == (first.neighbours, first.notes[1:])  # told once
-    session._memory.cache_clear()  # as in another process
+    memory._memory.cache_clear()  # as in another process
     assert advisor.neighbours(photos, 7).neighbours == first.neighbours
     assert embedded == ["new"]
     assert Path(grown).read_bytes() == before
@@ -102,7 +102,7 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
 
 def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
-    session._memory.cache_clear()
+    memory._memory.cache_clear()
     assert Advisor(grown, tiny.model, cache=False).neighbours(photos, 7).neighbours == kept
     assert embedded == ["new", "new"]
 
@@ -151,6 +151,6 @@ def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, em
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
     for entry in EmbeddingCache(tmp_path / "cache" / "embeddings").folder.glob("*.emb"):
         entry.write_bytes(entry.read_bytes()[:-3])
-    session._memory.cache_clear()
+    memory._memory.cache_clear()
     assert Advisor(grown, tiny.model).neighbours(photos, 7).neighbours == kept
     assert embedded == ["new", "new"]

@@ -26,6 +26,15 @@ def test_a_history_of_few_groups_tells_none(tiny):
     assert found.to_dict()["suggestions"][0]["expected_error"] is None
 
 
+def test_pictures_without_meaning_get_no_forecast(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (90, 32, 32, 3), dtype=np.uint8)
+    np.savez(tmp_path / "noise.npz", images=pixels, labels=np.arange(90) % 3)
+    found = warmstart.answer(tmp_path / "noise.npz", k=1)
+    assert "no_class_information" in found.confidence.reasons
+    assert found.expected_error is None
+    assert found.suggestions[0].expected_error is None
+
+
 def test_values_that_were_moved_are_not_those_that_were_forecast():
     space = {"learning_rate": {"log": [1e-4, 1e-1]}, "batch_size": {"int": [8, 512]}}
     found = warmstart.answer("sklearn:digits", exclude_group="sklearn_digits", space=space)

@@ -108,6 +108,8 @@ def test_what_the_space_cannot_express_is_refused() -> None:
     for space, config, message in (
         (SPACE, {"model": "z", "lr": 0.1}, r"^initial: expected configurations of the space, got number 2, .*model: z not among a, off here"),
         (SPACE, {"model": "z"}, r"number 2, .*model: z not among"),
+        (SPACE, {"lr": "x"}, r"number 2, .*lr: expected numbers, got 'x'"),
+        (SPACE, {"lr": 0.1, "learning_rate": 0.2}, "one value for lr and learning_rate, .*, got 0.1 and 0.2 in configuration 2"),
         (forbidden, {"a": "x", "b": "x"}, r"number 2, .*a combination that the space forbids"),
     ):  # fmt: skip
         fine = {"model": "a"} if space is SPACE else {"a": "x", "b": "y"}
@@ -131,6 +133,8 @@ def test_what_the_space_cannot_express_is_refused() -> None:
         ("a.json", '[{"lr": 3', DataError, "a.json, line 1: expected configurations in JSON or YAML"),
         ("a.csv", "lr,bs\n", UsageError, "got none"),
         ("a.csv", "", UsageError, "got none"),
+        ("a.csv", "lr,bs\n0.1,16\n0.1,2,3\n", DataError, "a.csv, line 3: expected as many cells as the head has, got 1 more"),
+        ("a.json", '[{"lr": [1]}]', UsageError, r"got lr=\[1\] in configuration 1 of .*a.json. Write one value"),
         ("a.yaml", "lr: [1\nx", DataError, "a.yaml, line 2: expected configurations in JSON or YAML"),
     ],
 )  # fmt: skip

@@ -81,7 +81,7 @@ def test_a_model_of_another_history_and_space_answers(mine, tiny, photos):
 def test_its_calibration_is_used_once_the_history_has_one(mine, tiny, photos):
     from bo.transfer.calibration import Calibration, calibrate
     from metafeat.model_file import read_header
-    from warmstart.suggestions.session import calibration_key
+    from warmstart.suggestions.memory import calibration_key
 
     rng = np.random.default_rng(0)
     found = calibrate(rng.uniform(size=(6, 3)), rng.uniform(size=(6, 6)), list("aabbcc"))
@@ -324,7 +324,7 @@ def test_training_leaves_unmeasured_datasets_out(mine):
 
 
 def test_a_history_is_calibrated_for_a_model_of_another_one_without_training(tiny, photos, tmp_path, cli, monkeypatch):
-    monkeypatch.setattr("training.siamese.train.train_siamese", lambda *_a, **_k: pytest.fail("trained"))
+    monkeypatch.setattr("training.siamese.from_history.train_siamese", lambda *_a, **_k: pytest.fail("trained"))
     path = tmp_path / "four.h5"
     rng = np.random.default_rng(0)
     with History.create(path, space_json(), configs=CONFIGS) as history:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bo.transfer.calibration import Calibration
 from history_store.errors import DataError, HistoryDamagedError, ImagesMissingError, UsageError
 from history_store.records import Config, DatasetInfo
+from history_store.wording import counted
 from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.suggestions.references import (
@@ -77,12 +78,14 @@ class Memory:
         Raises:
             UsageError: a group that the history does not know, or nothing left.
         """
-        unknown = sorted(set(groups) - set(self.groups) - self.other_groups)
+        unknown = sorted(set(groups) - set(self.groups) - self.other_groups) if groups else []
         if unknown:
             msg = f"expected groups of {self.path}, got {', '.join(unknown)}. `warmstart history list` shows them."
             raise UsageError(msg, param="exclude_group")
         pairs = zip(self.names, self.groups, strict=True)
-        rows = np.flatnonzero([name != own and group not in groups for name, group in pairs])
+        rows = np.arange(len(self.names))
+        if groups or own is not None:
+            rows = np.flatnonzero([name != own and group not in groups for name, group in pairs])
         if not len(rows):
             msg = f"{self.path}: expected at least one dataset to learn from, got none that is not left out. Exclude fewer groups or add datasets."
             raise UsageError(msg)
@@ -122,17 +125,24 @@ class _Embeddings(Collection[str]):
     """
 
     def __init__(self, names: Sequence[str], vectors: NDArray[np.float32]) -> None:
-        self._row = {name: row for row, name in enumerate(names)}
-        self._vectors = vectors
+        self._names, self._vectors = list(names), vectors
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self._names)}
 
     def __contains__(self, name: object) -> bool:
         return name in self._row
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._row)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._row)
+        return len(self._names)
+
+    def lacks(self, names: Sequence[str]) -> list[str]:
+        """Return those of the names that have no vector."""
+        return [] if list(names) == self._names else [name for name in names if name not in self._row]
 
     def plus(self, added: Mapping[str, NDArray[np.float32]]) -> "_Embeddings":
         """Return these and others."""
@@ -141,8 +151,7 @@ class _Embeddings(Collection[str]):
 
     def of(self, names: Sequence[str]) -> NDArray[np.float32]:
         """Return the vectors of some datasets, `n x d` float32."""
-        rows = [self._row[name] for name in names]
-        return self._vectors if rows == list(range(len(self._vectors))) else self._vectors[rows]
+        return self._vectors if list(names) == self._names else self._vectors[[self._row[name] for name in names]]
 
 
 def load_memory(
@@ -200,12 +209,13 @@ def _memory(
         if header is None:
             return _runs_alone(history), []
         known = _Embeddings(*history.vectors(header.hash))
-        unseen = _unseen(history, known, header)
+        without = known.lacks(history.names)
+        unseen = _unseen(history, without, header)
         if len(unseen) == len(history.names):
             return _runs_alone(history), []
         if history.holds_images:
             check_fits(header, stored_size=history.stored_size, where=str(path))
-        lacking = [name for name in history.names if name not in known and name not in unseen]
+        lacking = [name for name in without if name not in unseen]
         notes, untold = [], []
         if not is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
             notes.append(
@@ -222,7 +232,7 @@ def _memory(
             known = known.plus(added)
             if n_computed:
                 untold.append(
-                    f"{path}: embedded {n_computed} datasets with this model. `warmstart history embed` stores that."
+                    f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed` stores that."
                 )
         return _embedded(history, header, known, unseen=unseen, notes=notes), untold
 
@@ -349,8 +359,9 @@ def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads
     with History.open(history, write=True) as opened:
         check_fits(header, stored_size=opened.stored_size, where=str(history))
         known = opened.embeddings(header.hash)
-        unseen = _unseen(opened, known, header)
-        lacking = [name for name in opened.names if name not in known and name not in unseen]
+        without = [name for name in opened.names if name not in known]
+        unseen = _unseen(opened, without, header)
+        lacking = [name for name in without if name not in unseen]
         if lacking:
             added, _ = _embed_lacking(opened, lacking, header, device=device, threads=threads, cache=True)
             kept = {name: vector for name, vector in {**known, **added}.items() if name in opened.names}
@@ -359,18 +370,18 @@ def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads
     return tuple(lacking)
 
 
-def _unseen(history: "History", known: Collection[str], header: ModelHeader) -> set[str]:
-    """Name the datasets that cannot be compared: runs alone are known, or they came in a bundle whose features do not serve the model."""
+def _unseen(history: "History", names: Collection[str], header: ModelHeader) -> set[str]:
+    """Return those of the datasets that cannot be compared: runs alone are known, or they came in a bundle whose features do not serve the model."""
     from metafeat.embed import needs_torch
 
+    if not names:
+        return set()
     merged = history.get_result(FEATURES_KEY)
-    contributed = set() if merged is None else {name for name in history.names if not history.has_images(name)}
+    contributed = set() if merged is None else {name for name in names if not history.has_images(name)}
     features = None if needs_torch(header) or not contributed else read_features(history)
     served = () if features is None else features.names
     return {
-        name
-        for row, name in enumerate(history.names)
-        if name not in known and (not history.dataset_at(row).n_images or name in contributed) and name not in served
+        name for name in names if (not history.dataset(name).n_images or name in contributed) and name not in served
     }
 
 

@@ -1,4 +1,4 @@
-"""Methods of an evaluation (called rivals on the command line): everything that may choose configurations.
+"""Methods of an evaluation: everything that may choose configurations.
 
 A method sees a `Case`, which holds nothing that was measured on the held-out dataset or its siblings. Only the
 distances of oracles are computed from the query's errors. A search sees the errors of the configurations that it has
@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.space.baselines import BASELINES
+from bo.space import sampling
 from bo.transfer.calibration import Calibration, calibrate
 from bo.transfer.designs import WITH_DISTANCES, initial_designs
 from bo.transfer.strategies import STRATEGIES, Query
@@ -74,7 +74,7 @@ Design = Callable[[Case, int, np.random.Generator], Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class Method:
     """One way to choose configurations.
 
     Attributes:
@@ -98,36 +98,36 @@ class Rival:
     is_calibrated: bool = False
 
 
-def make_rivals(metrics: Sequence[str], ours_by: str | None, *, has_unit: bool) -> dict[str, Rival]:
+def make_methods(metrics: Sequence[str], reference_by: str | None, *, has_unit: bool) -> dict[str, Method]:
     """Return every method that can run, by name.
 
     Args:
         metrics: names of the distances at hand.
-        ours_by: the one of them that our strategies use; None = no distances at all.
+        reference_by: the one of them that our strategies use; None = no distances at all.
         has_unit: configurations are known, so that a search can model them.
 
-    Returns: in the order of reports; a rival that needs what is not there is left out.
+    Returns: in the order of reports; a method that needs what is not there is left out.
     """
     own = [name for name in STRATEGIES if name not in PLAIN_STRATEGIES]
-    found = {"random": Rival("configurations at random, exact expectation", "baseline", None)}
+    found = {"random": Method("configurations at random, exact expectation", "baseline", None)}
     if has_unit:
         found |= {name: _spread(name) for name in ("uniform", "latin", "halton")}
-        found["cold-gp"] = Rival("Gaussian process with EI after two random configurations", "search", no_designs, 0)
+        found["cold-gp"] = Method("Gaussian process with EI after two random configurations", "search", no_designs, 0)
     found["portfolio"] = _strategy("greedy portfolio of all datasets", "baseline", "portfolio")
     found["average-rank"] = _strategy("lowest average rank over all datasets", "baseline", "average-rank")
     for metric in metrics:
-        kind: Kind = "strategy" if metric == ours_by else "baseline"
+        kind: Kind = "strategy" if metric == reference_by else "baseline"
         about = f"best configuration of each of the nearest datasets by the distance '{metric}'"
         found[nearest_by(metric)] = _strategy(about, kind, "nearest", metric)
-    found["arbitrary"] = Rival(
+    found["arbitrary"] = Method(
         "best configuration of each of a few datasets at random: what any neighbours are worth",
         "control",
         arbitrary_neighbours,
         is_random=True,
     )
-    if ours_by is not None:
+    if reference_by is not None:
         found |= {
-            name: _strategy(f"our strategy '{name}' by the distance '{ours_by}'", "strategy", name, ours_by)
+            name: _strategy(f"our strategy '{name}' by the distance '{reference_by}'", "strategy", name, reference_by)
             for name in own
         }
     found["oracle-nearest"] = _strategy(
@@ -138,39 +138,39 @@ def make_rivals(metrics: Sequence[str], ours_by: str | None, *, has_unit: bool) 
         found[f"oracle-{name}"] = _strategy(about, "oracle", name, TRUE_NORMALISED)
     if has_unit:
         found["portfolio-10+gp"] = then_search(found["portfolio"], 10)
-        if ours_by is not None:
-            found[f"{nearest_by(ours_by)}-3+gp"] = then_search(found[nearest_by(ours_by)], 3)
+        if reference_by is not None:
+            found[f"{nearest_by(reference_by)}-3+gp"] = then_search(found[nearest_by(reference_by)], 3)
             found |= {f"{name}-{k}+gp": then_search(found[name], k) for name in own for k in WARM_STARTS}
     return found
 
 
-def choose_rivals(rivals: Mapping[str, Rival], names: Sequence[str]) -> dict[str, Rival]:
+def choose_methods(methods: Mapping[str, Method], names: Sequence[str]) -> dict[str, Method]:
     """Return the named methods, in the order given; all where none is named.
 
     Raises:
         UsageError: a name that is not among them.
     """
-    unknown = [name for name in names if name not in rivals]
+    unknown = [name for name in names if name not in methods]
     if unknown:
-        msg = f"expected names among {', '.join(rivals)}, got {', '.join(unknown)}. Leave it out for all of them."
-        raise UsageError(msg, param="rivals", given=unknown[0], choices=rivals)
-    return {name: rival for name, rival in rivals.items() if not names or name in names}
+        msg = f"expected names among {', '.join(methods)}, got {', '.join(unknown)}. Leave it out for all of them."
+        raise UsageError(msg, param="methods", given=unknown[0], choices=methods)
+    return {name: method for name, method in methods.items() if not names or name in names}
 
 
-def our_rival(ours_by: str | None) -> str:
+def reference_method(reference_by: str | None) -> str:
     """Return the name of the method that differences are taken of by default: the strategy that `suggest` uses."""
-    if ours_by is None:
+    if reference_by is None:
         return "portfolio"
-    return nearest_by(ours_by) if WITH_DISTANCES == "nearest" else WITH_DISTANCES
+    return nearest_by(reference_by) if WITH_DISTANCES == "nearest" else WITH_DISTANCES
 
 
-def make_paper_rivals(metrics: Mapping[str, str]) -> dict[tuple[str, str], Rival]:
+def make_paper_methods(metrics: Mapping[str, str]) -> dict[tuple[str, str], Method]:
     """Return the runs of the figures of [Kim2017warmstart]: three configurations from each start, then a search.
 
     Args:
         metrics: label in the figure to name of the distance.
 
-    Returns: (acquisition, start) to rival.
+    Returns: (acquisition, start) to method.
     """
     starts = {name: _spread(name) for name in ("uniform", "latin", "halton")} | {
         f"nearest 3 by {label}": _strategy(f"nearest by '{metric}'", "search", "nearest", metric)
@@ -188,7 +188,7 @@ def nearest_by(metric: str) -> str:
     return f"nearest-{metric.replace(' ', '-')}"
 
 
-def then_search(start: Rival, k: int, *, acquisition: str = "ei") -> Rival:
+def then_search(start: Method, k: int, *, acquisition: str = "ei") -> Method:
     """Return a method that continues with Bayesian optimisation after k designs."""
     about = f"{start.about}; after {k} of them a Gaussian process with {acquisition.upper()}"
     return replace(start, about=about, kind="search", search_after=k, acquisition=acquisition)
@@ -215,13 +215,13 @@ def arbitrary_neighbours(case: Case, t: int, rng: np.random.Generator) -> list[i
     )
 
 
-def snapped_points(case: Case, t: int, rng: np.random.Generator, *, baseline: str) -> list[int]:
+def snapped_points(case: Case, t: int, rng: np.random.Generator, *, baseline: sampling.Design) -> list[int]:
     """Draw t points of a baseline design, and return for each the nearest row that is not taken yet."""
-    assert case.unit is not None  # noqa: S101  `make_rivals` leaves these rivals out without
-    return snap(BASELINES[baseline](t, case.unit.shape[1], rng), case.unit)
+    assert case.unit is not None  # noqa: S101  `make_methods` leaves these methods out without
+    return snap_to_nearest_config(sampling.design_points(baseline, t, case.unit.shape[1], rng=rng), case.unit)
 
 
-def snap(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
+def snap_to_nearest_config(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
     """Return for each point, in order, the nearest row that is not taken yet; ties go to the lower row.
 
     Distances are root mean squares over the hyperparameters that are active in the row.
@@ -241,11 +241,11 @@ def snap(points: NDArray[np.float64], unit: NDArray[np.float64]) -> list[int]:
     return rows
 
 
-def _strategy(about: str, kind: Kind, strategy: str, metric: str | None = None) -> Rival:
+def _strategy(about: str, kind: Kind, strategy: str, metric: str | None = None) -> Method:
     design = partial(ask_strategy, strategy=strategy, metric=metric)
-    return Rival(about, kind, design, metric=metric, is_calibrated=strategy not in PLAIN_STRATEGIES)
+    return Method(about, kind, design, metric=metric, is_calibrated=strategy not in PLAIN_STRATEGIES)
 
 
-def _spread(baseline: str) -> Rival:
+def _spread(baseline: sampling.Design) -> Method:
     about = f"points of a {baseline} design, each moved to the nearest configuration not used yet"
-    return Rival(about, "baseline", partial(snapped_points, baseline=baseline), is_random=True)
+    return Method(about, "baseline", partial(snapped_points, baseline=baseline), is_random=True)

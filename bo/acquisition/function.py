@@ -1,6 +1,6 @@
-"""The criterion that the next suggestion maximises: log improvement + log P(valid) + log inverse cost.
+"""The function that the next suggestion maximises: log improvement + log P(valid) + log inverse cost.
 
-A criterion takes model columns `m x d` (NaN = inactive). It returns `m` values and their gradients `m x d`. The
+A function takes model columns `m x d` (NaN = inactive). It returns `m` values and their gradients `m x d`. The
 posteriors of errors, constraints and durations are independent. So the average of their product over samples is the
 product of their averages, and its logarithm is the sum of their logarithms.
 """
@@ -32,7 +32,7 @@ SMALLEST_PROBABILITY = 1e-300
 """Probabilities are at least this, so that their logarithms are finite."""
 
 
-class Criterion(Protocol):
+class AcquisitionFunction(Protocol):
     """Interface of a function of points that the search maximises."""
 
     def value(self, X: Floats) -> Floats:
@@ -44,13 +44,13 @@ class Criterion(Protocol):
         ...
 
     @property
-    def rough(self) -> "Criterion":
-        """Return a cheaper criterion that ranks points nearly alike; itself where there is none."""
+    def rough(self) -> "AcquisitionFunction":
+        """Return a cheaper function that ranks points nearly alike; itself where there is none."""
         ...
 
 
 class Classifier(Protocol):
-    """The part of `bo.constraints.classifier.Classifier` that a criterion uses."""
+    """The part of `bo.constraints.classifier.Classifier` that a function uses."""
 
     def probability(self, X: Floats) -> Floats:
         """Return P(valid) at `m x d` points under every sample: `S x m`."""
@@ -65,7 +65,7 @@ class Improvement:
     """Acquisition function of a surrogate, averaged over samples and fantasies [Snoek2012practical] Eqs. (6), (8)."""
 
     def __init__(self, fantasies: Fantasies, *, acquisition: str, weighed: bool = False) -> None:
-        """Build the criterion from fantasies and the name of an acquisition function.
+        """Build the function from fantasies and the name of an acquisition function.
 
         Args:
             fantasies: the surrogate, told of pending points, and the best error of each fantasy.
@@ -81,8 +81,8 @@ class Improvement:
         self._model, self._best = fantasies.model, fantasies.best
 
     @property
-    def rough(self) -> Criterion:
-        """Return the same criterion with some of the samples."""
+    def rough(self) -> AcquisitionFunction:
+        """Return the same function with some of the samples."""
         some = self._fantasies.thin(SOME)
         return self if some is None else Improvement(some, acquisition=self._acquisition, weighed=self._weighed)
 
@@ -111,7 +111,7 @@ class Validity:
     classifier: Classifier
 
     @property
-    def rough(self) -> Criterion:
+    def rough(self) -> AcquisitionFunction:
         """Return itself."""
         return self
 
@@ -130,10 +130,10 @@ class Validity:
 class Product:
     """Product of criteria as the sum of their logarithms, computed in chunks of points."""
 
-    factors: Sequence[Criterion]
+    factors: Sequence[AcquisitionFunction]
 
     @property
-    def rough(self) -> Criterion:
+    def rough(self) -> AcquisitionFunction:
         """Return the product of rough factors."""
         factors = [factor.rough for factor in self.factors]
         same = all(rough is factor for rough, factor in zip(factors, self.factors, strict=True))

@@ -1,0 +1,143 @@
+"""What was asked for and told in a run: pending configurations, evaluations in order, and all that was proposed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.models import TrialData
+from bo.observation import Observation
+from bo.space.encoding import Encoding
+from history_store.errors import UsageError
+from history_store.records import Config, Value
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A configuration that was asked for and not told yet.
+
+    Attributes:
+        config: values by name.
+        point: `p`.
+        since: seconds of the run's clock.
+    """
+
+    config: dict[str, Value]
+    point: Floats
+    since: float
+
+
+class EvaluationLog:
+    """Evaluations of a run in the order in which they were told, and the configurations that are pending.
+
+    Attributes:
+        told: `n` evaluations; `points`, theirs, each `p`; `keys`, theirs.
+        pending: by key, oldest first.
+        taken: keys of all configurations that were proposed or told.
+        revision: grows with every evaluation that is recorded.
+    """
+
+    def __init__(self, encoding: Encoding, *, timeout: float | None, clock: Callable[[], float]) -> None:
+        self.told: list[Observation] = []
+        self.points: list[Floats] = []
+        self.keys: list[str] = []
+        self.pending: dict[str, Pending] = {}
+        self.taken: dict[str, None] = {}
+        self.revision = 0
+        self._encoding, self._timeout, self._clock = encoding, timeout, clock
+
+    def encode(self, config: object, where: str) -> Floats:
+        """Read one configuration as a point `p`.
+
+        Raises:
+            UsageError: when it is none.
+            DataError: when it does not fit the space.
+        """
+        if not isinstance(config, Mapping):
+            msg = f"{where}: expected a configuration, values by name, got {config!r}. Give a dictionary."
+            raise UsageError(msg)
+        return self._encoding.encode([dict(config)]).ravel()
+
+    def locate(self, config: object, where: str = "history") -> tuple[Floats, str]:
+        """Return the point of a configuration and its key; raises as `encode`."""
+        point = self.encode(config, where)
+        return point, self._encoding.keys(point[None])[0]
+
+    def distinct(self, configs: Sequence[Config], where: str) -> list[dict[str, Value]]:
+        """Read configurations, each once; raises as `encode`."""
+        given: object = configs
+        if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
+            msg = f"{where}: expected several configurations, got {given!r}. Give a list of dictionaries."
+            raise UsageError(msg)
+        found: dict[str, dict[str, Value]] = {}
+        for i, config in enumerate(configs):
+            found.setdefault(self.locate(config, f"{where}[{i}]")[1], dict(config))
+        return list(found.values())
+
+    def begin(self, config: dict[str, Value], *, since: float | None = None) -> None:
+        """Count a configuration as pending from now on, or since then."""
+        point, key = self.locate(config)
+        self.pending[key] = Pending(config, point, self._clock() if since is None else since)
+        self.taken[key] = None
+
+    def record(self, observation: Observation, where: str = "history") -> None:
+        """Keep an evaluation; one that was counted as lost gives way to it."""
+        point, key = self.locate(observation.config, where)
+        for i, told in enumerate(self.told):
+            if told.status == "lost" and observation.status != "lost" and np.array_equal(self.points[i], point):
+                del self.told[i], self.points[i], self.keys[i]
+                break
+        self._keep(observation, point, key)
+
+    def restore(self, told: Iterable[Mapping[str, Any]], pending: Iterable[Mapping[str, Any]]) -> None:
+        """Take the evaluations and the pending configurations of a saved run, as they were."""
+        for each in told:
+            observation = Observation.from_dict(each)
+            self._keep(observation, *self.locate(observation.config))
+        for each in pending:
+            self.begin(dict(each["config"]), since=float(each["since"]))
+
+    def expire(self) -> None:
+        """Count what did not answer in time as lost."""
+        if self._timeout is None:
+            return
+        now = self._clock()
+        for key, pending in list(self.pending.items()):
+            if now - pending.since > self._timeout:
+                self._keep(Observation.of(pending.config, None, status="lost"), pending.point, key)
+
+    def columns(self, points: Sequence[Floats]) -> Floats:
+        """Return the model columns of points: `n x d`."""
+        return self._encoding.columns(self.stack(points))
+
+    def stack(self, points: Sequence[Floats]) -> Floats:
+        """Put points together: `n x p`."""
+        p = self._encoding.p
+        return np.reshape(points, (-1, p)) if p else np.empty((len(points), 0))
+
+    @property
+    def pending_points(self) -> list[Floats]:
+        """List the points of what is pending, oldest first."""
+        return [each.point for each in self.pending.values()]
+
+    def free(self, points: Floats) -> Floats:
+        """Return those of `m x p` points that were not proposed yet."""
+        return points[[key not in self.taken for key in self._encoding.keys(points)]]
+
+    def data(self) -> TrialData:
+        """Return what models learn from."""
+        return TrialData(tuple(self.told), self.columns(self.points), self.columns(self.pending_points), self.revision)
+
+    def _keep(self, observation: Observation, point: Floats, key: str) -> None:
+        self.pending.pop(key, None)
+        self.taken[key] = None
+        self.told.append(observation)
+        self.points.append(point)
+        self.keys.append(key)
+        self.revision += 1

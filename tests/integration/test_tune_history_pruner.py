@@ -1,0 +1,65 @@
+"""`tune(pruner="history")`, from the call to what is kept in the study."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+import warmstart
+from history_store.errors import UsageError
+
+CURVES = {True: (0.3, 0.1, 0.05, 0.03), False: (0.9, 0.9, 0.9, 0.9)}
+SPACE = {"lr": {"log": [1e-5, 1.0]}}
+
+
+def replay(config, *, seed, budget, report):
+    """Stand in for a training run: rates above 0.02 learn nothing."""
+    curve = CURVES[config["lr"] < 0.02]
+    for step, error in zip((5, 10, 15, 20), curve, strict=True):
+        report(step, error)
+    return curve[-1]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory):
+    path = tmp_path_factory.mktemp("digits") / "digits.npz"
+    found = load_digits()
+    np.savez(path, images=(found.images * 15).astype(np.uint8), labels=found.target)
+    return path
+
+
+@pytest.mark.timeout(120)
+def test_hopeless_trials_stop_and_a_second_call_goes_on(digits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    same = {
+        "dataset": digits,
+        "objective": replay,
+        "space": SPACE,
+        "pruner": "history",
+        "warm": "none",
+        "initial": (),
+        "storage": "s.db",
+        "cache": False,
+    }
+    result = warmstart.tune(**same, trials=4)
+    again = warmstart.tune(**same, trials=6)
+    trials = again.trials
+    assert [trial.number for trial in trials[:4]] == [trial.number for trial in result.trials]
+    first = next(trial.number for trial in trials if trial.status.value == "ok")
+    hopeless = [trial for trial in trials[first:] if trial.config["lr"] >= 0.02]
+    assert hopeless
+    assert all(trial.status.value == "pruned" and len(trial.curve) < 4 for trial in hopeless)
+    assert {trial.status.value for trial in trials} == {"ok", "pruned"}
+
+
+def test_without_a_dataset_nothing_is_foretold(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"expected `dataset` where the pruner is history, got none.*pruner median"):
+        warmstart.tune(objective=replay, space=SPACE, pruner="history", trials=2, storage="s.db")
+
+
+def test_a_space_with_nothing_in_common_is_refused_before_any_trial(digits, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"learning curves of at least 12 groups"):
+        warmstart.tune(
+            digits, objective=replay, space={"temperature": [0.0, 1.0]}, pruner="history", trials=2, storage="s.db"
+        )

@@ -1,0 +1,53 @@
+"""The folder of text shards that receives every cell of a collection as it ends."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from history_store.file.codec import config_key
+from history_store.records import Evaluation
+from history_store.shards import append_shard, create_shards, merge_shards, read_shards, write_shards
+from training.workloads import Budget
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+
+class ShardFolder:
+    """Folder of shards that receives every cell as it ends."""
+
+    def __init__(self, history: "History", folder: Path, budget: Budget, seed: int) -> None:
+        """Begin with what the history holds and the folder lacks."""
+        self.history, self.folder, self.budget, self.seed = history, folder, budget, seed
+        self.complete()
+        self._number()
+
+    def complete(self) -> None:
+        """Write what the history holds and the folder lacks."""
+        write_shards(self.history, self.folder, budget=self.budget.to_dict(), seed=self.seed)
+
+    def append(self, evaluation: Evaluation) -> None:
+        """Write one cell, durably."""
+        key = config_key(evaluation.config)
+        if key not in self.index:
+            create_shards(
+                self.folder,
+                self.history.space_json,
+                configs=self.history.configs,
+                budget=self.budget.to_dict(),
+                seed=self.seed,
+                stored_size=self.history.stored_size,
+            )
+            self._number()
+        append_shard(self.folder, self.index[key], evaluation)
+
+    def _number(self) -> None:
+        self.index = {config_key(config): number for number, config in enumerate(read_shards(self.folder).configs)}
+
+
+def take_shards(history: "History", folder: Path, budget: Budget, seed: int) -> None:
+    """Start a folder of shards, or take what an earlier sitting left in it; another collection's is refused."""
+    create_shards(
+        folder, history.space_json, configs=(), budget=budget.to_dict(), seed=seed, stored_size=history.stored_size
+    )
+    history.add_configs(read_shards(folder).configs)
+    merge_shards(history, folder)

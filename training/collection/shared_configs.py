@@ -1,0 +1,38 @@
+"""The configurations that all datasets of a collection share."""
+
+from collections.abc import Sequence
+
+from history_store.errors import UsageError
+from history_store.file.codec import config_key
+from history_store.file.content import unit_rows
+from history_store.records import Config
+from history_store.space import load_space, sobol_configs, space_names, with_logarithms
+from training.workloads import Workload, get_workload
+
+
+def shared_configs(
+    space_json: str, n: int, *, seed: int = 0, first: Sequence[Config] = (), workload: Workload | None = None
+) -> list[Config]:
+    """List the configurations that all datasets of a collection share: those given, then n of one Sobol sequence, none twice.
+
+    Raises:
+        UsageError: when there is none.
+        DataError: when the space is not the workload's, or a configuration given does not fit it.
+    """
+    if n < 0 or not (n or first):
+        msg = f"collect: expected at least one configuration, got configs={n}. Ask for 16, 32 or 64."
+        raise UsageError(msg)
+    workload = workload or get_workload()
+    given = {config_key(config): config for config in in_names(space_json, first)}
+    drawn: list[Config] = list(sobol_configs(load_space(space_json), n, seed=seed)) if n else []
+    for config in (*given.values(), *drawn):
+        workload.check(config)
+    return [*given.values(), *(config for config in drawn if config_key(config) not in given)]
+
+
+def in_names(space_json: str, configs: Sequence[Config]) -> list[Config]:
+    """Return configurations to measure first in the names of a space, checked against it."""
+    where, names = "collect: configurations to measure first", space_names(space_json)
+    found: list[Config] = [with_logarithms(config, names, where=where) for config in configs]
+    unit_rows(space_json, found, where)
+    return found

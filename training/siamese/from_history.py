@@ -1,0 +1,138 @@
+"""Training on the images and errors of a history: what it learns from, and what its model says of that."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.response import fill_failed, target_distance
+from metafeat.model import MetaFeatureModel
+from metafeat.spec import space_digest
+from training.siamese.labelled_images import LabelledImages
+from training.siamese.settings import SiameseSettings, preset
+from training.siamese.train import STREAMS, Progress, TrainedSiamese, train_siamese
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+
+def choose_held_out(names: Sequence[str], groups: Sequence[str], fraction: float, *, seed: int) -> tuple[str, ...]:
+    """Choose whole groups of sibling datasets at random until they hold the fraction of all datasets.
+
+    Args:
+        names: `m` datasets.
+        groups: `m` groups of siblings.
+        fraction: in [0, 1); 0 = none.
+        seed: of the choice.
+    """
+    rng = np.random.default_rng([seed, STREAMS["held_out"]])
+    chosen: set[str] = set()
+    for group in rng.permutation(sorted(set(groups))):
+        if sum(g in chosen for g in groups) >= fraction * len(names):
+            break
+        chosen.add(str(group))
+    return tuple(name for name, group in zip(names, groups, strict=True) if group in chosen)
+
+
+def train_from_history(
+    history: "History",
+    settings: SiameseSettings | None = None,
+    *,
+    seed: int = 0,
+    held_out: Sequence[str] | None = None,
+    held_out_fraction: float = 0.2,
+    names: Sequence[str] | None = None,
+    handcrafted: Mapping[str, NDArray[np.float64]] | None = None,
+    checkpoint: Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    deadline_s: float | None = None,
+    device: str = "cpu",
+) -> TrainedSiamese:
+    """Train on the images and errors of a history; the model's header ties it to the history.
+
+    Draws come from each dataset's training split. Target distances use the configurations that at least half of the
+    datasets have, so a collection that was stopped half-way serves too; a run that failed counts as error 1.
+
+    Args:
+        history: open, with images.
+        settings: None = preset `modern`; the image size becomes that of the stored images.
+        seed: as for `train_siamese`.
+        held_out: dataset names for validation; None = whole groups chosen at random.
+        held_out_fraction: share of datasets so chosen.
+        names: datasets to use; None = all.
+        handcrafted: `k x p` features of k samples by dataset, where several runs share them; None = computed if needed.
+        checkpoint: as for `train_siamese`.
+        progress: as for `train_siamese`.
+        deadline_s: as for `train_siamese`.
+        device: as for `train_siamese`.
+
+    Raises:
+        ImagesMissingError: the history holds no images of a dataset.
+        DataError: two datasets share fewer than half of those configurations.
+        UsageError: as `train_siamese`.
+    """
+    settings = settings or preset("modern")
+    settings = replace(settings, spec=replace(settings.spec, image_size=history.stored_size))
+    names = list(history.names) if names is None else list(names)
+    if held_out is None:
+        groups = dict(zip(history.names, history.groups, strict=True))
+        held_out = choose_held_out(names, [groups[name] for name in names], held_out_fraction, seed=seed)
+    trained = train_siamese(
+        _labelled_images(history, names, handcrafted),
+        _target(history, names, settings),
+        settings=settings,
+        seed=seed,
+        held_out=held_out,
+        checkpoint=checkpoint,
+        progress=progress,
+        deadline_s=deadline_s,
+        device=device,
+    )
+    header = _header(history, trained, settings, names=names, held_out=held_out, seed=seed)
+    return TrainedSiamese(MetaFeatureModel(trained.model.network, header), trained.curves, trained.quality)
+
+
+def _labelled_images(
+    history: "History", names: Sequence[str], handcrafted: Mapping[str, NDArray[np.float64]] | None
+) -> dict[str, LabelledImages]:
+    """Open the images of datasets by their names."""
+    data = {}
+    for name in names:
+        stored = history.images(name)
+        known = None if handcrafted is None else handcrafted[name]
+        data[name] = LabelledImages(stored.array, stored.labels, stored.rows("train"), known)
+    return data
+
+
+def _target(history: "History", names: Sequence[str], settings: SiameseSettings) -> NDArray[np.float64]:
+    """Compute the target distances between datasets, from configurations that at least half of them have."""
+    rows = [list(history.names).index(name) for name in names]
+    errors = fill_failed(history.errors, history.failed)[rows]
+    return target_distance(errors[:, np.isfinite(errors).mean(0) >= 0.5], settings.spec.target, names=names)
+
+
+def _header(
+    history: "History",
+    trained: TrainedSiamese,
+    settings: SiameseSettings,
+    *,
+    names: Sequence[str],
+    held_out: Sequence[str],
+    seed: int,
+) -> dict[str, Any]:
+    """Return the header that ties a model to the history that it was trained on."""
+    quality = trained.quality
+    return {
+        "history_id": history.id,
+        "history_revision": history.revision,
+        "space_digest": space_digest(history.space_json),
+        "datasets": [name for name in names if name not in set(held_out)],
+        "held_out": list(held_out),
+        "quality": None
+        if quality is None
+        else {"loss": quality.loss, "spearman": quality.spearman, "per_query": quality.per_query},
+        "training": settings.to_dict() | {"seed": seed, "steps_done": len(trained.curves.loss)},
+    }

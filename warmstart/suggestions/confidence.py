@@ -1,0 +1,67 @@
+"""How much a history knows about a query: a verdict from its distances and its pictures."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_typicality, nearest_other_group_of
+from metafeat.sample import SAMPLE
+from warmstart.suggestions.answer import Confidence
+from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
+from warmstart.suggestions.memory import Memory, nearest_places
+
+if TYPE_CHECKING:
+    from metafeat.sample_statistics import SampleStatistics
+
+
+def judge_query(
+    memory: Memory,
+    rows: NDArray[np.int64],
+    distances: NDArray[np.float64],
+    *,
+    sample: "SampleStatistics | None",
+    class_names: Sequence[str],
+) -> Confidence:
+    """Say whether the history knows anything of a query: by its nearest distance, and by what its pictures are like.
+
+    Without statistics of the pictures, by the distance alone.
+    """
+    kept = nearest_places(distances)
+    rows, distances = rows[kept], distances[kept]
+    groups, names = [memory.groups[row] for row in rows], [memory.names[row] for row in rows]
+    verdict = judge_typicality(float(distances.min()), nearest_other_group_of(memory.vectors[rows], groups))
+    nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
+    doubts = find_doubts(
+        sample,
+        class_names,
+        groups=groups,
+        names=names,
+        images_seen=min(min(memory.about[row].n_train, SAMPLE) for row in rows),
+        references=memory.references,
+    )
+    slack = memory.references.slack(sample.n_images) if memory.references and sample else 0.0
+    if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
+        text = (
+            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit + slack:.3g}, the "
+            f"{TYPICAL_PERCENTILE:.0f}th percentile of the history's own{f' and {slack:.2g} for so few images' if slack else ''}."
+        )
+        doubts = (Doubt(Code.FAR, text), *doubts)
+    if not doubts:
+        note = (
+            f"Typical: in how configurations fare, the nearest dataset, {nearest}, is as near as the history's own are to "
+            f"each other (percentile {verdict.percentile:.0f})."
+        )
+        return Confidence(typical=True, distance_percentile=verdict.percentile, note=note)
+    codes = tuple(doubt.code.value for doubt in doubts)
+    texts = [doubt.text for doubt in doubts]
+    if verdict.percentile is None:
+        texts.append(
+            f"Confidence unknown: the history has no two groups to compare with; the nearest dataset is {nearest}."
+        )
+    elif not DISTANCES_SAY_NOTHING.isdisjoint(codes):
+        texts.append("Its neighbours' configurations say little; the portfolio does well on all datasets.")
+    else:
+        texts.append(f"The nearest dataset is {nearest} (percentile {verdict.percentile:.0f} of the history's own).")
+    return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)

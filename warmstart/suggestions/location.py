@@ -1,0 +1,151 @@
+"""Where a dataset lies among those of a history."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.images import ImageSource
+from metafeat.sample import SAMPLE
+from warmstart.suggestions.answer import Confidence, DatasetSummary
+from warmstart.suggestions.confidence import judge_query
+from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code
+from warmstart.suggestions.memory import MANY, Memory
+from warmstart.suggestions.query import Query
+
+if TYPE_CHECKING:
+    from metafeat.sample_statistics import SampleStatistics
+
+AT_ONCE = 1024
+"""Vectors that are compared at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a dataset lies among those of a history that may answer.
+
+    Attributes:
+        query: the dataset, opened; None where it is known by its descriptor alone.
+        vector: its meta-feature, `d` float32; empty where the memory has no model.
+        rows: `m` rows of the memory that may answer.
+        distances: `m` from the dataset to them; NaN where the memory has no model.
+        confidence: how far the dataset is from what the history knows.
+        notes: what a person should hear.
+        memory: what is known of the history.
+        summary: of the dataset.
+        movement: how far distances move from one draw of the images to another; None where the history does not know.
+        features: handcrafted features of its sample; None where the memory has no model.
+    """
+
+    query: Query | None
+    vector: NDArray[np.float32]
+    rows: NDArray[np.int64]
+    distances: NDArray[np.float64]
+    confidence: Confidence
+    notes: tuple[str, ...]
+    memory: Memory
+    summary: DatasetSummary
+    movement: float | None = None
+    features: NDArray[np.float64] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the `m` datasets that may answer."""
+        return tuple(self.memory.names[row] for row in self.rows)
+
+    @property
+    def has_distances(self) -> bool:
+        """Tell whether any distance is known: there are images to compare with, and a model."""
+        return self.memory.model is not None
+
+    @property
+    def with_runs(self) -> "Location":
+        """The same among the datasets of which runs are known; see `Memory.with_runs`."""
+        rows = self.memory.with_runs(self.rows)
+        return replace(self, rows=rows, distances=self.distances[np.isin(self.rows, rows)])
+
+    def at(self, places: NDArray[np.int64]) -> "Location":
+        """Return the same among some of the datasets that may answer."""
+        return replace(self, rows=self.rows[places], distances=self.distances[places])
+
+    @property
+    def is_blind(self) -> bool:
+        """Tell whether distances say nothing about the dataset."""
+        return not DISTANCES_SAY_NOTHING.isdisjoint(self.confidence.reasons)
+
+
+def place_vector(
+    vector: NDArray[np.float32],
+    memory: Memory,
+    rows: NDArray[np.int64],
+    *,
+    query: Query | None,
+    summary: DatasetSummary,
+    sample: "SampleStatistics | None",
+    notes: tuple[str, ...] = (),
+) -> Location:
+    """Measure the distances from a meta-feature to rows of a memory that has a model, and judge them."""
+    distances = distances_to(vector, memory, rows)
+    known = memory.with_runs(rows)  # a dataset without runs says nothing of the history's experience
+    confidence = judge_query(
+        memory,
+        known,
+        distances[np.isin(rows, known)],
+        sample=sample,
+        class_names=() if query is None else query.source.class_names,
+    )
+    said = (*memory.notes, *notes, *(() if confidence.typical else (confidence.note,)))
+    looked_at = min(SAMPLE, summary.n_images) if sample is None else sample.n_images
+    movement = None if memory.references is None else memory.references.movement(looked_at)
+    return Location(query, vector, rows, distances, confidence, said, memory, summary, movement)
+
+
+def place_without_distances(
+    memory: Memory, rows: NDArray[np.int64], *, query: Query | None, summary: DatasetSummary
+) -> Location:
+    """Place a dataset beside a history that nobody can compare it with."""
+    known = any(memory.about[row].n_images for row in rows)
+    why = (
+        "without a model nobody knows which of its datasets yours resembles"
+        if known
+        else "it holds runs alone, no images"
+    )
+    note = f"Nothing of the history could be compared with your images: {why}. Its configurations are those that do well on all of its datasets."
+    confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NOT_COMPARED.value,))
+    distances, vector = np.full(len(rows), np.nan), np.zeros(0, np.float32)
+    return Location(query, vector, rows, distances, confidence, (*memory.notes, note), memory, summary)
+
+
+def own_name(source: ImageSource, memory: Memory) -> str | None:
+    """Return the query's name in the history where it is one of its datasets."""
+    if source.layout != "history":
+        return None
+    file, _, name = source.location.rpartition("::")
+    try:
+        same = Path(file).samefile(memory.path)
+    except OSError:
+        return None
+    return name if same else None
+
+
+def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Compute the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order.
+
+    Of more than `MANY` rows, those of the nearest are as exact as of fewer; the others are rounded to seven digits.
+    """
+    found = np.empty(len(rows))
+    for start in range(0, len(rows), AT_ONCE):
+        block = slice(start, start + AT_ONCE)
+        apart = memory.vectors[rows[block]] - vector
+        found[block] = np.einsum("ij,ij->i", apart, apart)
+    with np.errstate(over="ignore"):
+        close = (
+            np.arange(len(rows))
+            if len(rows) <= MANY
+            else np.argpartition(found, MANY + MANY // 10)[: MANY + MANY // 10]
+        )
+    exact = memory.vectors[rows[close]].astype(np.float64) - vector
+    found[close] = np.square(exact).sum(axis=1)
+    return np.sqrt(found)

@@ -1,0 +1,183 @@
+"""What a history recommends for a dataset that was located in it: configurations with their origin and reasons."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.transfer.designs import designs
+from bo.transfer.strategies import Choice
+from bo.transfer.strategies import Query as StrategyQuery
+from bo.transfer.strategies.joint import expected_regrets
+from bo.transfer.strategies.sources import number_groups
+from history_store.response import fill_failed
+from history_store.space import natural
+from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
+from warmstart.suggestions.doubts import NOTHING_TO_EXPECT
+from warmstart.suggestions.explanation import explain_answer
+from warmstart.suggestions.location import Location
+from warmstart.suggestions.memory import Memory, nearest_places, spread_places
+from warmstart.suggestions.neighbours import list_neighbours
+from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
+from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
+
+if TYPE_CHECKING:
+    from warmstart.spaces import SpaceLike
+    from warmstart.suggestions.translation import Picked, Translation
+
+LEAST_NEIGHBOURS = 3
+FORECAST_FROM = 500
+"""Datasets, the nearest, from which errors are forecast: more cost seconds and tell little."""
+
+
+def recommend(place: Location, request: Request, *, seed: int) -> Answer:
+    """Choose configurations for a dataset from the datasets that may answer, all of which have runs.
+
+    Raises:
+        UsageError: a strategy that asks for distances where there are none, or more configurations than the history has.
+    """
+    memory, k, strategy = place.memory, request.count(place.memory), request.strategy_at(place)
+    place, known = _narrowed(place, uses_distances=strategy not in NEEDS_NO_MODEL)
+    # A run that failed counts as error 1; one that was never made is another matter.
+    errors = fill_failed(memory.errors[place.rows], memory.failed[place.rows])
+    groups = [memory.groups[row] for row in place.rows]
+    distances = place.distances if place.has_distances else None
+    choose = partial(designs, errors, distances, strategy=strategy, calibration=memory.calibration, groups=groups)
+    if known is not None:
+        choose = known.first(choose)  # type: ignore[assignment]  # any function of k
+        place = replace(place, notes=(known.note, *place.notes))
+    translation = None if request.space is None else _translation(memory, request.space, request.rename or {})
+    picked = [] if translation is None else translation.pick(choose, k=k, seed=seed)
+    choices = choose(k) if translation is None else [each.choice for each in picked if each.choice is not None]
+    listed = list_neighbours(place, LEAST_NEIGHBOURS, used={choice.neighbour for choice in choices})
+    designed = _initial_designs(place, errors, choices, strategy, known=known)
+    found = compose_answer(place, designed, strategy, neighbours=listed, seed=seed)
+    found = replace(found, tuned_before=known)
+    if known is None:
+        found = _with_expected_errors(found, place, choices)
+    if translation is not None:
+        found = _translated(found, translation, picked, k)
+    if not request.explain or not choices:
+        return found
+    names = [neighbour.name for neighbour in listed]
+    why = explain_answer(memory, place.rows, place.distances, errors=errors, choices=choices, listed=names)
+    return replace(found, explanation=why)
+
+
+def compose_answer(
+    place: Location,
+    suggestions: Sequence[InitialDesign] = (),
+    strategy: str = "",
+    *,
+    neighbours: tuple[Neighbour, ...],
+    seed: int,
+) -> Answer:
+    """Put an answer together."""
+    return Answer(
+        dataset=place.summary,
+        neighbours=neighbours,
+        suggestions=tuple(suggestions),
+        strategy=strategy,
+        confidence=place.confidence,
+        history=str(place.memory.path),
+        model="" if place.memory.model is None else str(place.memory.model.path),
+        seed=seed,
+        space_json=place.memory.space_json,
+        notes=place.notes,
+        measured_with=place.memory.measured_with,
+    )
+
+
+def _narrowed(place: Location, *, uses_distances: bool) -> tuple[Location, TunedBefore | None]:
+    """Leave so many datasets that an answer takes no longer than a moment, with what is known of the very dataset.
+
+    Of a large history the nearest answer, or where distances say nothing, some that are spread over all of it.
+    """
+    near = nearest_places(place.distances) if place.has_distances else np.arange(len(place.rows))
+    known = None
+    if place.query is not None:
+        known = find_tuned_before(place.query, place.memory, place.rows[near], place.distances[near])
+    kept = near if uses_distances else spread_places(len(place.rows))
+    if known is None:
+        return place.at(kept), None
+    assert known.choice.neighbour is not None  # noqa: S101  it is a dataset's own best
+    own = near[known.choice.neighbour]
+    kept = np.union1d(kept, own)
+    choice = replace(known.choice, neighbour=int(np.searchsorted(kept, own)))
+    return place.at(kept), replace(known, choice=choice)
+
+
+def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choice]) -> Answer:
+    """Add what error to expect of each suggestion, and of the best after a search, where the history knows enough."""
+    from warmstart.suggestions.expectations import expected_errors, forecaster_of
+
+    if not NOTHING_TO_EXPECT.isdisjoint(found.confidence.reasons):
+        return found
+    nearest = place.rows[np.argsort(place.distances, kind="stable")[:FORECAST_FROM]]
+    forecaster = None if place.features is None else forecaster_of(place.memory, np.sort(nearest))
+    if forecaster is None or place.features is None:
+        return found
+    expected = expected_errors(forecaster, place.features)
+    designs = tuple(
+        replace(design, expected_error=expected[choice.row])
+        for design, choice in zip(found.suggestions, choices, strict=True)
+    )
+    return replace(found, suggestions=designs, expected_error=expected[-1])
+
+
+def _translation(memory: Memory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
+    """Put the history into another space; what that needs is loaded here alone."""
+    from warmstart.suggestions.translation import translate
+
+    return translate(memory, space, rename)
+
+
+def _translated(found: Answer, translation: "Translation", picked: "Sequence[Picked]", k: int) -> Answer:
+    """Put the suggestions of an answer into another space."""
+    return replace(
+        found,
+        suggestions=translation.designs(found.suggestions, picked),
+        space_json=translation.space_json,
+        notes=(*found.notes, *translation.notes(picked, k)),
+        mapping=translation.matches,
+    )
+
+
+def _initial_designs(
+    place: Location,
+    errors: NDArray[np.float64],
+    choices: Sequence[Choice],
+    strategy: str,
+    *,
+    known: TunedBefore | None,
+) -> list[InitialDesign]:
+    """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
+    memory, names = place.memory, place.names
+    promised: list[float | None] = [None] * len(choices)
+    if known is not None:  # what calibration says is about datasets that the history does not have
+        promised = [0.0 if known.is_complete and memory.calibration is not None else None] * len(choices)
+    elif strategy == "joint" and memory.calibration is not None:
+        groups = number_groups([memory.groups[row] for row in place.rows])
+        query = StrategyQuery(errors, place.distances, len(choices), reach=memory.calibration.reach, groups=groups)
+        expected = expected_regrets(query, [choice.row for choice in choices])
+        promised = [float(regret) for regret in memory.calibration.promise(expected)]
+    found = []
+    for choice, regret in zip(choices, promised, strict=True):
+        config = dict(memory.configs[choice.row])
+        if choice.neighbour is None:
+            how = "best average rank over all datasets" if strategy == "average-rank" else "adds most over all datasets"
+            found.append(InitialDesign(config, natural(config), expected_regret=regret, why=how))
+            continue
+        name = names[choice.neighbour]
+        how = f"reached error {choice.source_error:.3g} on {name}"
+        if known is not None and choice is known.choice:
+            how = f"the best known on this very dataset, error {choice.source_error:.3g}"
+        elif choice.distance is not None:
+            how += f", at distance {choice.distance:.3g}"
+        found.append(
+            InitialDesign(config, natural(config), name, choice.distance, choice.source_error, regret, why=how)
+        )
+    return found

@@ -1,0 +1,77 @@
+"""What is asked of a history: how many configurations, chosen how, for which space."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES
+from bo.transfer.strategies import STRATEGIES
+from history_store.errors import UsageError
+from warmstart.arguments import check_arguments, check_renames, check_space, check_text, check_whole
+from warmstart.suggestions.location import Location
+from warmstart.suggestions.memory import Memory
+
+if TYPE_CHECKING:
+    from warmstart.spaces import SpaceLike
+
+USUAL_K = 3
+NEEDS_NO_MODEL = ("portfolio", "average-rank")
+"""Strategies that ask for no distances."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a history about a dataset.
+
+    Attributes:
+        k: how many configurations; 3 when left out, all where the history has fewer.
+        strategy: a name in `bo.transfer.strategies.STRATEGIES`; when left out, the one that fits the dataset.
+        space: for which to suggest, where it is not the history's.
+        rename: names of that space by the history's, where they do not tell themselves.
+        explain: collect the reasons too.
+    """
+
+    k: int | None = None
+    strategy: str | None = None
+    space: "SpaceLike | None" = None
+    rename: Mapping[str, str] | None = None
+    explain: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what needs no history.
+
+        Raises:
+            UsageError: a k below 1, an unknown strategy, a value of a wrong kind.
+        """
+        if self.k is not None:
+            check_whole("k", self.k, least=1)
+        asked = {"strategy": self.strategy, "space": self.space, "rename": self.rename}
+        check_arguments({"strategy": check_text, "space": check_space, "rename": check_renames}, asked)
+        if self.strategy is not None and self.strategy not in STRATEGIES:
+            msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
+            raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
+
+    def count(self, memory: Memory) -> int:
+        """Return how many configurations are asked of a memory.
+
+        Raises:
+            UsageError: more than it has.
+        """
+        have = len(memory.configs)
+        k = min(USUAL_K, max(1, have)) if self.k is None else self.k
+        if k > have > 0:
+            msg = f"expected at most {have}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
+            raise UsageError(msg, param="k")
+        return k
+
+    def strategy_at(self, place: Location) -> str:
+        """Return the strategy for a dataset that lies there.
+
+        Raises:
+            UsageError: one that asks for distances where there are none.
+        """
+        chosen = self.strategy or (WITHOUT_DISTANCES if place.is_blind else WITH_DISTANCES)
+        if not place.has_distances and chosen not in NEEDS_NO_MODEL:
+            msg = f"expected {' or '.join(NEEDS_NO_MODEL)} where nothing can be compared with your images, got {chosen!r}. Leave it out, or add the images with `warmstart history add`."
+            raise UsageError(msg, param="strategy")
+        return chosen

@@ -1,0 +1,168 @@
+"""Where runs on one dataset are heading, by the learning curves of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.transfer.curve_forecast import SHARES, CurveForecaster, RunForecast, TrainingRun, fit_curves, resample
+from history_store.records import Config, Value
+
+if TYPE_CHECKING:
+    from ConfigSpace import ConfigurationSpace
+
+    from history_store.history import History
+    from warmstart.suggestions.advisor import Location
+
+MANY = 200
+"""The nearest datasets whose curves are read, at most."""
+_KNOWN = 0.5
+"""Share of the datasets on which a configuration's curve must be known for it to count."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RunForecasts:
+    """Forecasts of runs on one dataset, over one space.
+
+    Attributes:
+        names: hyperparameters that the history's configurations have in common with the space.
+        forecaster: over these.
+    """
+
+    names: tuple[str, ...]
+    forecaster: CurveForecaster
+
+    def run(
+        self, space: ConfigurationSpace, config: Config, reports: Mapping[float, float], *, length: float
+    ) -> TrainingRun:
+        """Return what is known of a run.
+
+        Args:
+            space: of the configuration.
+            config: values by name.
+            reports: errors in [0, 1] by step.
+            length: steps of the whole run.
+        """
+        steps = sorted(reports)
+        shares = tuple(min(step / length, 1.0) for step in steps)
+        return TrainingRun(coordinates(space, self.names, [config])[0], shares, tuple(reports[step] for step in steps))
+
+    def forecast(self, run: TrainingRun, others: Sequence[TrainingRun] = ()) -> RunForecast:
+        """Forecast the end of a run; see `bo.transfer.curve_forecast.CurveForecaster.forecast`."""
+        return self.forecaster.forecast(run, others)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON has them."""
+        return {"names": list(self.names), **self.forecaster.to_dict()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote; raises as `CurveForecaster.from_dict`."""
+        rest = {name: value for name, value in record.items() if name != "names"}
+        return cls(tuple(record["names"]), CurveForecaster.from_dict(rest))
+
+
+def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Mapping[str, str]) -> RunForecasts | None:
+    """Fit forecasts of runs on a dataset.
+
+    Args:
+        place: where the dataset lies in a history.
+        space: of the runs.
+        rename: the history's names by those of the space.
+
+    Returns: None where the history has too few learning curves, or no hyperparameter in common with the space.
+    """
+    from history_store.history import History
+    from warmstart.suggestions.translation import translate
+
+    memory, near = place.memory, place.with_runs
+    order = np.argsort(near.distances, kind="stable") if near.has_distances else np.arange(len(near.rows))
+    rows = np.sort(near.rows[order[:MANY]])
+    with History.open(memory.path) as history:
+        curves = read_curves(history, [memory.names[row] for row in rows])
+    measured = np.asarray(~np.isnan(curves).any(axis=2))
+    useful = measured.sum(axis=1) > 0
+    rows, curves, measured = rows[useful], curves[useful], measured[useful]
+    columns = np.flatnonzero(measured.mean(axis=0) >= _KNOWN) if len(rows) else np.array([], np.int64)
+    translation = translate(memory, space, rename)
+    values = {
+        name: [column[row] for row in columns]
+        for name, column in translation.columns.items()
+        if not hasattr(space[name], "value")
+    }
+    names = tuple(name for name, column in values.items() if all(value is not None for value in column))
+    if not len(columns) or not names:
+        return None
+    configs = [{name: values[name][n] for name in names} for n in range(len(columns))]
+    known, query = _features(place, rows)
+    fitted = fit_curves(
+        known,
+        curves[:, columns],
+        [memory.groups[row] for row in rows],
+        coordinates(space, names, configs),
+        query=query,
+    )
+    return None if fitted is None else RunForecasts(names, fitted)
+
+
+def coordinates(
+    space: ConfigurationSpace, names: Sequence[str], configs: Sequence[Mapping[str, Value | None]]
+) -> NDArray[np.float64]:
+    """Return `n x p` numbers in [0, 1], one column a hyperparameter; the middle where a configuration has no value."""
+    found = np.full((len(configs), len(names)), 0.5)
+    for column, name in enumerate(names):
+        hyperparameter = space[name]
+        choices = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
+        last = len(choices) - 1 if choices else 1
+        for row, config in enumerate(configs):
+            if (value := config.get(name)) is not None:
+                found[row, column] = float(hyperparameter.to_vector(value)) / max(last, 1)
+    return found
+
+
+def read_curves(history: History, names: Sequence[str]) -> NDArray[np.float64]:
+    """Read the learning curves of some datasets.
+
+    Args:
+        history: open.
+        names: `m` datasets.
+
+    Returns: `m x c x s` errors at `SHARES` of each run, the mean of repeated ones; NaN = not known.
+    """
+    rows = {name: row for row, name in enumerate(names)}
+    columns = {_key(config): column for column, config in enumerate(history.configs)}
+    totals = np.zeros((len(names), len(columns), len(SHARES)))
+    counts = np.zeros_like(totals)
+    for run in history.evaluations():
+        if run.dataset not in rows or len(run.curve) < 2 or not run.status.has_error:
+            continue
+        errors = resample(run.curve, run.curve[-1][0])
+        known = ~np.isnan(errors)
+        cell = rows[run.dataset], columns[_key(run.config)]
+        totals[cell] += np.where(known, errors, 0.0)
+        counts[cell] += known
+    return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
+
+
+def _key(config: Config) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(config.items()))
+
+
+def _features(
+    place: Location, rows: NDArray[np.int64]
+) -> tuple[tuple[NDArray[np.float64], NDArray[np.float64]], tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Return the two sets of features of some rows, and of the dataset; nothing where those of any are unknown."""
+    from warmstart.suggestions.expectations import views
+
+    references = place.memory.references
+    at = {} if references is None else {name: row for row, name in enumerate(references.names)}
+    names = [place.memory.names[row] for row in rows]
+    if place.features is None or references is None or references.features is None or not set(names) <= set(at):
+        return (np.zeros((len(rows), 1)),) * 2, (np.zeros(1),) * 2
+    wide, narrow = views(references.features[[at[name] for name in names]])
+    own = views(place.features[None])
+    return (wide, narrow), (own[0][0], own[1][0])
