@@ -89,6 +89,7 @@ def rows(root: Path, *, show: bool) -> dict[str, str]:
     return {
         "files, folders": f"{len(trees)}, {len(folders)}",
         "files in the three largest folders": largest,
+        "imports between the files of one folder, the three largest": inside_folders(trees),
         "folders inside `bo`, imports between them": f"{n_folders(folders, 'bo')}, {len(arrows['bo'])}",
         "folders inside `warmstart`, imports between them": f"{n_folders(folders, 'warmstart')}, {len(arrows['warmstart'])}",
         "files that a dataset's path passes, from `warmstart suggest` to the answer": str(len(path_way)),
@@ -108,20 +109,30 @@ def n_folders(folders: Counter[Path], package: str) -> int:
 
 def between_folders(trees: dict[Path, ast.Module], package: str) -> set[tuple[str, str]]:
     """List which folder of a package imports from which other one."""
-    homes = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path.parent for path in trees}
+    pairs = imports({path: tree for path, tree in trees.items() if path.parts[0] == package})
+    return {(str(one.parent), str(other.parent)) for one, other in pairs if one.parent != other.parent}
+
+
+def inside_folders(trees: dict[Path, ast.Module]) -> str:
+    """Count the imports between the files of each folder."""
+    counts = Counter(str(one.parent) for one, other in imports(trees) if one.parent == other.parent)
+    return ", ".join(f"`{folder}` {count}" for folder, count in counts.most_common(3))
+
+
+def imports(trees: dict[Path, ast.Module]) -> set[tuple[Path, Path]]:
+    """List which file imports from which other one."""
+    homes = {".".join(path.with_suffix("").parts).removesuffix(".__init__"): path for path in trees}
     found = set()
     for path, tree in trees.items():
-        if path.parts[0] != package:
-            continue
         for node in ast.walk(tree):
             names = []
             if isinstance(node, ast.ImportFrom) and node.module:
-                names = [f"{node.module}.{each.name}" for each in node.names] + [node.module]
+                names = [*(f"{node.module}.{each.name}" for each in node.names), node.module]
             elif isinstance(node, ast.Import):
                 names = [each.name for each in node.names]
-            home = next((homes[name] for name in names if name in homes), None)
-            if home is not None and home.parts[0] == package and home != path.parent:
-                found.add((str(path.parent), str(home)))
+            home = next((homes[name] for name in names if name in homes), path)
+            if home != path:
+                found.add((path, home))
     return found
 
 
@@ -155,7 +166,7 @@ def declared(trees: dict[Path, ast.Module], option: str) -> list[str]:
     """List where `warmstart` declares an option: a parameter or a field."""
     found = []
     for path, tree in trees.items():
-        if path.parts[0] != "warmstart":
+        if path.parts[0] != "warmstart" or path.parts[1] == "testing":
             continue
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -19,8 +19,8 @@ from history_store.history import History
 from metafeat.model_file import read_header
 from warmstart.locations import history_path, model_path
 from warmstart.suggestions.expectations import views
+from warmstart.suggestions.memory import load_memory
 from warmstart.suggestions.run_forecasts import read_curves
-from warmstart.suggestions.session import load_memory
 
 TOLD = (0, 3, 8)
 TRIALS = 24

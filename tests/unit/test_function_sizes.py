@@ -34,7 +34,6 @@ ALLOWED = {
     "warmstart/cli/evaluations.py:add": COMMAND,
     "warmstart/cli/evaluations.py:import_": COMMAND,
     "warmstart/cli/evaluations.py:record": COMMAND,
-    "warmstart/cli/main.py:main": "the entry point: each kind of error to its exit code",
     "warmstart/cli/maintain.py:create": COMMAND,
     "warmstart/cli/plot.py:ccov": COMMAND,
     "warmstart/cli/plot.py:map_": COMMAND,

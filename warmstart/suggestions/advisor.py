@@ -23,8 +23,9 @@ from warmstart.arguments import (
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
 from warmstart.locations import PathLike, history_path, model_path
 from warmstart.suggestions.answer import Answer, DatasetSummary
+from warmstart.suggestions.embeddings import store_embeddings
 from warmstart.suggestions.location import Location, own_name, place_vector, place_without_distances
-from warmstart.suggestions.memory import Memory, load_memory, store_embeddings
+from warmstart.suggestions.memory import Memory, load_memory
 from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.query import Dataset, Query, open_query
 from warmstart.suggestions.recommendation import compose_answer, recommend

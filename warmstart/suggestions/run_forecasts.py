@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from history_store.history import History
-    from warmstart.suggestions.advisor import Location
+    from warmstart.suggestions.location import Location
 
 MANY = 200
 """The nearest datasets whose curves are read, at most."""

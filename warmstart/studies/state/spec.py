@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, get_args
 from history_store.errors import StorageError, UsageError
 from history_store.records import Config, Value
 from history_store.wording import in_words
-from training.workloads import DEFAULT
+from training.workloads import DEFAULT, get_workload
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.options import Pruner, Search, Warm, WarmStart, identity, identity_of
 from warmstart.studies.related_dataset import RelatedDataset, optional_tuple

@@ -1,0 +1,147 @@
+"""Embeddings of a history's datasets: those that it holds, those computed, those stored."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from history_store.errors import ImagesMissingError
+from metafeat.model_file import ModelHeader, check_fits, read_header
+from warmstart.suggestions.references import FEATURES_KEY, complete_references, read_features
+
+if TYPE_CHECKING:
+    from history_store.history import History
+
+
+class Embeddings(Collection[str]):
+    """Embeddings by name of dataset.
+
+    Args:
+        names: `m`.
+        vectors: `m x d`.
+    """
+
+    def __init__(self, names: Sequence[str], vectors: NDArray[np.float32]) -> None:
+        self._names, self._vectors = list(names), vectors
+
+    @cached_property
+    def _row(self) -> dict[str, int]:
+        return {name: row for row, name in enumerate(self._names)}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def lacks(self, names: Sequence[str]) -> list[str]:
+        """Return those of the names that have no vector."""
+        return [] if list(names) == self._names else [name for name in names if name not in self._row]
+
+    def plus(self, added: Mapping[str, NDArray[np.float32]]) -> "Embeddings":
+        """Return these and others."""
+        new = np.stack(list(added.values()))
+        return Embeddings([*self, *added], np.concatenate([self._vectors, new]) if len(self) else new)
+
+    def of(self, names: Sequence[str]) -> NDArray[np.float32]:
+        """Return the vectors of some datasets, `n x d` float32."""
+        return self._vectors if list(names) == self._names else self._vectors[[self._row[name] for name in names]]
+
+
+def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads: int | None = None) -> tuple[str, ...]:
+    """Compute the embeddings and references that a history lacks and store them in it.
+
+    Returns: the datasets embedded.
+
+    Raises:
+        StorageError: a history or model that cannot be used, or a history that cannot be written.
+        ModelMismatchError: the model is for images of another size.
+        ImagesMissingError: there are no images to compute embeddings from.
+    """
+    from history_store.history import History
+
+    header = read_header(model)
+    with History.open(history, write=True) as opened:
+        check_fits(header, stored_size=opened.stored_size, where=str(history))
+        known = opened.embeddings(header.hash)
+        without = [name for name in opened.names if name not in known]
+        unseen = cannot_compare(opened, without, header)
+        lacking = [name for name in without if name not in unseen]
+        if lacking:
+            added, _ = embed_lacking(opened, lacking, header, device=device, threads=threads, cache=True)
+            kept = {name: vector for name, vector in {**known, **added}.items() if name in opened.names}
+            opened.set_embeddings(header.hash, kept)
+        complete_references(opened, header, device=device, threads=threads)
+    return tuple(lacking)
+
+
+def cannot_compare(history: "History", names: Collection[str], header: ModelHeader) -> set[str]:
+    """Return those of the datasets that cannot be compared: runs alone are known, or they came in a bundle whose features do not serve the model."""
+    from metafeat.embed import needs_torch
+
+    if not names:
+        return set()
+    merged = history.get_result(FEATURES_KEY)
+    contributed = set() if merged is None else {name for name in names if not history.has_images(name)}
+    features = None if needs_torch(header) or not contributed else read_features(history)
+    served = () if features is None else features.names
+    return {
+        name for name in names if (not history.dataset(name).n_images or name in contributed) and name not in served
+    }
+
+
+def embed_lacking(
+    history: "History", names: list[str], header: ModelHeader, *, device: str, threads: int | None, cache: bool
+) -> tuple[dict[str, NDArray[np.float32]], int]:
+    """Compute the embeddings that a history lacks, or take them from the cache; count those computed."""
+    from metafeat.cache import EmbeddingCache, cache_folder
+    from metafeat.embed import embed_history
+
+    store = EmbeddingCache(cache_folder() / "embeddings") if cache else None
+    found, n_computed = _from_features(history, names, header), 0
+    try:
+        for name in names:
+            if name in found:
+                continue
+            mark = "" if store is None else _sample_mark(history, name)
+            vector = None if store is None else store.get(mark, header.hash, "stored")
+            if vector is None:
+                vector = embed_history(history, [name], header, device=device, threads=threads)[name]
+                n_computed += 1
+                if store is not None:
+                    store.put(mark, header.hash, "stored", vector)
+            found[name] = vector
+    except ImagesMissingError as error:
+        msg = f"{history.path}: expected embeddings of model {header.hash} or images to make them from, got neither for {name!r}. Use the model that the history was published with, rebuild its images, or ask with `strategy` portfolio, which needs neither: {error}"
+        raise ImagesMissingError(msg) from error
+    return found, n_computed
+
+
+def _from_features(history: "History", names: Sequence[str], header: ModelHeader) -> dict[str, NDArray[np.float32]]:
+    """Embed datasets that came in bundles from their features, where the model needs no more."""
+    from metafeat.embed import embed_features, needs_torch
+
+    known = None if needs_torch(header) else read_features(history)
+    if known is None or known.features is None:
+        return {}
+    wanted = {name for name in names if not history.has_images(name)}
+    rows = [row for row, name in enumerate(known.names) if name in wanted]
+    return {known.names[row]: embed_features(known.features[row], header) for row in rows}
+
+
+def _sample_mark(history: "History", name: str) -> str:
+    """Digest the stored images that an embedding is made from."""
+    from hashlib import sha256
+
+    from metafeat.embed import stored_sample
+
+    images, labels = stored_sample(history, name)
+    digest = sha256(np.ascontiguousarray(images).tobytes())
+    digest.update(np.ascontiguousarray(labels).tobytes())
+    return f"sample:{digest.hexdigest()}"
