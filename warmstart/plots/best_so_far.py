@@ -81,12 +81,10 @@ def _title(found: StudyRecord, best: Trial) -> str:
 
 
 def _promised(found: StudyRecord) -> Any:
-    """Return the error that each trial's configuration had where it came from; NaN where that is not known."""
+    """Return the error that was promised for each trial's configuration; NaN where none was."""
     configs = [found.warm_of(trial) for trial in found.trials]
-    return np.array(
-        [np.nan if warm is None or warm.source_error is None or not warm.measured else warm.source_error for warm in configs],
-        dtype=np.float64,
-    )  # fmt: skip
+    promised = [None if warm is None else warm.promised for warm in configs]
+    return np.array([np.nan if error is None else error for error in promised], dtype=np.float64)
 
 
 def edge_of(errors: Any) -> float:

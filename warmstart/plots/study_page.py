@@ -116,7 +116,7 @@ def _warm_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
         rows.append(
             {
                 "from": warm.source or "all datasets",
-                "promised": warm.source_error,
+                "promised": warm.promised,
                 "came": None if came is None else came.error,
                 "trial": None if came is None else came.number,
                 **warm.config,

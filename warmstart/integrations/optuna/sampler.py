@@ -430,7 +430,9 @@ def warm_start(
 
 def _readable(design: InitialDesign) -> dict[str, bool | str | float]:
     """Return the attributes that people read in a dashboard: warm, source, promised."""
-    promised = {} if design.source_error is None or not design.measured else {PROMISED: round(design.source_error, 4)}
+    error = design.source_error if design.measured else None
+    error = error if design.expected_error is None else design.expected_error.value
+    promised = {} if error is None else {PROMISED: round(error, 4)}
     return {WARM: True, SOURCE: design.source or "all datasets", **promised}
 
 

@@ -81,7 +81,15 @@ def ask_history(
     if not found.suggestions:
         on_message("The study begins cold.")
     configs = tuple(
-        WarmConfig(dict(each.config), each.source, each.distance, each.source_error, each.measured, each.not_measured)
+        WarmConfig(
+            dict(each.config),
+            each.source,
+            each.distance,
+            each.source_error,
+            each.measured,
+            each.not_measured,
+            None if each.expected_error is None else each.expected_error.to_dict(),
+        )
         for each in known
     )
     return asked.with_warm(configs, history_state(Path(found.history)))

@@ -13,7 +13,7 @@ from history_store.space import shown
 from history_store.wording import counted
 from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import JointResult, TuneResult
-from warmstart.studies.state.spec import StudySpec
+from warmstart.studies.state.spec import StudySpec, WarmConfig
 
 SHOWN = 10
 """Best trials, and failures, in the Markdown."""
@@ -179,6 +179,7 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
             **shown(each.config),
             "from": "you" if plan.initial else each.source or ("all datasets" if plan.history else plan.workload),
             "error there": each.source_error if each.measured else "not measured",
+            **_promise(each),
             "error here": errors.get(_key(each.config)),
         }
         for each in found.warm
@@ -191,6 +192,13 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
     else:
         origin = f"From `{history.get('path')}`, revision {history.get('revision')}"
     return [f"{origin}; they count as `--warm {plan.warm}`.", "", *_table(rows)]
+
+
+def _promise(warm: WarmConfig) -> dict[str, str]:
+    """Return the column of what to expect, where that is known."""
+    if warm.expected_error is None:
+        return {}
+    return {"promised": "{value:.3f} ({low:.3f} to {high:.3f})".format(**warm.expected_error)}
 
 
 def _key(config: Mapping[str, Any]) -> str:

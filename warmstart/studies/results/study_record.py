@@ -95,7 +95,7 @@ class StudyRecord:
 
     def _row(self, trial: Trial) -> dict[str, Any]:
         warm = self.warm_of(trial)
-        promised = None if warm is None else warm.source_error
+        promised = None if warm is None else warm.promised
         metric = {} if self.metric.is_plain else {self.metric.name: self.value(trial)}
         return {
             "trial": trial.number,

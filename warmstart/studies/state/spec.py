@@ -32,7 +32,7 @@ stay away from studies that they cannot read.
 """
 SHORT = 2
 """Version of the user attribute where the plan lies in the system attribute."""
-_LATER = ("rename", "initial", "measured", "not_measured", "curves")
+_LATER = ("rename", "initial", "measured", "not_measured", "curves", "expected_error")
 """Fields that version 0.1 does not know."""
 _STORED = {"n_startup_trials": "startup"}
 """Names that a field has in a stored plan, which stay."""
@@ -48,15 +48,24 @@ class WarmConfig:
     source_error: float | None = None
     measured: bool = True
     not_measured: tuple[str, ...] = ()
+    expected_error: Mapping[str, float] | None = None
+
+    @property
+    def promised(self) -> float | None:
+        """Return the error to expect here, else the one that it had where it came from; None where neither is known."""
+        if self.expected_error is not None:
+            return self.expected_error["value"]
+        return self.source_error if self.measured else None
 
     def __post_init__(self) -> None:
         """Take a list, as JSON has it."""
         object.__setattr__(self, "not_measured", tuple(self.not_measured))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON types; `measured` and what is not only where it is false, as version 0.1 had neither."""
+        """Return the fields as JSON types; those that version 0.1 did not have only where they say something."""
         record = asdict(self) | {"not_measured": list(self.not_measured)}
-        return {name: value for name, value in record.items() if not self.measured or name not in _LATER}
+        usual = {"measured": True, "not_measured": [], "expected_error": None}
+        return {name: value for name, value in record.items() if name not in usual or value != usual[name]}
 
 
 def warm_of(config: Mapping[str, Any], warm: Sequence[WarmConfig]) -> WarmConfig | None:

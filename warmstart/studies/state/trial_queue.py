@@ -266,7 +266,7 @@ class TrialQueue:
         if warm is None:
             return {}
         source = warm.source or ("you" if self.plan.initial else "all datasets")
-        promised = {} if warm.source_error is None or not warm.measured else {PROMISED: round(warm.source_error, 4)}
+        promised = {} if warm.promised is None else {PROMISED: round(warm.promised, 4)}
         return {WARM: True, SOURCE: source, **promised}
 
     def _sign(self, trial_id: int) -> None:
