@@ -56,7 +56,8 @@ def _has_boxes(file: Path) -> bool:
         if size > _HEAD:
             opened.seek(-min(size, _HEAD), 2)
             head += opened.read()
-    return b'"bbox"' in head or (b'"annotations"' in head and b'"image_id"' in head)
+    is_listing = b'"annotations"' in head and (b'"image_id"' in head or b'"categories"' in head)
+    return b'"bbox"' in head or is_listing
 
 
 def _yolo(path: Path, lower: dict[str, Path]) -> str:

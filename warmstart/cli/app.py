@@ -199,7 +199,7 @@ COMMANDS = (
         "share:bundle",
         "Write what a history knows as one file to share: no image, no path of this machine.",
         (
-            "warmstart history bundle mine.h5 --out shared/",
+            "warmstart history bundle mine.h5 --out bundles/",
             "warmstart history bundle mine.h5 --own --out me.gz",
         ),
     ),
@@ -209,7 +209,7 @@ COMMANDS = (
         "share:merge",
         "Merge bundles into a history, all or none.",
         (
-            "warmstart history merge mine.h5 shared/ --dry-run",
+            "warmstart history merge mine.h5 bundles/ --dry-run",
             "warmstart history merge ours.h5 *.gz",
         ),
     ),

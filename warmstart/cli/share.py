@@ -134,6 +134,8 @@ def quarantine(
         held = let_answer(opened, release).quarantined if release else before
     released = len(before) - len(held)
     rows = [{"id": run.id, "dataset": run.dataset, "by": run.by, "error": run.error, "why": run.why} for run in held]
+    if not before:
+        shell.note("Nothing is quarantined.")
     if release:
         shell.note(f"Released {released} {'run' if released == 1 else 'runs'}; {len(held)} stay in quarantine.")
     document = {"schema_version": 1, "history": str(path), "released": released}

@@ -85,7 +85,7 @@ def bundle_history(
             used.add(name)
     listed = [name for name in names if (not own or name in used) and name not in merged.datasets]
     if not listed and not runs:
-        msg = f"{history.path}: expected something to share, got no dataset{' of your own' if own else ''}. Add one with `warmstart history add` or `record`."
+        msg = f"{history.path}: expected something to share, got no dataset{' of your own' if own else ''}. Add one with `warmstart history add`, or a run with `warmstart history record`."
         raise UsageError(msg)
     likenesses = dict(_likenesses(history, listed, ids, show or _silent))
     lines = {dataset_line(history.dataset(name)) for name in listed} | runs

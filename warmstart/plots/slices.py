@@ -8,11 +8,13 @@ import numpy as np
 from bo.importance import Profile
 from warmstart.plots.best_so_far import WARM
 from warmstart.plots.natural_axis import NaturalAxis
-from warmstart.plots.style import INK, LOW, new_figure
+from warmstart.plots.style import INK, LOW, new_figure, short
 from warmstart.studies.results.study_record import StudyRecord
 
 _ROW = 4
 MOST = 12
+_LETTERS = 26
+"""Letters that fit below a panel, all choices together."""
 _BAND = "#c9dcea"
 
 
@@ -46,6 +48,8 @@ def slices_figure(found: StudyRecord, profiles: Sequence[Profile], axes_by_name:
             axes.plot(told[shown], errors[shown], marker, color=colour, markersize=3, mfc="none", mew=0.7)
         axes.axvline(axis.place(best.config.get(cut.name)), color=INK, linewidth=0.9, dashes=(1.5, 1.5), zorder=1)
         ticks, texts = axis.ticks(4)
+        if axis.choices:
+            texts = [short(text, max(4, _LETTERS // len(texts))) for text in texts]
         axes.set_xticks(ticks, texts, fontsize=7.5)
         axes.set_xlim(-0.04, 1.04)
         axes.set_ylim(low, high)

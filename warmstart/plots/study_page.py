@@ -26,7 +26,12 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem }
 .wide { overflow-x: auto } table { border-collapse: collapse; font-size: 13px } caption { text-align: left; color: var(--soft); padding-bottom: .3rem }
 th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line); white-space: nowrap }
 figure { margin: 1rem 0 } figure img { background: #fff; border-radius: 6px; max-width: 100%; height: auto } figcaption { color: var(--soft) }
-@media print { body { max-width: none; margin: 0 } figure { break-inside: avoid } }
+@media (max-width: 45rem) { figure { overflow-x: auto } figure img { min-width: 36rem } }
+@media print {
+  :root { color-scheme: light; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5; --soft: #6b6b6b }
+  body { max-width: none; margin: 0 } figure { break-inside: avoid; overflow: visible } figure img { min-width: 0 }
+  .wide { overflow: visible } table { font-size: 10px } th, td { white-space: normal; overflow-wrap: anywhere }
+}
 """
 
 

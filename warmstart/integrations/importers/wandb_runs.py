@@ -46,6 +46,9 @@ def read_wandb(source: Path, *, metric: str | None = None) -> ForeignRuns:
         DataError: no run, or a file that cannot be read.
     """
     entries = list(_of_folder(source) if source.is_dir() else _of_file(source))
+    if not entries and _is_offline(source):
+        msg = f"{source}: expected {_WHAT}, got runs kept offline, in a log that only wandb reads. Send them with `wandb sync`, then export: `json.dump([{{'config': dict(r.config), 'summary': dict(r.summary._json_dict), 'state': r.state}} for r in wandb.Api().runs('TEAM/PROJECT')], open('runs.json', 'w'))`."
+        raise DataError(msg)
     if not entries:
         msg = f"{source}: expected {_WHAT}, got none. Give the folder `wandb`, or an export."
         raise DataError(msg)
@@ -86,6 +89,11 @@ def _of_folder(root: Path) -> Iterator[Entry]:
         config = read_flat_yaml(folder / CONFIG) if (folder / CONFIG).is_file() else {}
         summary = read_json(folder / SUMMARY, "the summary of a run") if (folder / SUMMARY).is_file() else {}
         yield _settings(config), flat(summary) if isinstance(summary, Mapping) else {}, "", []
+
+
+def _is_offline(root: Path) -> bool:
+    """Tell whether a folder holds runs that W&B has not written out yet: their log alone."""
+    return root.is_dir() and any(True for pattern in ("run-*.wandb", "*run-*/run-*.wandb") for _ in root.glob(pattern))
 
 
 def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +148,7 @@ def _is_value(name: str, value: Any) -> bool:
 def _matches(source: str) -> bool:
     path = Path(source)
     if path.is_dir():
-        return any(found.parent.name == "files" for found in find_files(path, CONFIG, SUMMARY))
+        return _is_offline(path) or any(found.parent.name == "files" for found in find_files(path, CONFIG, SUMMARY))
     if path.suffix.lower() not in (".json", ".jsonl") or not path.is_file():
         return False
     with path.open("rb") as file:

@@ -99,7 +99,7 @@ def test_merging_is_associative_commutative_and_idempotent():
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @four
 @pytest.mark.timeout(3000)
 def test_merging_is_an_algebra_on_many_histories(parts):
