@@ -54,7 +54,7 @@ metafeat.handcrafted: FEATURES
 metafeat.index: DatasetIndex
 training.budget: Budget
 training.collect: collect
-training.add_sources: rebuild
+training.enrol: rebuild
 training.executor: Executor
 training.siamese: train_from_history
 warmstart: answer neighbours suggest tune tune_many

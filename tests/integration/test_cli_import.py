@@ -159,7 +159,7 @@ def test_shards_and_exports_go_in_as_they_are(cli, tiny, copy, tmp_path):
         ([], 2, "--dataset: expected the name of the dataset"),
         (["-d", "x", "--rename", "lr"], 2, "--rename: expected name=value, once a name, got 'lr'"),
         (["-d", "x", "--rename", "lr=a", "--rename", "lr=b"], 2, "--rename: expected name=value, once a name"),
-        (["-d", "x", "--rename", "lr=rate"], 2, "--rename: expected a name of the source"),
+        (["-d", "x", "--rename", "lr=rate"], 2, "--rename: expected a name of the space"),
         (["-d", "x", "--fill", "dropout_rate="], 2, "--fill: expected name=value"),
         (["-d", "x", "--fill", "dropout_rate=7"], 2, "--fill: expected a value of dropout_rate"),
         (["-d", "x", "--rescale", "lr=sin(x)"], 2, "--rescale: expected one of x, log10"),

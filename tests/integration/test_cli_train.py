@@ -103,10 +103,10 @@ def test_a_stopped_run_is_resumed(cli, copy, tmp_path):
     ("more", "code", "match"),
     [
         (["--hold-out-group", "group9"], 2, "--hold-out-group: expected groups"),
-        (["--extractor", "cnn"], 2, "'--extractor'"),
-        (["--target", "l2"], 2, "'--target'"),
-        (["--backbone", "resnet"], 2, "'--backbone'"),
-        (["--steps", 0], 2, "'--steps'"),
+        (["--extractor", "cnn"], 2, "--extractor: "),
+        (["--target", "l2"], 2, "--target: "),
+        (["--backbone", "resnet"], 2, "--backbone: "),
+        (["--steps", 0], 2, "--steps: "),
         (["--budget", "soon"], 2, "expected a length of time above 0, got 'soon'"),
     ],
 )
