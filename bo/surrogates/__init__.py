@@ -60,7 +60,7 @@ def find_surrogate(
         return SURROGATES.find(surrogate, where, param=param)
     if not hasattr(surrogate, "fit") or not hasattr(surrogate, "sample_joint"):
         msg = f"expected a name, a SurrogateInfo or a surrogate with the methods of bo.surrogates.Surrogate, got {type(surrogate).__name__}. Name one of {', '.join(SURROGATES)}."
-        raise UsageError(msg, param=param or where)
+        raise UsageError(msg, param=param) if param else UsageError(f"{where}: {msg}")
     return SurrogateInfo.of(surrogate)
 
 
