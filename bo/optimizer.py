@@ -106,7 +106,7 @@ class Optimizer:
             UsageError: when a name, a number or a space does not fit, or GPyOpt is wanted and not installed.
             DataError: when a configuration does not fit the space.
         """
-        self._surrogate = find_surrogate(surrogate, "Optimizer")
+        self._surrogate = find_surrogate(surrogate, param="surrogate")
         self._settings = OptimizerSettings(
             surrogate=self._surrogate.name,
             acquisition=acquisition,
@@ -128,8 +128,8 @@ class Optimizer:
             msg = f"related: expected a sequence of RelatedTask, got {tasks_given!r}. Leave it out where there is none."
             raise UsageError(msg)
         if related and not self._surrogate.multitask:
-            msg = f"Optimizer: expected a surrogate for related tasks, mt-..., got {self._surrogate.name!r}. Name one, or leave related out."
-            raise UsageError(msg)
+            msg = f"expected a surrogate for related tasks, mt-..., got {self._surrogate.name!r}. Name one, or leave `related` out."
+            raise UsageError(msg, param="surrogate")
         tasks, meta = tasks_of(related, meta_feature, self._encoding)
         self._related, self._meta = related, meta
         self._make = partial(

@@ -58,20 +58,18 @@ class OptimizerSettings:
         """
         for what, known in _NAMES.items():
             if (name := getattr(self, what)) not in known:
-                msg = (
-                    f"Optimizer: expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
-                )
-                raise UsageError(msg)
+                msg = f"expected {what} among {', '.join(known)}, got {name!r}. Leave it out for the default."
+                raise UsageError(msg, param=what)
         if self.engine == "gpyopt":
             check_engine(self.surrogate, self.acquisition)
         for what in ("n_startup_trials", "seed"):
             number = getattr(self, what)
             if number is not None and (not isinstance(number, int | np.integer) or number < 0):
-                msg = f"Optimizer: expected {what} to be a whole number of 0 or more, got {number!r}. Leave it out for the default."
-                raise UsageError(msg)
+                msg = f"expected a whole number of 0 or more, got {number!r}. Leave it out for the default."
+                raise UsageError(msg, param=what)
         if self.timeout is not None and not (isinstance(self.timeout, int | float) and 0 < self.timeout < math.inf):
-            msg = f"Optimizer: expected a timeout of seconds above 0, got {self.timeout!r}. Leave it out to wait for ever."
-            raise UsageError(msg)
+            msg = f"expected seconds above 0, got {self.timeout!r}. Leave it out to wait for ever."
+            raise UsageError(msg, param="timeout")
         if self.n_startup_trials is not None:
             object.__setattr__(self, "n_startup_trials", int(self.n_startup_trials))
         seed = np.random.SeedSequence().generate_state(1)[0] if self.seed is None else self.seed

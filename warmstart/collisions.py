@@ -65,7 +65,7 @@ def make_way(folder: str, module: str) -> None:
         return
     wanted = module.partition(".")[0]
     if wanted in NEEDED and _has(folder, wanted):
-        msg = f"{module}: expected a module beside warmstart's own, got the name of its package {wanted!r}, which trials need. Rename {os.path.join(folder, wanted)}."  # noqa: PTH118
+        msg = f"{module}: expected another name than {wanted!r}, as trials need warmstart's own package of that name, got a module of that name. Rename {os.path.join(folder, wanted)}."  # noqa: PTH118
         raise ImportError(msg, name=wanted)
     theirs = [name for name in YIELDING if _has(folder, name)]
     for name in theirs:

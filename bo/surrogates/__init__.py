@@ -46,7 +46,9 @@ SURROGATES: Registry[SurrogateInfo] = Registry(
 """Every surrogate by name; an entry makes one from the keywords of its constructor."""
 
 
-def find_surrogate(surrogate: str | SurrogateInfo | Surrogate, where: str = "surrogate") -> SurrogateInfo:
+def find_surrogate(
+    surrogate: str | SurrogateInfo | Surrogate, where: str = "surrogate", *, param: str = ""
+) -> SurrogateInfo:
     """Return the description of a surrogate, given its name, its description or an instance.
 
     Raises:
@@ -55,10 +57,10 @@ def find_surrogate(surrogate: str | SurrogateInfo | Surrogate, where: str = "sur
     if isinstance(surrogate, SurrogateInfo):
         return surrogate
     if isinstance(surrogate, str):
-        return SURROGATES.find(surrogate, where)
+        return SURROGATES.find(surrogate, where, param=param)
     if not hasattr(surrogate, "fit") or not hasattr(surrogate, "sample_joint"):
-        msg = f"{where}: expected a name, a SurrogateInfo or a surrogate with the methods of bo.surrogates.Surrogate, got {type(surrogate).__name__}. Name one of {', '.join(SURROGATES)}."
-        raise UsageError(msg)
+        msg = f"expected a name, a SurrogateInfo or a surrogate with the methods of bo.surrogates.Surrogate, got {type(surrogate).__name__}. Name one of {', '.join(SURROGATES)}."
+        raise UsageError(msg, param=param) if param else UsageError(f"{where}: {msg}")
     return SurrogateInfo.of(surrogate)
 
 

@@ -58,6 +58,11 @@ def test_did_you_mean(args, hint, cli, use_tiny):
     [
         (("suggest", "x", "-k", "abc"), "error: -k: expected a whole number, got 'abc'. Correct it."),
         (("suggest", "x", "-k0"), "error: -k: expected at least 1, got '0'. Correct it."),
+        (("tune", "--trials", "2", "--trials=0"), "error: --trials: expected at least 1, got '0'. Correct it."),
+        (
+            ("history", "collect", "h.h5", "x.toml", "--budget", "soon"),
+            "error: --budget: expected a length of time above 0, got 'soon'. Write 3h, 90m, 1h30m or a number of seconds.",
+        ),
         (("tune", "--budget=much"), "error: --budget: expected a number, got 'much'. Correct it."),
         (("tune", "--trials"), "error: --trials: expected a value, got none. Write it after that."),
         (("suggest", "a", "b"), "error: expected nothing more, got b. Put what has spaces in quotes."),

@@ -83,7 +83,9 @@ def test_a_name_that_trials_need_is_refused_by_name(project):
     (project / "history_store" / "mine.py").write_text("def f(config):\n    return 1\n")
     done = tune(project, "history_store.mine:f", start=MODULE)
     assert done.returncode == 2
-    assert "expected a module beside warmstart's own, got the name of its package 'history_store'" in done.stderr
+    assert (
+        "expected another name than 'history_store', as trials need warmstart's own package of that name" in done.stderr
+    )
 
 
 def script(folder, text):

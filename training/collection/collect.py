@@ -113,7 +113,7 @@ class _Sitting:
     ) -> None:
         """Take what is there, add the datasets, and plan the cells."""
         self.history, self.settings, self.started = history, settings, time.monotonic()
-        self.limit_s = parse_time(settings.time_budget)
+        self.limit_s = parse_time(settings.time_budget, param="time_budget")
         workload, seed, first = settings.workload or get_workload(), settings.seed, settings.first
         budget = settings.budget or workload.budget()
         self.origin = workload.origin(budget)

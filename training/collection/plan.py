@@ -140,7 +140,7 @@ def wall_seconds_left(
     return left_s * (elapsed_s + usual_s) / max(expected_s + usual_s, 1e-9)
 
 
-def parse_time(text: str | float | None) -> float:
+def parse_time(text: str | float | None, *, param: str) -> float:
     """Read a length of time: seconds, or a text like ``3h``, ``90m``, ``1h30m``, ``45s``; None is endless.
 
     Raises:
@@ -157,6 +157,6 @@ def parse_time(text: str | float | None) -> float:
     else:
         seconds = float(text)
     if not seconds > 0:
-        msg = f"time budget: expected a length of time above 0, got {text!r}. Write 3h, 90m, 1h30m or a number of seconds."
-        raise UsageError(msg)
+        msg = f"expected a length of time above 0, got {text!r}. Write 3h, 90m, 1h30m or a number of seconds."
+        raise UsageError(msg, param=param)
     return seconds

@@ -246,7 +246,7 @@ def _tasks(
             shares = ~np.isnan(known[np.ix_(fold.history, measured)]).all(axis=1)
             answers = fold.history[shares]
             if not len(answers):
-                msg = f"evaluate: expected others that share a configuration with {table.datasets[row]}, got none. Measure shared ones, or leave it out with `only`."
+                msg = f"evaluate: expected other datasets that share a configuration with {table.datasets[row]}, got none. Measure shared ones, or leave it out with `only`."
                 raise DataError(msg)
             case = Case(
                 known[np.ix_(answers, measured)],

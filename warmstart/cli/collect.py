@@ -124,6 +124,7 @@ def collect(
     import sys
     from pathlib import Path
 
+    from training.collection.plan import parse_time
     from warmstart.histories.collect import collect_into
     from warmstart.integrations.ray.cluster import chosen_cluster
 
@@ -139,7 +140,7 @@ def collect(
         replicates=replicates,
         race=race,
         seed=seed,
-        time_budget=budget,
+        time_budget=None if budget is None else parse_time(budget, param="budget"),
         cell_timeout=CollectionSettings.cell_timeout if timeout is None else timeout,
         shards=shards,
     )

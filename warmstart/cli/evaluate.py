@@ -171,10 +171,11 @@ def evaluate(
     places = (None if out is None else Path(out), None if plots is None else Path(plots))
     check_places(*places)
     if calibrate and (model is None or history is None):
-        msg = "--calibrate: expected --history and --model, whose distances it is about, got one or none. Name both."
+        msg = f"--calibrate: expected --history and --model, got {'none' if model is None and history is None else 'one'} of them. Name both: the calibration is of their distances."
         raise UsageError(msg)
     if query and (table or calibrate or paper_figure):
-        msg = "--query: expected it without --table, --calibrate and --paper-figure, got one of them. Call evaluate twice."
+        beside = "--table" if table else "--calibrate" if calibrate else "--paper-figure"
+        msg = f"--query: expected no {beside} beside it, got both. Run evaluate once for each."
         raise UsageError(msg)
     with shell.progress("evaluating") as show, cpu_threads(threads):
         reports = _reports(query or [], table or [], history, model, plan, show)

@@ -173,7 +173,7 @@ def remove(
         count = len(opened.evaluations(name))
     if not yes:
         if not sys.stdin.isatty():
-            msg = f"history remove: expected --yes where nobody can be asked, got none. Add --yes to remove {name!r} with its {count} evaluations."
+            msg = f"history remove: expected --yes, as there is no terminal to ask in, got none. Add --yes to remove {name!r} with its {count} evaluations."
             raise UsageError(msg)
         if not typer.confirm(f"Remove {name!r} with its {count} evaluations from {path}?", err=True):
             shell.note("Nothing removed.")

@@ -114,14 +114,17 @@ def _failed(error: Exception, *, as_json: bool) -> int:
 
 
 def _given(param: object, args: Sequence[str]) -> str:
-    """Say what was typed as the value of an option."""
-    for option in getattr(param, "opts", ()):
-        for i, arg in enumerate(args):
+    """Say what was typed as the value of an option: the last one, which counts; nothing where several count."""
+    typed = []
+    for i, arg in enumerate(args):
+        for option in getattr(param, "opts", ()):
             if arg == option and i + 1 < len(args):
-                return f", got {args[i + 1]!r}"
-            if arg.startswith(f"{option}=") or (arg.startswith(option) and not option.startswith("--")):
-                return f", got {arg.removeprefix(option).removeprefix('=')!r}"
-    return ""
+                typed.append(args[i + 1])
+            elif arg.startswith(f"{option}=") or (arg.startswith(option) and not option.startswith("--")):
+                typed.append(arg.removeprefix(option).removeprefix("="))
+    if not typed or (len(typed) > 1 and getattr(param, "multiple", False)):
+        return ""
+    return f", got {typed[-1]!r}"
 
 
 def _end_undisturbed(argv: Sequence[str] | None) -> None:

@@ -299,7 +299,7 @@ def read_configs(path: Path) -> list[dict[str, Any]]:
         msg = f"{path}: expected a file of configurations, got nothing there. Check the path."
         raise MissingPathError(msg, param="first") from error
     except UnicodeDecodeError as error:
-        msg = f"{path}: expected JSON, got a file that is no text. Check the path."
+        msg = f"{path}: expected a JSON file of configurations, got a file that is not text. Check the path."
         raise DataError(msg, param="first") from error
     try:
         value = parse_json(text)

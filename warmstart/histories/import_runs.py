@@ -131,7 +131,7 @@ def _named(history: "History", dataset: str) -> str:
     content = open_images(dataset).fingerprint("content")
     known = next((info.name for info in history.datasets if info.fingerprint == content), None)
     if known is None:
-        msg = f"expected a dataset that {history.path} knows by its images, got {dataset!r}, which it does not. Add it with its runs: `warmstart history add {history.path} --dataset {dataset} --name NAME --group NAME --runs SOURCE`."
+        msg = f"expected a dataset whose images {history.path} has under some name, got {dataset!r}, which it has not. Add it with its runs: `warmstart history add {history.path} --dataset {dataset} --name NAME --group NAME --runs SOURCE`."
         raise UsageError(msg, param="dataset")
     return known
 

@@ -227,7 +227,7 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
     from warmstart.suggestions.memory import calibration_key
 
     if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
-        msg = "expected the learned distances of every dataset under leave-source-out, and at least three groups, got less. Leave `only` out, and let `methods` name joint."
+        msg = "expected learned distances of all datasets, of at least three groups, under leave-source-out, got an evaluation without. Leave `only` out, and let `methods` name joint."
         raise UsageError(msg, param="calibrate")
     check_fits(model, stored_size=history.stored_size, where=str(history.path))
     history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})

@@ -120,7 +120,7 @@ def _train(
     from training.collection.plan import parse_time
     from training.siamese.from_history import train_from_history
 
-    limit = None if run.budget is None else parse_time(run.budget)
+    limit = None if run.budget is None else parse_time(run.budget, param="budget")
     with History.open(history) as opened, cpu_threads(run.threads):
         names, notes = choose_datasets(opened)
         groups = [group for name, group in zip(opened.names, opened.groups, strict=True) if name in set(names)]

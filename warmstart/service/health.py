@@ -44,7 +44,7 @@ async def healthz() -> Health:
 def readyz(service: Shared) -> Health:
     """Tell whether history and model can be read, and the server is not stopping."""
     if service.is_stopping:
-        raise ProblemError(503, "Stopping", "expected a server that goes on, got one that stops. Ask another.")
+        raise ProblemError(503, "Stopping", "expected a running server, got one that is shutting down. Ask another.")
     try:
         service.memory()
     except WarmstartError as error:

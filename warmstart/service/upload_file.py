@@ -77,7 +77,7 @@ def check_pixels(folder: Path, most: int) -> None:
         except (UnidentifiedImageError, OSError, ValueError):
             continue  # what is no picture is left out later, and named
         if left < 0:
-            msg = f"expected at most {most:,} pixels in all pictures, got more. Send smaller ones: they are looked at in 32 x 32."
+            msg = f"expected at most {most:,} pixels in all pictures, got more. Send smaller ones: they are resized to 32 x 32."
             raise DataError(msg)
 
 
@@ -91,7 +91,7 @@ def check_arrays(file: Path, most: int) -> None:
         with zipfile.ZipFile(file) as archive:
             size = sum(each.file_size for each in archive.infolist())
     except zipfile.BadZipFile as error:
-        msg = "expected an npz file, got another. Write it with numpy.savez(images=..., labels=...)."
+        msg = "expected an npz file, got something else. Write it with numpy.savez(images=..., labels=...)."
         raise DataError(msg) from error
     if size > most:
         msg = f"expected arrays of at most {most:,} bytes, got {size:,}. Send a sample: 400 pictures are looked at."

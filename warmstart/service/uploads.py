@@ -62,14 +62,12 @@ def _describe(file: Path, kind: str, service: Service) -> dict[str, Any]:
             [*command, *sizes], capture_output=True, timeout=TIME_S, check=False
         )
     except subprocess.TimeoutExpired as error:
-        msg = f"expected a dataset that can be looked at within {TIME_S:g} s, got another. Send a sample: 400 pictures are looked at."
+        msg = f"expected a dataset that can be described within {TIME_S:g} s, got one that takes longer. Send a sample: 400 pictures are looked at."
         raise DataError(msg) from error
     try:
         found = json.loads(done.stdout)
     except ValueError as error:
-        msg = (
-            "expected a dataset that can be looked at within the limits of memory and time, got another. Send a sample."
-        )
+        msg = "expected a dataset that can be described within the limits of memory and time, got one that needs more. Send a sample."
         raise DataError(msg) from error
     if "error" in found:
         raise DataError(found["error"])

@@ -239,7 +239,7 @@ class PreparedScript(Prepared):
         amount = _own(budget).amount
         self.workload.check(config)
         if keep:
-            msg = "expected a run whose network is not kept, got one to keep: a script keeps its own. Leave `keep` out."
+            msg = "expected no `keep` for a script, which keeps its own networks, got it. Leave it out."
             raise UsageError(msg)
         if not timeout_s > 0:
             return TrainingResult(math.nan, Status.TIMEOUT, 0.0, ())
@@ -270,7 +270,7 @@ class PreparedScript(Prepared):
 
     def combine(self, members: Sequence[Member], models: Sequence[object]) -> Classifier:  # noqa: ARG002  there are none
         """Refuse: a script keeps its own networks."""
-        msg = "expected a workload whose networks are kept, got a script, which keeps its own."
+        msg = "expected a workload whose networks are kept, got a script, which keeps its own. Load them as your script does."
         raise UsageError(msg)
 
 

@@ -112,8 +112,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
                 check_count(name, number)
         return Limits(
             self.trials or (TRIALS if self.timeout is None else math.inf),
-            time.monotonic() + parse_time(self.timeout),
-            math.inf if self.trial_timeout is None else parse_time(self.trial_timeout),
+            time.monotonic() + parse_time(self.timeout, param="timeout"),
+            math.inf if self.trial_timeout is None else parse_time(self.trial_timeout, param="trial_timeout"),
             memory_bytes(self.trial_memory),
         )
 

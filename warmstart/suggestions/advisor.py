@@ -209,7 +209,8 @@ class Advisor:
             memory = self._memory(None)
             own = None if place.query is None else own_name(place.query.source, memory)
             rows = memory.rows_without(self.excluded, own)
-            place = place_without_distances(memory, rows, query=place.query, summary=place.summary)
+            why = "none of its datasets that may answer has both images and runs"
+            place = place_without_distances(memory, rows, query=place.query, summary=place.summary, why=why)
         if not place.memory.has_runs[place.rows].any():
             msg = f"{place.memory.path}: expected a history with runs, got none on the {len(place.rows)} datasets that may answer. Add some with `warmstart history record`, `import` or `collect`."
             raise UsageError(msg)

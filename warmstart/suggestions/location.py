@@ -103,15 +103,12 @@ def place_vector(
 
 
 def place_without_distances(
-    memory: Memory, rows: NDArray[np.int64], *, query: Query | None, summary: DatasetSummary
+    memory: Memory, rows: NDArray[np.int64], *, query: Query | None, summary: DatasetSummary, why: str = ""
 ) -> Location:
-    """Place a dataset beside a history that nobody can compare it with."""
-    known = any(memory.about[row].n_images for row in rows)
-    why = (
-        "without a model nobody knows which of its datasets yours resembles"
-        if known
-        else "it holds runs alone, no images"
-    )
+    """Place a dataset beside a history with which it cannot be compared; `why` is the cause, where it is another than these."""
+    if not why:
+        known = any(memory.about[row].n_images for row in rows)
+        why = "that takes a model, and none was used" if known else "it holds runs alone, no images"
     note = f"Nothing of the history could be compared with your images: {why}. Its configurations are those that do well on all of its datasets."
     confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NOT_COMPARED.value,))
     distances, vector = np.full(len(rows), np.nan), np.zeros(0, np.float32)

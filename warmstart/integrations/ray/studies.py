@@ -61,7 +61,7 @@ def run_on_cluster(job: Job, cluster: Cluster, store: Store, *, workers: int | N
                     losses += problem is not None
                     # A node may take all its workers with it.
                     if losses >= LOSSES + wanted:
-                        msg = f"tune: expected workers that stay, got {losses} lost in a row ({problem}). Look at their trials with -v, or start fewer."
+                        msg = f"tune: expected workers that keep running, got {losses} lost in a row ({problem}). Look at their trials with -v, or start fewer."
                         raise AllTrialsFailedError(msg)
                 now = look()
                 losses, ended = (losses, ended) if now == ended else (0, now)

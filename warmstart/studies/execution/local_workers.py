@@ -41,7 +41,7 @@ def run_workers(job: Job, workers: int, look: Callable[[], int]) -> None:
                 if problem is not None:
                     losses += 1
                     if losses >= LOSSES:
-                        msg = f"tune: expected workers that stay, got {losses} that {problem}. Look at their trials with -v, or start fewer."
+                        msg = f"tune: expected workers that keep running, got {losses} that {problem}. Look at their trials with -v, or start fewer."
                         raise AllTrialsFailedError(msg)
                     running.append(_begin(job))
             now = look()

@@ -58,7 +58,7 @@ class FileClaims:
         except StorageError:
             raise
         except OSError as error:
-            msg = f"{path}: expected a place for the claims of workers, got {error.strerror}. Give `storage` a folder that can be written."
+            msg = f"{path}: expected a place for the locks of trials, got {error.strerror}. Give `storage` a folder that can be written."
             raise StorageError(msg) from error
 
     def take(self, number: int, *, patience: bool = False) -> bool:

@@ -209,7 +209,7 @@ class StudySpec(Search, WarmStart):
             named = {name: record.pop(stored) for name, stored in _STORED.items() if stored in record}
             return cls(**record, **named, configs=configs, tasks=tasks, meta_feature=meta, members=members)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            msg = f"{where}: expected a study that warmstart made, got a damaged plan ({in_words(error)}). Restore the storage, or begin another study with `study`."
+            msg = f"{where}: expected a study that warmstart made, got a damaged record ({in_words(error)}). Restore the storage, or begin another study with `study`."
             raise StorageError(msg) from error
 
     def check_same(self, other: StudySpec, where: str) -> None:

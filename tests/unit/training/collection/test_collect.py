@@ -136,13 +136,13 @@ def test_configurations_given_must_fit_the_space(tmp_path: Path) -> None:
     ],
 )
 def test_parse_time(text: str | float | None, seconds: float) -> None:
-    assert parse_time(text) == seconds
+    assert parse_time(text, param="budget") == seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "3d", "-1h", "0", 0, -3.0, "1m2h", math.nan])
 def test_parse_time_refuses(text: str | float) -> None:
-    with pytest.raises(UsageError, match="time budget: expected a length of time above 0"):
-        parse_time(text)
+    with pytest.raises(UsageError, match=r"^timeout: expected a length of time above 0"):
+        parse_time(text, param="timeout")
 
 
 def test_every_cell_is_measured_once_in_blocks(tmp_path: Path) -> None:

@@ -284,5 +284,5 @@ def test_a_dataset_that_shares_no_configuration_is_refused(world):
     errors = np.full((M, C), np.nan)
     errors[0, :3] = 0.5, 0.4, 0.6
     errors[1:, 3:] = world.errors[1:, 3:]
-    with pytest.raises(DataError, match="expected others that share a configuration with d0, got none"):
+    with pytest.raises(DataError, match="expected other datasets that share a configuration with d0, got none"):
         play(make_table(errors, distances=world.distances), "portfolio")

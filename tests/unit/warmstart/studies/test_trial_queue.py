@@ -258,7 +258,7 @@ def test_a_study_of_another_program_is_left_alone(tmp_path):
 @pytest.mark.parametrize("damage", ["{", "[]", '{"schema_version": 1}'])
 def test_a_damaged_plan_is_told(tmp_path, damage):
     begun(tmp_path / "s.db").study.set_user_attr(PLAN, damage)
-    with pytest.raises(StorageError, match="got a damaged plan"):
+    with pytest.raises(StorageError, match="got a damaged record"):
         find_plan(open_store(tmp_path / "s.db"), "s")
 
 

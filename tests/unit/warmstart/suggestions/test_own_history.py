@@ -133,7 +133,7 @@ def test_a_model_for_another_size_is_refused_with_what_differs(mine, photos, tmp
     assert len(found.suggestions) == 3
     assert found.model == ""
     assert "Answered without a model" in found.notes[0]
-    assert "without a model nobody knows" in found.confidence.note
+    assert "that takes a model, and none was used" in found.confidence.note
     assert len(Advisor(mine, other).locate(photos, strategy="portfolio").names) == 2
 
 
@@ -165,6 +165,7 @@ def test_runs_alone_answer_where_no_dataset_with_images_has_runs(runs_alone, tin
     found = warmstart.answer(photos, history=runs_alone, model=tiny.model)
     assert found.suggestions[0].config == CONFIGS[1]
     assert found.strategy == "portfolio"
+    assert "none of its datasets that may answer has both images and runs" in found.confidence.note
     assert [near.name for near in warmstart.neighbours(photos, history=runs_alone, model=tiny.model)] == ["pictures"]
 
 
