@@ -289,11 +289,16 @@ def test_wrong_calls(changes, error, told, tmp_path):
     assert not list(tmp_path.glob("warmstart-studies*"))
 
 
-def test_an_objective_that_cannot_be_loaded_leaves_no_trial():
+@pytest.mark.parametrize("report", [None, True])
+def test_an_objective_that_cannot_be_loaded_leaves_nothing(report, tmp_path):
+    (before := tmp_path / "before.log").write_text("of before\n")
     with pytest.raises(UsageError, match="expected a module that can be imported"):
-        tune(objective="nowhere:f")
-    with pytest.raises(UsageError, match="got another `objective`"):
-        tune(trials=1)
+        tune(objective="nowhere:f", report=report)
+    with pytest.raises(UsageError, match="expected a module that can be imported"):
+        tune(objective="nowhere:f", log=before)
+    assert [path.name for path in tmp_path.iterdir()] == ["before.log"]
+    assert before.read_text() == "of before\n"
+    assert len(tune(trials=1).trials) == 1
 
 
 def test_the_name_of_a_study():
