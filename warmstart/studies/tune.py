@@ -329,7 +329,10 @@ def _tuned(
             if old is not None:
                 check_history(old, options.history, options.on_message)
         watch = Watch(group, limits, options.progress)
-        if watch.look() < limits.trials:
+        before = watch.look()
+        if 0 < before < limits.trials and _is_namesake(options.objective):
+            options.on_message(_goes_on(title, store, before))
+        if before < limits.trials:
             _run(
                 group, Job(store.url, tuple(paths), limits, targets, _log_file(options)), options, store, watch, runners
             )
@@ -356,6 +359,17 @@ def _run(
         work(group, job.objectives, job.limits, log=job.log, runners=runners, **told)
     else:
         run_workers(job, options.workers, watch.look)
+
+
+def _is_namesake(objective: object) -> bool:
+    """Tell whether an objective is a function whose name another one may have: a lambda, or one of a notebook."""
+    name = getattr(objective, "__qualname__", "")
+    return callable(objective) and ("<lambda>" in name or getattr(objective, "__module__", "") == "__main__")
+
+
+def _goes_on(study: str, store: Store, trials: int) -> str:
+    """Say that a study is an old one: functions of one name, such as lambdas, may differ."""
+    return f"{study} in {store.shown}: goes on from {trials} trials, begun with a function of the same name. For another function begin another study with `study`."
 
 
 def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack) -> Runners | None:

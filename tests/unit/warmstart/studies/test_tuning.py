@@ -301,6 +301,16 @@ def test_an_objective_that_cannot_be_loaded_leaves_nothing(report, tmp_path):
     assert len(tune(trials=1).trials) == 1
 
 
+def test_a_function_of_the_same_name_goes_on_and_it_is_said():
+    told = []
+    tune(objective=lambda config: config["x"], study=None, trials=1, on_message=told.append)
+    assert told == []
+    tune(objective=lambda config: -config["x"], study=None, trials=2, on_message=told.append)
+    assert len(told) == 1
+    assert "lambda in " in told[0]
+    assert told[0].endswith("goes on from 1 trials, begun with a function of the same name. For another function begin another study with `study`.")  # fmt: skip
+
+
 def test_the_name_of_a_study():
     assert tune(objective=bowl, study=None, trials=1).study == "bowl"
     assert default_name("a/photos/", None, "python3 train/fit.py --lr {lr}") == "photos-fit.py"
