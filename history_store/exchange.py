@@ -26,6 +26,7 @@ from history_store.file.codec import decode_info, decode_run, encode_info
 from history_store.file.table import STATUSES
 from history_store.history import History
 from history_store.json_text import parse_json
+from history_store.limits import check_parquet
 from history_store.records import DatasetInfo, Evaluation, Value
 from history_store.space import space_names, with_logarithms
 from history_store.wording import in_words
@@ -272,6 +273,8 @@ def _read_parquet(path: Path) -> tuple[str | None, Rows]:
     import pyarrow.parquet as pq
 
     try:
+        if path.is_file():  # a folder of them is read as one table
+            check_parquet(pq.read_metadata(path), str(path))
         table = pq.read_table(path)
     except (pa.ArrowException, OSError) as error:
         msg = f"{path}: expected a Parquet file, got {in_words(error)}. Write it anew."

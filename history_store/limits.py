@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from dataclasses import dataclass
+from typing import Any
 
 from history_store.errors import DataError, UsageError
 
@@ -93,3 +94,22 @@ def check_unpacked(number: int, packed: int, where: str) -> None:
         DataError: names the limit and its variable.
     """
     UNPACKED.check(number, where, allowed=RATIO * packed)
+
+
+def check_parquet(metadata: Any, where: str) -> None:
+    """Refuse a Parquet file of which a group of rows says that it unpacks to far more than data do.
+
+    Args:
+        metadata: of the file, as `pyarrow.parquet` has it.
+        where: what an error names.
+
+    Raises:
+        DataError: names the limit and its variable.
+    """
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
+        columns = [group.column(j) for j in range(group.num_columns)]
+        unpacked = sum(max(column.total_uncompressed_size, 0) for column in columns)
+        check_unpacked(
+            unpacked, sum(max(column.total_compressed_size, 0) for column in columns), f"{where} group {i + 1}"
+        )

@@ -19,7 +19,7 @@ from history_store.errors import DataError, LabelError, MissingPathError, UsageE
 from history_store.fingerprint import file_signature
 from history_store.images import BrokenImage, DatasetWarning, FingerprintKind
 from history_store.json_text import parse_json
-from history_store.limits import check_picture_file
+from history_store.limits import check_parquet, check_picture_file
 from history_store.readers.base import plural, printable
 from history_store.readers.blobs import BlobSource, check_blob
 from history_store.readers.labels import encode_labels
@@ -241,6 +241,7 @@ def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
 
             with pq.ParquetFile(path) as file:
                 about = file.metadata
+                check_parquet(about, printable(str(path)))
                 counts = [about.row_group(i).num_rows for i in range(about.num_row_groups)]
                 return file.schema_arrow, about.num_rows, tuple(np.cumsum([0, *counts])[:-1].tolist())
         table = _table(path)

@@ -349,7 +349,13 @@ def _function(place: str) -> Callable[..., None]:
 
 
 def _not_called() -> None:
-    """Stand for a command that another call may name."""
+    """Stand for a command that another call may name; run all the same, it would do nothing and say nothing.
+
+    Raises:
+        RuntimeError: always.
+    """
+    msg = "a command was called whose module is not imported"
+    raise RuntimeError(msg)
 
 
 def _example(lines: tuple[str, ...]) -> str:

@@ -1,5 +1,6 @@
 """Run the command line: errors to messages and exit codes, interrupts, broken pipes, warnings."""
 
+import itertools
 import json
 import os
 import signal
@@ -71,12 +72,22 @@ def _run(args: list[str]) -> object:
         return DONE
     from warmstart.cli.app import make_app
 
-    return make_app(_command(args))(args=args, prog_name="warmstart", standalone_mode=False)
+    command = None if COMPLETING in os.environ else named_command(args)
+    return make_app(command)(args=args, prog_name="warmstart", standalone_mode=False)
 
 
-def _command(args: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the words that name a command; None where a shell completes, which may ask for any."""
-    return None if COMPLETING in os.environ else tuple(args[:2])
+def named_command(args: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the words that name the command of a call, as far as it names one.
+
+    Returns: a command, or a group and one of it; a group alone, or nothing, where only help can be the answer; None where
+    an option stands before the name of a command, so that what follows may be its value.
+    """
+    from warmstart.cli.app import GROUPS
+
+    words = tuple(itertools.takewhile(lambda arg: not arg.startswith("-"), args[:2]))
+    is_whole = len(words) == 2 or (len(words) == 1 and words[0] not in GROUPS)
+    alone = [arg for arg in args[len(words) :] if arg not in ("-h", "--help", "--version")]
+    return words if is_whole or not alone else None
 
 
 def _interrupted(argv: Sequence[str] | None, *, as_json: bool) -> int:

@@ -8,22 +8,22 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError
+from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError, WarmstartError
 from history_store.moved import renamed
 from history_store.space import load_space
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.local_workers import run_workers
-from warmstart.studies.execution.worker import Job, work
+from warmstart.studies.execution.worker import Job, Runners, work
 from warmstart.studies.history.record import check_recordable, record_study
 from warmstart.studies.history.warm_start import check_history
-from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.objectives.base import Objective, TrialStatus
 from warmstart.studies.objectives.function import check_not_importing
 from warmstart.studies.objectives.metric import Scale
 from warmstart.studies.options import (
@@ -43,7 +43,7 @@ from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import Trial, count_statuses
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
-from warmstart.studies.state.storage import Store, is_still_to_be_made, open_store
+from warmstart.studies.state.storage import Store, is_still_to_be_made, local_path, open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import find_plan
 from warmstart.studies.tune_options import TuneOptions, default_name
@@ -314,29 +314,28 @@ def _tuned(
         _check_outputs(outputs[name], plan, options)
     # A call that is refused, be it by the history, leaves no empty storage behind.
     begun = {name: options.complete(plan, queries[name]) for name, plan in plans.items() if store is None}
-    store = store or open_store(options.storage)
-    options = _with_log(options, store, title)
+    options = _with_log(options, local_path(options.storage), title)
 
     def complete(plan: StudySpec) -> StudySpec:
         name = next(name for name, known in plans.items() if known is plan)
         return begun.get(name) or options.complete(plan, queries[name])
 
-    with _quiet_optuna(), StudyGroup.begin(store, plans, complete) as group:
+    with ExitStack() as stack:
+        runners = _loaded(options, targets, stack) if None in known.values() else None
+        store = store or open_store(options.storage)
+        stack.enter_context(_quiet_optuna())
+        group = stack.enter_context(StudyGroup.begin(store, plans, complete))
         for old in known.values():
             if old is not None:
                 check_history(old, options.history, options.on_message)
         watch = Watch(group, limits, options.progress)
-        if watch.look() < limits.trials:
-            file = None if options.log is None else Path(options.log)
-            job = Job(store.url, tuple(paths), limits, targets, file)
-            if options.cluster is not None:
-                from warmstart.integrations.ray.studies import run_on_cluster
-
-                run_on_cluster(job, options.cluster, store, workers=options.workers, look=watch.look)
-            elif options.workers in (None, 1):
-                work(group, targets, limits, log=file, ended=watch.look, begun=watch.look, reported=watch.glance)
-            else:
-                run_workers(job, options.workers, watch.look)
+        before = watch.look()
+        if 0 < before < limits.trials and _is_namesake(options.objective):
+            options.on_message(_goes_on(title, store, before))
+        if before < limits.trials:
+            _run(
+                group, Job(store.url, tuple(paths), limits, targets, _log_file(options)), options, store, watch, runners
+            )
         done = [(summarise(queue), queue.plan) for queue in group.queues]
     is_short = sum(len(found.trials) for found, _ in done) < limits.trials
     for found, _ in done:
@@ -345,6 +344,58 @@ def _tuned(
                 f"{found.study}: every configuration of the space has had its trial: the study ends after {len(found.trials)}."
             )
     return store, [(replace(found, comparison=_compared(found, plan)), plan) for found, plan in done]
+
+
+def _run(
+    group: StudyGroup, job: Job, options: TuneOptions, store: Store, watch: Watch, runners: Runners | None
+) -> None:
+    """Run the trials where they shall run."""
+    if options.cluster is not None:
+        from warmstart.integrations.ray.studies import run_on_cluster
+
+        run_on_cluster(job, options.cluster, store, workers=options.workers, look=watch.look)
+    elif options.workers in (None, 1):
+        told = {"ended": watch.look, "begun": watch.look, "reported": watch.glance}
+        work(group, job.objectives, job.limits, log=job.log, runners=runners, **told)
+    else:
+        run_workers(job, options.workers, watch.look)
+
+
+def _is_namesake(objective: object) -> bool:
+    """Tell whether an objective is a function whose name another one may have: a lambda, or one of a notebook."""
+    name = getattr(objective, "__qualname__", "")
+    return callable(objective) and ("<lambda>" in name or getattr(objective, "__module__", "") == "__main__")
+
+
+def _goes_on(study: str, store: Store, trials: int) -> str:
+    """Say that a study is an old one: functions of one name, such as lambdas, may differ."""
+    return f"{study} in {store.shown}: goes on from {trials} trials, begun with a function of the same name. For another function begin another study with `study`."
+
+
+def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack) -> Runners | None:
+    """Load the objectives before a study is made: one that cannot be loaded leaves none behind, nor a log.
+
+    Returns: None where other processes load them.
+    """
+    if options.cluster is not None or options.workers not in (None, 1):
+        return None
+    log = _log_file(options)
+    is_new = log is not None and not log.exists()
+    try:
+        return Runners(targets, log, stack)
+    except WarmstartError:
+        if log is not None and is_new:
+            with suppress(OSError):  # what is not empty stays
+                if not log.stat().st_size:
+                    log.unlink()
+                if options.report is True:
+                    log.parent.rmdir()
+                    log.parent.parent.rmdir()
+        raise
+
+
+def _log_file(options: TuneOptions) -> Path | None:
+    return None if options.log is None else Path(options.log)
 
 
 def _compared(found: TuneResult, plan: StudySpec) -> Comparison:
@@ -430,20 +481,20 @@ def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bo
 
 def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
     """Return the place of the report: the one named, else in the study's folder."""
-    return _study_folder(store, name) / "report.md" if report is True else Path(report)
+    return _study_folder(store.path, name) / "report.md" if report is True else Path(report)
 
 
-def _study_folder(store: Store, name: str) -> Path:
+def _study_folder(storage: Path | None, name: str) -> Path:
     """Name the folder of a study's report and log: `STORAGE-reports/STUDY` beside a local storage, else in the working folder."""
-    beside = Path.cwd() / "warmstart" if store.path is None else store.path
+    beside = storage or Path.cwd() / "warmstart"
     return beside.with_name(f"{beside.stem}-reports") / re.sub(r"[^\w.-]+", "-", name).strip(".")
 
 
-def _with_log(options: TuneOptions, store: Store, name: str) -> TuneOptions:
+def _with_log(options: TuneOptions, storage: Path | None, name: str) -> TuneOptions:
     """Put the log beside the report where neither is named; a cluster's nodes may not see the folder."""
     if options.report is not True or options.log is not None or options.cluster is not None:
         return options
-    folder = _study_folder(store, name)
+    folder = _study_folder(storage, name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

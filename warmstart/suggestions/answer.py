@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from history_store.records import Value
+from history_store.space import shown
 
 if TYPE_CHECKING:
     from bo.transfer.expected_error import ExpectedError
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 SCHEMA_VERSION = 1
 EVENLY = "spread evenly over the space (Sobol): the history knows nothing about it"
 """Why a suggestion is what it is where nothing of it is known."""
+
+
+LINES = 3
+"""Suggestions, and neighbours, that the text of an answer shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +152,7 @@ class DatasetSummary:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Answer:
     """All that `warmstart suggest` says about one dataset.
 
@@ -187,6 +192,18 @@ class Answer:
     workload: str | None = None
     measured_with: "MeasuredWith | None" = None
 
+    def __repr__(self) -> str:
+        """Return a few lines: the dataset, the first configurations, the nearest datasets."""
+        about, more = self.dataset, len(self.suggestions) - LINES
+        near = ", ".join(f"{each.name} ({each.distance:.3g})" for each in self.neighbours[:LINES])
+        lines = [
+            f"Answer: {about.path}, {about.n_images} images, {about.n_classes} classes",
+            *(f"  {rank}. {_line(each)}" for rank, each in enumerate(self.suggestions[:LINES], start=1)),
+            *([f"  and {more} more in .suggestions"] if more > 0 else []),
+            *([f"  near: {near}"] if near else []),
+        ]
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the configurations and the neighbours as tables."""
         from warmstart.html import answer_html
@@ -217,3 +234,13 @@ class Answer:
         if self.mapping is not None:
             reasons["mapping"] = [match.to_dict() for match in self.mapping]
         return {**document, "explanation": reasons} if reasons else document
+
+
+def _line(design: InitialDesign) -> str:
+    """Return the values of a suggestion, as tables show them, and where they come from."""
+    values = ", ".join(f"{name}={_short(value)}" for name, value in shown(design.config).items())
+    return f"{values} (from {design.source or ('all datasets' if design.is_of_history else 'an even spread')})"
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

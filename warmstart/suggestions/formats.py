@@ -7,6 +7,7 @@ import pprint
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from history_store.errors import DataError
 from warmstart.suggestions.answer import Answer
 
 
@@ -88,7 +89,11 @@ def to_recipe(answer: Answer, program: str) -> str:
 
     Raises:
         UsageError: when the answer is of no workload that writes for this program.
+        DataError: when it has no suggestion.
     """
+    if not answer.suggestions:
+        msg = f"{answer.history}: expected a configuration to write as {program}, got no suggestion. Record runs that went well, or ask another history."
+        raise DataError(msg)
     from training.workloads import DEFAULT, get_workload
 
     workload = get_workload(answer.workload or DEFAULT)

@@ -1,6 +1,6 @@
 """What a history recommends for a dataset that was located in it: configurations with their origin and reasons."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.translation import Picked, Translation
 
+Choose = Callable[[int], Sequence[Choice]]
+"""Gives the best so many configurations, best first."""
 LEAST_NEIGHBOURS = 3
 FORECAST_FROM = 500
 """Datasets, the nearest, from which errors are forecast: more cost seconds and tell little."""
@@ -46,12 +48,14 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     groups = [memory.groups[row] for row in place.rows]
     distances = place.distances if place.has_distances else None
     choose = partial(designs, errors, distances, strategy=strategy, calibration=memory.calibration, groups=groups)
+    broken = _failed_wherever_they_ran(place)
+    chosen: Choose = partial(_choose_working, choose, broken, len(memory.configs))
     if known is not None:
-        choose = known.first(choose)  # type: ignore[assignment]  # any function of k
+        chosen = known.first(chosen)
         place = replace(place, notes=(known.note, *place.notes))
     translation = None if request.space is None else _translation(memory, request.space, request.rename or {})
-    picked = [] if translation is None else translation.pick(choose, k=k, seed=seed)
-    choices = choose(k) if translation is None else [each.choice for each in picked if each.choice is not None]
+    picked = [] if translation is None else translation.pick(chosen, k=k, seed=seed)
+    choices = chosen(k) if translation is None else [each.choice for each in picked if each.choice is not None]
     listed = list_neighbours(place, LEAST_NEIGHBOURS, used={choice.neighbour for choice in choices})
     designed = _initial_designs(place, errors, choices, strategy, known=known)
     found = compose_answer(place, designed, strategy, neighbours=listed, seed=seed)
@@ -60,11 +64,34 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
         found = _with_expected_errors(found, place, choices)
     if translation is not None:
         found = _translated(found, translation, picked, k)
+    if len(choices) < k and len(broken):
+        found = replace(found, notes=(*found.notes, _note_broken(len(broken), len(choices), k)))
     if not request.explain or not choices:
         return found
     names = [neighbour.name for neighbour in listed]
     why = explain_answer(memory, place.rows, place.distances, errors=errors, choices=choices, listed=names)
     return replace(found, explanation=why)
+
+
+def _failed_wherever_they_ran(place: Location) -> NDArray[np.int64]:
+    """Return the configurations that gave no error on any dataset that may answer, but failed on one or more."""
+    errors, failed = place.memory.errors[place.rows], place.memory.failed[place.rows]
+    return np.flatnonzero(failed.any(axis=0) & np.isnan(errors).all(axis=0))
+
+
+def _choose_working(choose: Choose, broken: NDArray[np.int64], most: int, k: int) -> Sequence[Choice]:
+    """Choose k configurations without those that are broken; fewer where there are no more."""
+    choices = choose(k)
+    left_out = set(broken.tolist())
+    if left_out.isdisjoint(choice.row for choice in choices):
+        return choices
+    more = choose(min(k + len(left_out), most))
+    return [choice for choice in more if choice.row not in left_out][:k]
+
+
+def _note_broken(broken: int, given: int, k: int) -> str:
+    them = "1 configuration, which" if broken == 1 else f"{broken} configurations, which"
+    return f"Only {given} of {k} suggestions come from the history: it has {them} failed on every dataset where run."
 
 
 def compose_answer(

@@ -140,3 +140,20 @@ def test_an_idx_file_with_a_surplus(tmp_path):
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(b"\0\0\x08\x01" + struct.pack(">I", 4) + bytes([0, 1, 0, 1]))
     with pytest.raises(DataError, match=r"expected 272 bytes for 4 x 8 x 8, got at least 273. The file is too long"):
         read(tmp_path)
+
+
+def test_a_parquet_file_that_says_it_unpacks_to_far_more_is_refused(tmp_path, monkeypatch):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    from history_store.exchange import read_rows
+
+    path = tmp_path / "runs.parquet"
+    bomb = {"image": [b"\0" * 2**20] * 4, "label": [0, 1, 0, 1]}
+    pq.write_table(pa.table(bomb), path, compression="zstd", use_dictionary=False)
+    monkeypatch.setenv("WARMSTART_MAX_UNPACKED_BYTES", str(2**21))
+    for read in (read_rows, lambda path: open_location(str(path))):
+        with pytest.raises(DataError, match=r"runs.parquet group 1: expected at most .* unpacked bytes.*WARMSTART_MAX_UNPACKED_BYTES="):  # fmt: skip
+            read(path)
+    monkeypatch.setenv("WARMSTART_MAX_UNPACKED_BYTES", str(2**23))
+    assert len(read_rows(path)[1]) == 4

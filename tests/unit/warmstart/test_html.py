@@ -1,5 +1,6 @@
 """What notebooks show."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -54,6 +55,15 @@ def test_several_and_none():
     ]
 
 
+def test_the_text_of_a_study_is_short():
+    many = replace(FOUND, trials=(TRIAL,) * 500)
+    assert repr(many) == (
+        "TuneResult: study <script> in x.db, 500 ok\n  best: accuracy 0.875 of trial 3, optimizer=<b>&sgd, rate=0.01"
+    )
+    assert repr(TuneResult("s", "x.db", None, None, ())) == "TuneResult: study s in x.db, no trial yet"
+    assert repr(JointResult("x.db", "equal", (FOUND, FOUND), (1, 1))).splitlines()[0] == "JointResult: 2 studies"
+
+
 def test_columns_without_a_value_are_left_out():
     assert [text for tag, text in Cells(table("t", [{"a": 1, "b": None}])).cells if tag == "th"] == ["a"]
 
@@ -68,3 +78,10 @@ def test_an_answer_shows_its_configurations(tiny, monkeypatch):
     assert set(natural_names(found.suggestions[0].config)) <= set(heads)
     assert {"from", "name", "best_error"} <= set(heads)
     assert sum(tag == "tr" for tag, _ in shown.tags) == 2 + 2 + len(found.neighbours)
+    text = repr(replace(found, suggestions=found.suggestions * 3)).splitlines()
+    assert text[0] == f"Answer: sklearn:digits, {found.dataset.n_images} images, 10 classes"
+    assert text[1].startswith("  1. ")
+    assert text[1].endswith(f"(from {found.suggestions[0].source or 'all datasets'})")
+    assert text[4] == "  and 3 more in .suggestions"
+    assert text[5].startswith(f"  near: {found.neighbours[0].name} (")
+    assert len(text) == 6

@@ -19,10 +19,10 @@ from history_store.errors import UsageError, WarmstartError
 from history_store.records import Config
 from training.collection.measure import out_of_memory
 from warmstart.studies.objectives.base import Objective, Outcome, Pruned, TrialStatus
-from warmstart.studies.objectives.result import one_line, read_result
+from warmstart.studies.objectives.result import one_line, plain_number, read_result, shown_value
 
 STEPS = 2.0**63
-"""Steps of reports are below: storages keep 64 bits."""
+"""Steps of reports are 0 or more and below this: storages keep 64 bits."""
 
 
 def serve(pipe: Connection, pickled: bytes) -> None:
@@ -91,11 +91,12 @@ class _Line:
         return os.getpid() == self._process
 
     def report(self, step: float, error: float) -> None:
-        """Report; raises `Pruned` where the parent has seen enough."""
-        step, error = float(step), float(error)
-        if not abs(step) < STEPS:
-            self.fault = f"expected a finite step below 2^63 in a report, got {step:g}"
-            raise ValueError(self.fault)
+        """Report; raises `Pruned` where the parent has seen enough, `ValueError` where no storage could keep it."""
+        try:
+            step, error = _checked_report(step, error)
+        except ValueError as fault:
+            self.fault = str(fault)
+            raise
         if not self.is_mine:  # its turn may be taken for ever: the thread that has it was not forked
             self._refused.add(f"a report of process {os.getpid()}, forked in a trial,")
             return
@@ -120,6 +121,26 @@ class _Line:
             if note:
                 outcome = replace(outcome, note=one_line("; ".join(filter(None, [outcome.note, note]))))
             self._pipe.send(("done", self._token, self._process, outcome, spent))
+
+
+def _checked_report(step: object, error: object) -> tuple[float, float]:
+    """Return step and error as numbers; an error may be NaN or infinite, as that of a trial that diverges.
+
+    Raises:
+        ValueError: no numbers, or a step that is negative or that no storage keeps.
+    """
+    numbers = plain_number(step), plain_number(error)
+    if numbers[0] is None or numbers[1] is None:
+        what, given = ("a step", step) if numbers[0] is None else ("an error", error)
+        msg = f"expected {what} that is one number in a report, got {shown_value(given)}"
+        raise ValueError(msg)
+    if not abs(numbers[0]) < STEPS:
+        msg = f"expected a finite step below 2^63 in a report, got {numbers[0]:g}"
+        raise ValueError(msg)
+    if numbers[0] < 0:
+        msg = f"expected a step of 0 or more in a report, got {numbers[0]:g}"
+        raise ValueError(msg)
+    return numbers[0], numbers[1]
 
 
 def _settle_in() -> None:

@@ -97,6 +97,7 @@ def work(
     ended: Callable[[], object] = lambda: None,
     begun: Callable[[], object] = lambda: None,
     reported: Callable[[], object] = lambda: None,
+    runners: Runners | None = None,
 ) -> None:
     """Run trials until the studies have as many as wanted, or the time is up.
 
@@ -108,13 +109,14 @@ def work(
         ended: called after each trial of this worker.
         begun: called when a trial of this worker begins.
         reported: called when it reports.
+        runners: of the objectives, with what they loaded; None = they are started here.
 
     Raises:
         UsageError: when the objective cannot be loaded; no trial was begun then.
         StorageError: when the storage does not answer; what was told stays.
     """
     with ExitStack() as stack:
-        runners = Runners(objectives, log, stack)
+        runners = runners or Runners(objectives, log, stack)
         while time.monotonic() < limits.until:
             chosen = group.next(limits.trials)
             if chosen is None:

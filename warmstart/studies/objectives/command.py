@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import os
 import re
 import shlex
@@ -189,14 +190,31 @@ def _copy(stream: IO[bytes] | None, log: TextIO) -> Iterator[str]:
 
 
 def _pass_on(line: str, report: Report) -> None:
-    """Report what a line says of a step."""
+    """Report what a line says of a step; one with a step and an error that are no numbers is named in the log."""
     if not line.startswith("{"):
         return
     try:
-        step, error = (float(parse_json(line)[key]) for key in ("step", "error"))
-    except (ValueError, TypeError, KeyError, RecursionError):
+        said = parse_json(line)
+        given = said["step"], said["error"]
+    except (ValueError, KeyError, RecursionError):
+        return
+    step, error = (_number_in(each) for each in given)
+    if step is None or error is None:
+        sys.stderr.write(f"warmstart: no report: expected a step and an error that are numbers, got {line[:80]}\n")
         return
     report(step, error)
+
+
+def _number_in(given: object) -> float | None:
+    """Return a number of JSON, or of a text in it as a shell writes it; None where there is none."""
+    if isinstance(given, bool):
+        return None
+    try:
+        return float(given)  # type: ignore[arg-type]  # what it cannot take, it says
+    except OverflowError:
+        return math.inf
+    except (TypeError, ValueError):
+        return None
 
 
 def _read(line: str, reader: MetricReader, report: Report) -> None:

@@ -42,10 +42,10 @@ def _read(value: object, duration: float) -> Outcome:
     try:
         status = TrialStatus(given_status)
     except ValueError as problem:
-        msg = f"expected a status of {', '.join(TrialStatus)}, got {_shown(given_status)}"
+        msg = f"expected a status of {', '.join(TrialStatus)}, got {shown_value(given_status)}"
         raise _UnusableError(msg) from problem
     if "error" not in fields and status in (TrialStatus.OK, TrialStatus.DIVERGED):
-        msg = f"expected a mapping with an error, got {_shown(dict(value))}"
+        msg = f"expected a mapping with an error, got {shown_value(dict(value))}"
         key = next((name for name, each in fields.items() if plain_number(each) is not None), None)
         if key is not None:
             msg += f"; the metric {key!r} takes that key"
@@ -56,7 +56,7 @@ def _read(value: object, duration: float) -> Outcome:
     constraints = fields.pop("constraints", {})
     note = fields.pop("note", "")
     if not isinstance(constraints, Mapping):
-        msg = f"expected constraints as a mapping, got {_shown(constraints)}"
+        msg = f"expected constraints as a mapping, got {shown_value(constraints)}"
         raise _UnusableError(msg)
     return Outcome(
         error,
@@ -87,7 +87,7 @@ def plain_number(value: object) -> float | None:
 def _number(value: object, what: str) -> float:
     number = plain_number(value)
     if number is None or not math.isfinite(number):
-        msg = f"expected {what} that is one finite number, got {_shown(value)}"
+        msg = f"expected {what} that is one finite number, got {shown_value(value)}"
         raise _UnusableError(msg)
     return number
 
@@ -107,7 +107,8 @@ def _violation(name: object, value: Any) -> float:
     return _number(value, f"a constraint {str(name)!r}")
 
 
-def _shown(value: object) -> str:
+def shown_value(value: object) -> str:
+    """Return how a value looks in Python, whatever its class does."""
     if value is None:
         return "nothing (None)"
     try:

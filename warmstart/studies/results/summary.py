@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from history_store.space import natural
+from history_store.space import natural, shown
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
@@ -17,7 +17,7 @@ from warmstart.studies.state.trial_queue import TrialQueue
 SCHEMA_VERSION = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TuneResult:
     """What a study came to so far.
 
@@ -71,6 +71,15 @@ class TuneResult:
         """Return the metric of a trial; None where it has none."""
         return None if trial.error is None else self.metric.to_value(trial.error)
 
+    def __repr__(self) -> str:
+        """Return a few lines: the study, its trials by status, the best of them."""
+        counts = ", ".join(f"{count} {status}" for status, count in self.counts.items()) or "no trial yet"
+        lines = [f"TuneResult: study {self.study} in {self.storage}, {counts}"]
+        if self.best is not None:
+            values = ", ".join(f"{name}={_short(value)}" for name, value in shown(self.best.config).items())
+            lines.append(f"  best: {self.metric.name} {_short(self.best_value)} of trial {self.best.number}, {values}")
+        return "\n".join(lines)
+
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the best trials as a table."""
         from warmstart.studies.results.html import tune_html
@@ -105,7 +114,7 @@ class TuneResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class JointResult:
     """What several datasets that were tuned together came to so far.
 
@@ -129,6 +138,10 @@ class JointResult:
     def counts(self) -> dict[str, int]:
         """Count the trials of all datasets by status."""
         return count_statuses(trial for found in self.studies for trial in found.trials)
+
+    def __repr__(self) -> str:
+        """Return a few lines a study."""
+        return "\n".join([f"JointResult: {len(self.studies)} studies", *map(repr, self.studies)])
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: a table a dataset."""
@@ -186,3 +199,7 @@ def summarise(queue: TrialQueue) -> TuneResult:
         exhausted=queue.is_exhausted(known),
         metric=plan.measure,
     )
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from history_store.errors import DataError, MissingPathError, UsageError
+from history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.studies.state.sqlite_file import check_not_elsewhere, engine_options
 from warmstart.studies.state.storage import (
     BUSY_S,
@@ -33,8 +33,7 @@ def open_to_read(text: str | os.PathLike[str] | None = None) -> Iterator[Store]:
     Raises:
         MissingPathError: nothing there.
         UsageError: a URL of another kind.
-        DataError: an empty file, or one of something else.
-        StorageError: a storage that cannot be opened.
+        StorageError: a storage that cannot be opened, an empty file that is no journal, or a file of something else.
     """
     named = DEFAULT if text is None else os.fspath(text)
     kind, separator, rest = named.partition("://")
@@ -53,6 +52,9 @@ def open_to_read(text: str | os.PathLike[str] | None = None) -> Iterator[Store]:
 
 
 def _open_file(path: Path) -> Store:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        msg = f"{path}: expected an ordinary file of studies, got a pipe or a device. Name another with `storage`."
+        raise StorageError(msg)
     if not path.is_file():
         got = "a folder" if path.is_dir() else "nothing there"
         msg = f"{path}: expected a storage of studies, got {got}. Check the path; `warmstart tune` makes {DEFAULT} where it is run."
@@ -60,20 +62,19 @@ def _open_file(path: Path) -> Store:
     with telling(str(path)):
         with path.open("rb") as file:
             head = file.read(16)
-        if not head:
-            if path.suffix not in JOURNALS:
-                check_not_elsewhere(path)
-            msg = f"{path}: expected a storage of studies, got an empty file. Check the path."
-            raise DataError(msg)
+        if not head and path.suffix not in JOURNALS:
+            check_not_elsewhere(path)
+            msg = f"{path}: expected a storage of studies, got an empty file. Check the path, or bring it back from a copy."
+            raise StorageError(msg)
         if head == _SQLITE:
             from optuna.storages import RDBStorage
 
             check_not_elsewhere(path)
             url, options = engine_options(path, timeout=BUSY_S, write=False)
             return Store(str(path), RDBStorage(url, engine_kwargs=options), path)
-        if not head.startswith(b"{"):
+        if head and not head.startswith(b"{"):  # an empty journal is one without studies
             msg = f"{path}: expected a storage of studies, an SQLite file or a journal of Optuna, got another file. Check the path."
-            raise DataError(msg)
+            raise StorageError(msg)
         from optuna.storages import JournalStorage
 
         from warmstart.studies.state.journal_file import JournalFile

@@ -115,7 +115,7 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
     """
     named = DEFAULT if text is None else os.fspath(text)
     kind, separator, _ = named.partition("://")
-    path = _local_path(named)
+    path = local_path(named)
     if path is not None:
         _check_place(path)
         is_journal = not separator and path.suffix in JOURNALS
@@ -131,15 +131,16 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
 
 def is_still_to_be_made(text: str | os.PathLike[str] | None = None) -> bool:
     """Tell whether `open_store` would make a file; makes nothing, and refuses the places that `open_store` refuses."""
-    path = _local_path(DEFAULT if text is None else os.fspath(text))
+    path = local_path(text)
     if path is None or path.exists():
         return False
     _check_place(path)
     return True
 
 
-def _local_path(named: str) -> Path | None:
-    """Return the file that a path or a URL of SQLite names; None = on a server."""
+def local_path(text: str | os.PathLike[str] | None = None) -> Path | None:
+    """Return the file of a storage as `open_store` takes its name; None = on a server."""
+    named = DEFAULT if text is None else os.fspath(text)
     kind, separator, rest = named.partition("://")
     if separator and kind.split("+")[0] != "sqlite":
         return None

@@ -1,4 +1,5 @@
 import json
+import math
 import shlex
 import sys
 
@@ -6,6 +7,7 @@ import pytest
 
 from history_store.errors import UsageError
 from warmstart.studies.execution.trial_process import TrialRunner
+from warmstart.studies.objectives import command
 from warmstart.studies.objectives.command import CommandObjective, fill
 from warmstart.studies.objectives.load import load_objective
 from warmstart.studies.objectives.result import read_result
@@ -116,6 +118,36 @@ def test_lines_of_steps_are_reports_at_once():
     assert outcome.status == "pruned"
     assert outcome.curve == ((0, 1), (1, 1 / 2), (2, 1 / 3), (3, 1 / 4))
     assert heard == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("line", "heard", "logged"),
+    [
+        ('{"step": 3, "error": 0.5}', [(3.0, 0.5)], False),
+        ('{"step": "3", "error": "0.5"}', [(3.0, 0.5)], False),
+        ('{"step": 1%s, "error": 0.5}' % ("0" * 400), [(math.inf, 0.5)], False),
+        ('{"step": -1, "error": 0.5}', [(-1.0, 0.5)], False),
+        ('{"step": true, "error": 0.5}', [], True),
+        ('{"step": "three", "error": 0.5}', [], True),
+        ('{"step": 3, "error": null}', [], True),
+        ('{"step": 3}', [], False),
+        ("{rubbish", [], False),
+    ],
+)
+def test_a_line_is_a_report_where_step_and_error_are_numbers(line, heard, logged, capsys):
+    reports = []
+    command._pass_on(line, lambda step, error: reports.append((step, error)))
+    assert reports == heard
+    assert ("no report: expected a step and an error that are numbers, got {" in capsys.readouterr().err) is logged
+
+
+@pytest.mark.parametrize(
+    ("step", "told"), [("NaN", "a finite step below 2^63"), ("1e30", "a finite step"), ("-1", "a step of 0 or more")]
+)
+def test_a_printed_step_that_cannot_be_kept_fails_the_trial(step, told):
+    outcome = run(f'print(\'{{"step": {step}, "error": 0.5}}\'); print(0.3)')
+    assert (outcome.status, outcome.curve) == ("failed", ())
+    assert told in outcome.note
 
 
 def test_a_last_line_of_a_step_is_the_result_too():

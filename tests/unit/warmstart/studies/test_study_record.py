@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -127,13 +128,27 @@ def test_what_is_no_storage_is_refused_and_nothing_is_made(tmp_path):
     assert not list(tmp_path.iterdir())
     for content, told in ((b"", "got an empty file"), (b"hello", "got another file")):
         (tmp_path / "x.db").write_bytes(content)
-        with pytest.raises(DataError, match=told), open_to_read(tmp_path / "x.db"):
+        with pytest.raises(StorageError, match=told), open_to_read(tmp_path / "x.db"):
             pass
     with pytest.raises(UsageError, match="expected a path, or a URL of sqlite"), open_to_read("http://x/y"):
         pass
     (tmp_path / "x.json").write_text('{"a": 1}')
     with pytest.raises(UsageError, match="expected a storage or a report to take study 's' from"):
         read_any(str(tmp_path / "x.json"), study="s")
+
+
+@pytest.mark.timeout(20)
+def test_what_is_no_storage_is_told_by_its_exit_code(cli, tmp_path):
+    (tmp_path / "empty.journal").touch()
+    (tmp_path / "empty.db").touch()
+    (tmp_path / "text.db").write_text("hello")
+    (tmp_path / "text.journal").write_text("hello")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe.db")
+    codes = {"empty.journal": 0, "empty.db": 4, "text.db": 4, "text.journal": 4, "folder": 2, "pipe.db": 4, "none": 2}
+    assert {name: cli("studies", "list", tmp_path / name).code for name in codes} == codes
+    assert json.loads(cli("studies", "list", tmp_path / "empty.journal", "--format", "json").out)["studies"] == []
+    assert (tmp_path / "empty.journal").stat().st_size == 0
 
 
 def test_exported_rows_name_what_was_promised_and_what_came(tmp_path):

@@ -1,3 +1,4 @@
+import math
 import os
 import re
 import signal
@@ -7,11 +8,13 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import weather
 
 from history_store.errors import DataError, UsageError
 from training.processes.supervisor import memory_below
+from warmstart.studies.execution import child
 from warmstart.studies.execution import trial_process as module
 from warmstart.studies.execution.trial_process import TrialRunner
 
@@ -175,8 +178,8 @@ def test_reports_that_are_no_numbers():
     heard = []
     with TrialRunner(weather.report_nonsense) as runner:
         outcome = runner.run({}, seed=0, report=lambda step, error: heard.append(error))
-    assert outcome.status == "crashed"
-    assert outcome.note.startswith("ValueError: could not convert string to float: 'two'")
+    assert outcome.status == "failed"
+    assert outcome.note == "expected a step that is one number in a report, got 'two'"
     assert outcome.curve == ((1, 0.5),)
     assert len(heard) == 2
 
@@ -232,6 +235,35 @@ def test_a_step_that_no_storage_keeps_fails_the_trial(step, caught):
         assert (outcome.error, outcome.status, outcome.curve) == (None, "failed", ())
         assert outcome.note == f"expected a finite step below 2^63 in a report, got {step:g}"
         assert runner.run({"step": 2.0**62, "caught": False}, seed=0).error == 0.25
+
+
+@pytest.mark.parametrize(
+    ("step", "told"),
+    [
+        (-1, "expected a step of 0 or more in a report, got -1"),
+        (True, "expected a step that is one number in a report, got True"),
+        ("3", "expected a step that is one number in a report, got '3'"),
+        (None, "expected a step that is one number in a report, got nothing (None)"),
+        (10**400, "expected a step that is one number in a report, got 1000"),
+    ],
+)
+def test_a_step_that_is_none_fails_the_trial(step, told):
+    with pytest.raises(ValueError, match=re.escape(told)):
+        child._checked_report(step, 0.5)
+
+
+def test_an_error_in_a_report_is_a_number_that_may_be_nan():
+    assert child._checked_report(np.int64(3), np.float32(0.5)) == (3.0, 0.5)
+    assert math.isnan(child._checked_report(0, math.nan)[1])
+    with pytest.raises(ValueError, match="expected an error that is one number in a report, got True"):
+        child._checked_report(1, True)
+
+
+def test_a_negative_step_fails_the_trial_and_not_the_study():
+    with TrialRunner(weather.report_impossible) as runner:
+        outcome = runner.run({"step": -1, "caught": True}, seed=0)
+        assert (outcome.status, outcome.note) == ("failed", "expected a step of 0 or more in a report, got -1")
+        assert runner.run({"step": 1, "caught": False}, seed=0).error == 0.25
 
 
 def test_time_in_a_report_is_not_the_trials():

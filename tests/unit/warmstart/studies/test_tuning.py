@@ -289,11 +289,26 @@ def test_wrong_calls(changes, error, told, tmp_path):
     assert not list(tmp_path.glob("warmstart-studies*"))
 
 
-def test_an_objective_that_cannot_be_loaded_leaves_no_trial():
+@pytest.mark.parametrize("report", [None, True])
+def test_an_objective_that_cannot_be_loaded_leaves_nothing(report, tmp_path):
+    (before := tmp_path / "before.log").write_text("of before\n")
     with pytest.raises(UsageError, match="expected a module that can be imported"):
-        tune(objective="nowhere:f")
-    with pytest.raises(UsageError, match="got another `objective`"):
-        tune(trials=1)
+        tune(objective="nowhere:f", report=report)
+    with pytest.raises(UsageError, match="expected a module that can be imported"):
+        tune(objective="nowhere:f", log=before)
+    assert [path.name for path in tmp_path.iterdir()] == ["before.log"]
+    assert before.read_text() == "of before\n"
+    assert len(tune(trials=1).trials) == 1
+
+
+def test_a_function_of_the_same_name_goes_on_and_it_is_said():
+    told = []
+    tune(objective=lambda config: config["x"], study=None, trials=1, on_message=told.append)
+    assert told == []
+    tune(objective=lambda config: -config["x"], study=None, trials=2, on_message=told.append)
+    assert len(told) == 1
+    assert "lambda in " in told[0]
+    assert told[0].endswith("goes on from 1 trials, begun with a function of the same name. For another function begin another study with `study`.")  # fmt: skip
 
 
 def test_the_name_of_a_study():

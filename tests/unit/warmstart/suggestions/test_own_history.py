@@ -1,5 +1,6 @@
 """A history of one's own, over one's own space, answered by a model that was trained on another one."""
 
+import math
 import shutil
 
 import numpy as np
@@ -10,7 +11,7 @@ import warmstart
 from history_store.errors import ImagesMissingError, ModelMismatchError, UsageError
 from history_store.history import History
 from history_store.images import ImageSet
-from history_store.records import DatasetInfo, Evaluation
+from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.space import dump_space
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import ModelSpec
@@ -340,3 +341,55 @@ def test_a_history_is_calibrated_for_a_model_of_another_one_without_training(tin
     assert run.code == 0, run.err
     said = warmstart.suggest(photos, history=path, model=tiny.model, strategy="joint")
     assert all(0 <= design.expected_regret <= 1 for design in said)
+
+
+def failed(path, *, everywhere=()):
+    """Make a history of two datasets whose configurations give errors, but those of these places, which crash."""
+    with History.create(path, space_json(), configs=CONFIGS) as history:
+        for number, name in enumerate(("first", "second")):
+            add(history, name, number)
+            for place, config in enumerate(CONFIGS):
+                crashed = place in everywhere
+                status = Status.CRASHED if crashed else Status.OK
+                history.append(Evaluation(name, config, math.nan if crashed else 0.1 * (place + 1), status, seed=0))
+    return path
+
+
+@pytest.mark.parametrize("strategy", [None, "portfolio", "average-rank", "nearest"])
+def test_a_configuration_that_failed_wherever_it_ran_is_not_suggested(strategy, tiny, photos, tmp_path):
+    path = failed(tmp_path / "f.h5", everywhere=(0, 2))
+    found = warmstart.answer(photos, history=path, model=tiny.model, strategy=strategy)
+    assert [design.config for design in found.suggestions] == [CONFIGS[1]]
+    assert found.notes[-1] == (
+        "Only 1 of 3 suggestions come from the history: it has 2 configurations, which failed on every dataset where run."
+    )
+    assert len(warmstart.suggest(photos, k=1, history=path, model=tiny.model)) == 1
+
+
+def test_one_that_went_well_somewhere_may_be_suggested(tiny, photos, tmp_path):
+    path = failed(tmp_path / "f.h5", everywhere=(2,))
+    with History.open(path, write=True) as history:
+        history.append(Evaluation("second", CONFIGS[2], 0.05, seed=1))
+    found = warmstart.answer(photos, history=path, model=tiny.model)
+    assert CONFIGS[2] in [design.config for design in found.suggestions]
+    assert not any("failed on every" in note for note in found.notes)
+
+
+def test_over_another_space_the_rest_is_spread_evenly(tiny, photos, tmp_path):
+    path = failed(tmp_path / "f.h5", everywhere=(0, 2))
+    space = {"lr": {"log": [1e-4, 1.0]}, "net": ["small", "large"]}
+    found = warmstart.answer(photos, history=path, model=tiny.model, space=space)
+    assert [design.is_of_history for design in found.suggestions] == [True, False, False]
+    assert found.suggestions[0].config == CONFIGS[1]
+    assert not any(design.config in (CONFIGS[0], CONFIGS[2]) for design in found.suggestions)
+    assert "Only 1 of 3 suggestions come from the history" in found.notes[-1]
+
+
+def test_a_history_whose_runs_all_failed_suggests_nothing(tiny, photos, tmp_path, cli):
+    path = failed(tmp_path / "f.h5", everywhere=(0, 1, 2))
+    found = warmstart.answer(photos, history=path, model=tiny.model, explain=True)
+    assert found.suggestions == ()
+    assert "Only 0 of 3 suggestions" in found.notes[-1]
+    for form in ("table", "json", "yaml", "timm"):
+        run = cli("suggest", "--dataset", photos, "--history", path, "--model", tiny.model, "--format", form)
+        assert (run.code, "failed on every dataset" in run.err) in ((0, True), (3, True)), run.err
