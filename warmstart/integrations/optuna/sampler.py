@@ -18,6 +18,8 @@ import json
 import logging
 import math
 import os
+import random
+import time
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -51,6 +53,8 @@ ORIGIN = "warmstart"
 _ORIGIN = ("from", "distance", "source_error", "measured", "not_measured")
 WARM, SOURCE, PROMISED, CAME = "warm", "source", "promised", "came"
 """User attributes of an enqueued trial, for people: that it is warm, where from, the error there, and the value here."""
+COLLISION_S = 0.2
+"""Seconds, at most, before a configuration is chosen anew that another worker chose at the same moment."""
 BLOCK = 16
 """Consecutive trials whose independent values are a Latin hypercube."""
 _log = logging.getLogger("warmstart")
@@ -163,6 +167,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             moved = [other for other in _others(study, trial) if other.number not in ended]
             if known.holds(config) or not read_trials(moved, problem, study.direction).holds(config):
                 break  # else another worker chose it meanwhile
+            time.sleep(random.SystemRandom().uniform(0.0, COLLISION_S))  # workers in step would collide again
         _note(study, trial, CHECKPOINT, optimizer.checkpoint() | checkpoint)
         return {name: value for name, value in config.items() if name in search_space}
 
@@ -178,7 +183,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
         Returns: what they say, the optimiser that chose, its choice, and what its checkpoint is good for.
         """
-        said = tuple((other.number, other.state, CLAIM in other.system_attrs) for other in trials)
+        said = tuple((other.number, other.state, other.system_attrs.get(CLAIM)) for other in trials)
         made = self._made
         if made is None or made[0] != (self._seed, number, said):
             setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
