@@ -78,7 +78,7 @@ def test_a_calibration_needs_a_history_its_model_and_all_datasets(cli, tiny, tmp
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
     run = cli("evaluate", "--history", copy, "--model", tiny.model, "--rivals", "portfolio", "--calibrate")
     assert run.code == 2
-    assert "expected the learned distances of every dataset" in run.err
+    assert "expected learned distances of all datasets" in run.err
 
 
 def test_in_source_lets_siblings_answer(cli, tiny, tmp_path):
@@ -270,7 +270,7 @@ def test_queries_are_checked(cli, tiny, photos, mine, table, use_tiny):
         (["--query", "nobody"], 2, "expected FILE.h5::NAME, or a dataset of"),
         (["--query", f"{file}::nobody"], 2, "expected a dataset of"),
         (["--query", f"{file}::photos"], 3, "expected runs of configurations that"),
-        (["--query", "stripes0", "--table", table], 2, "expected it without --table"),
+        (["--query", "stripes0", "--table", table], 2, "expected no --table beside it"),
         (["--query", "nowhere.h5::photos"], 2, "nowhere.h5"),
     ]:
         run = cli("evaluate", *call)

@@ -383,7 +383,7 @@ def test_a_checkpoint_of_another_space_is_passed_over():
             "expected a space for the related tasks",
         ),
         ({"surrogate": "forest"}, UsageError, "expected surrogate among"),
-        ({"n_startup_trials": -1}, UsageError, "expected n_startup_trials"),
+        ({"n_startup_trials": -1}, UsageError, "n_startup_trials: expected a whole number of 0 or more"),
         ({"space": plane(), "initial": [{"x": 99.0, "y": 0.0}]}, DataError, r"initial|configuration \{'x': 99"),
     ],
 )
