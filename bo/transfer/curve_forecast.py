@@ -8,13 +8,13 @@ and others that ended, condition the vector. Tails are heavier than a Gaussian's
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.special import stdtr, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
 from bo.transfer.expected_error import LEVEL, ExpectedError, fit_forecaster
 
@@ -98,6 +98,11 @@ class CurveForecaster:
     own: Floats
     between: Floats
     widths: Floats
+    _kriging: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Invert the correlations of the history's configurations once: forecasts of a study ask for them again and again."""
+        object.__setattr__(self, "_kriging", _inverse(self.configs, self.lengths, self.nugget))
 
     def forecast(self, run: TrainingRun, others: Sequence[TrainingRun] = ()) -> RunForecast:
         """Forecast the end of a run.
@@ -185,18 +190,13 @@ class CurveForecaster:
         nearest = int(apart.argmin())
         if apart[nearest] < _SAME:
             return np.eye(len(self.configs))[nearest], True
-        inverse = np.linalg.inv(
-            _correlations(self.configs, self.configs, self.lengths) + self.nugget * np.eye(len(self.configs))
-        )
-        found = inverse @ _correlations(self.configs, config[None], self.lengths)[:, 0]
-        ones = inverse.sum(axis=1)
+        found = self._kriging @ _correlations(self.configs, config[None], self.lengths)[:, 0]
+        ones = self._kriging.sum(axis=1)
         return found + (1 - found.sum()) / ones.sum() * ones, False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON has them, rounded to what counts."""
-        arrays = {
-            name: getattr(self, name) for name in ("configs", "lengths", "mean", "factors", "own", "between", "widths")
-        }
+        arrays = {each.name: getattr(self, each.name) for each in fields(self) if each.init and each.name != "nugget"}
         return {"nugget": self.nugget, **{name: np.round(array, 5).tolist() for name, array in arrays.items()}}
 
     @classmethod
@@ -268,10 +268,9 @@ def resample(curve: Sequence[tuple[float, float]], length: float) -> Floats:
 
 def _widened(found: CurveForecaster, residuals: Floats) -> CurveForecaster:
     """Choose the widths with which the history's own cases, each with its group left out, lie in their intervals as often as promised."""
-    flat = found.factors.reshape(len(found.factors), -1)
-    s, c = found.mean.shape
-    shared = np.einsum("rsc,rtc->cst", flat.reshape(-1, s, c), flat.reshape(-1, s, c)) + found.own
-    normal = float(stdtrit(1e9, (1 + LEVEL) / 2))
+    s = len(SHARES)
+    shared = np.einsum("rsc,rtc->cst", found.factors, found.factors) + found.own
+    normal = float(ndtri((1 + LEVEL) / 2))
     widths = np.ones(s)
     for stage in range(s):
         seen = list(range(max(0, stage - 1), stage + 1)) if stage < s - 1 else []
@@ -281,14 +280,12 @@ def _widened(found: CurveForecaster, residuals: Floats) -> CurveForecaster:
         left = np.sqrt(np.maximum(shared[:, -1, -1] - (gain * cross).sum(axis=1), 1e-6))
         off = np.abs(residuals[:, -1] - np.einsum("mec,ce->mc", residuals[:, seen], gain)) / left
         widths[stage] = np.quantile(off, LEVEL) / normal
-    return CurveForecaster(
-        found.configs, found.lengths, found.nugget, found.mean, found.factors, found.own, found.between, widths
-    )
+    return replace(found, widths=widths)
 
 
 def _forecast(centre: float, spread: float) -> RunForecast:
     """Make the forecast of a root with this mean, and a spread that is to a normal's as its interval is."""
-    half = float(stdtrit(1e9, (1 + LEVEL) / 2)) * spread
+    half = float(ndtri((1 + LEVEL) / 2)) * spread
     value, low, high = (float(np.clip(root, 0.0, 1.0)) ** 2 for root in (centre, centre - half, centre + half))
     return RunForecast(ExpectedError(value, low, high), centre, half / float(stdtrit(_FREEDOM, (1 + LEVEL) / 2)))
 
@@ -306,9 +303,16 @@ def _correlations(one: Floats, other: Floats, lengths: Floats) -> Floats:
     return values
 
 
+def _inverse(configs: Floats, lengths: Floats, nugget: float) -> Floats:
+    """Invert the correlations `c x c` of configurations."""
+    return np.asarray(
+        np.linalg.inv(_correlations(configs, configs, lengths) + nugget * np.eye(len(configs))), np.float64
+    )
+
+
 def _leave_one_out(configs: Floats, lengths: Floats, nugget: float) -> Floats:
     """Return the matrix `c x c` that takes values at configurations to what is missed where each is left out and kriged from the rest."""
-    inverse = np.linalg.inv(_correlations(configs, configs, lengths) + nugget * np.eye(len(configs)))
+    inverse = _inverse(configs, lengths, nugget)
     ones = inverse.sum(axis=1)
     centred = inverse - np.outer(ones, ones) / ones.sum()
     return np.asarray(centred / np.diag(centred), np.float64)

@@ -9,6 +9,7 @@ from optuna.pruners import BasePruner
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 
+from bo.transfer.curve_forecast import OTHERS, SHARES
 from history_store.errors import UsageError
 from history_store.records import Config
 from warmstart.suggestions.run_forecasts import RunForecasts
@@ -82,9 +83,9 @@ class HistoryPruner(BasePruner):
         longest = max((max(each.intermediate_values) for each in ended if each.intermediate_values), default=None)
         direction = StudyDirection.MAXIMIZE if maximize else StudyDirection.MINIMIZE
         run = self._run(trial, longest, direction)
-        if run is None or not run.shares or run.shares[-1] < 0.25 or run.final is not None:
+        if run is None or not run.shares or run.shares[-1] < SHARES[0] or run.final is not None:
             return None
-        others = [self._run(each, longest, direction) for each in ended]
+        others = [self._run(each, longest, direction) for each in ended[-OTHERS:]]
         return self._forecasts.forecast(
             run, [other for other in others if other is not None and other.final is not None]
         )
