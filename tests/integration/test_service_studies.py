@@ -245,3 +245,21 @@ def test_a_look_leaves_no_storage(tmp_path):
         client.begin_study("a", **FAST)
         assert (tmp_path / "s.db").is_file()
         assert [each["name"] for each in client.studies()] == ["a"]
+
+
+def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
+    same = {"space": {"lr": {"log": [1e-5, 1.0]}}, "pruner": "history", "surrogate": "gp-map"}
+    with Client(url) as client:
+        with pytest.raises(UsageError, match="expected `dataset` where the pruner is history"):
+            client.begin_study("none", **same)
+        photos = tmp_path / "photos"
+        write_folder(photos, *pictures(0))
+        described = client.describe(photos)
+        study = client.begin_study("a", **same, descriptor=described, budget=20, initial=[{"lr": 1e-3}, {"lr": 0.5}])
+        first = study.ask()
+        first.report(5, 0.3)
+        first.tell(0.03)
+        second = study.ask()
+        told = second._post("report", {"step": 5, "error": 0.9, "lease_s": 60})
+    assert told["stop"]
+    assert 0.03 < told["expected_error"]["low"] < told["expected_error"]["value"] < told["expected_error"]["high"] <= 1

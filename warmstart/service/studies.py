@@ -202,7 +202,7 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         from warmstart.studies.history.warm_start import ask_history
         from warmstart.studies.options import Sources
 
-        if plan.warm == "none":
+        if plan.warm == "none" and plan.pruner != "history":
             return plan
         sources = Sources(history=service.settings.history, model=service.settings.model, cache=False)
         return ask_history(plan, sources=sources, on_message=notes.append, query=descriptor)

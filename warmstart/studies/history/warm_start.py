@@ -61,7 +61,7 @@ def ask_history(
 
     asked = ask_related(plan, locate, history=sources.history)
     if plan.pruner == "history":
-        asked = replace(asked, curves=_curves(plan, locate))
+        asked = replace(asked, curves=_curves(plan, None if query is None and plan.dataset is None else locate))
     if plan.initial:
         assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
         return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
@@ -97,7 +97,7 @@ def _warm_config(design: InitialDesign) -> WarmConfig:
     )
 
 
-def _curves(plan: StudySpec, locate: Callable[[], Location]) -> dict[str, Any]:
+def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str, Any]:
     """Fit the history's learning curves to the dataset of a plan.
 
     Raises:
@@ -106,7 +106,7 @@ def _curves(plan: StudySpec, locate: Callable[[], Location]) -> dict[str, Any]:
     from warmstart.integrations.optuna.pruner import no_curves
     from warmstart.suggestions.run_forecasts import fit_run_forecasts
 
-    if plan.dataset is None:
+    if locate is None:
         msg = "expected `dataset` where the pruner is history, got none. Give it, or choose the pruner median."
         raise UsageError(msg, param="pruner")
     place = locate()
