@@ -1,5 +1,5 @@
 """The old path of `bo.transfer.calibration`; it goes with the next release."""
 
-from history_store.moved import forward
+from history_store.deprecation import forward
 
 __getattr__ = forward(__name__, calibrate="bo.transfer.calibration:calibrate")

@@ -31,8 +31,8 @@ from bo.restarts import LEAST, Restarts, has_converged
 from bo.settings import Engine, OptimizerSettings, encoding_of
 from bo.space.sampling import Design
 from bo.surrogates import Surrogate, SurrogateInfo, find_surrogate
+from history_store.deprecation import renamed
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
-from history_store.moved import renamed
 from history_store.records import Config, Value
 from history_store.space import dump_space, load_space
 

@@ -1,6 +1,6 @@
 """The old path of `bo.space.papers`; it goes with the next release."""
 
-from history_store.moved import forward
+from history_store.deprecation import forward
 
 __getattr__ = forward(
     __name__,

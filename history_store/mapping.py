@@ -2,7 +2,7 @@
 
 Each hyperparameter is kept, renamed, rescaled, clipped, filled or dropped.
 
-Hyperparameters are matched by name (`history_store.pairing`), their scale by name and values
+Hyperparameters are matched by name (`history_store.hyperparameter_names`), their scale by name and values
 (`history_store.rescaling`). Nothing is done silently: `Mapped.matches` has an entry for each name of either space, with
 the reason.
 """
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from history_store.conversion import Converted, choice_among, convert, describe, read_numbers
 from history_store.errors import DataError, UsageError
 from history_store.external_runs import ForeignParameter
+from history_store.hyperparameter_names import in_names, pair_names
 from history_store.matching import Column, Match, Wishes
-from history_store.pairing import in_names, pair_names
 from history_store.records import Value
 from history_store.rescaling import inside
 from history_store.space import with_logarithms

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from history_store.deprecation import forward
 from history_store.errors import DataError, UsageError
 from history_store.json_text import parse_json
-from history_store.moved import forward
 from history_store.records import Config, Value
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from history_store.error_tables import TargetKind
 from history_store.errors import ModelError, UsageError
-from history_store.response import TargetKind
 from metafeat.labels import LABEL_CODES, LabelCode
 
 FORMAT = "warmstart-model"

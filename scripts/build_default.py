@@ -29,7 +29,7 @@ from training.collection.noise import history_noise
 from training.evaluation.methods import PLAIN_STRATEGIES
 from training.siamese.from_history import train_from_history
 from training.siamese.settings import preset
-from training.siamese.train import Progress
+from training.siamese.train import TrainingProgress
 from warmstart.models.evaluate import EvaluationSettings, evaluate_history, store_calibration
 from warmstart.models.recipe import Recipe
 from warmstart.suggestions.references import compute_references, store_references
@@ -154,10 +154,10 @@ def show_steps(done: int, total: int, text: str) -> None:
         print(f"{text}: {done} of {total}", flush=True)
 
 
-def report(what: str) -> Callable[[Progress], None]:
+def report(what: str) -> Callable[[TrainingProgress], None]:
     started = time.monotonic()
 
-    def show(progress: Progress) -> None:
+    def show(progress: TrainingProgress) -> None:
         if progress.step % 100 == 0:
             print(f"{what}: step {progress.step}, {time.monotonic() - started:.0f} s", flush=True)
 

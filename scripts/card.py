@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from history_store.error_tables import target_distance
 from history_store.history import History
-from history_store.response import target_distance
 from training.collection.noise import history_noise
 
 DEFAULTS = Path(str(resources.files("warmstart") / "defaults"))

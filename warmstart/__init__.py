@@ -5,7 +5,7 @@ Names load on first use: ``import warmstart`` does not import numpy, h5py or tor
 
 from typing import TYPE_CHECKING, Any
 
-from warmstart.collisions import check_imports
+from warmstart.import_collisions import check_imports
 
 check_imports()
 

@@ -16,7 +16,7 @@ from warmstart.remote_study import RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.studies.execution.worker import work
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.objectives.metric import Metric
-from warmstart.studies.results.progress import Progress, RunningTrial
+from warmstart.studies.results.progress import RunningTrial, StudyProgress
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.results.trial import Trial, best_of
 from warmstart.studies.state.spec import StudySpec, WarmConfig
@@ -128,7 +128,7 @@ class _Worker:
         running: tuple[RunningTrial, ...] = ()
         if self._held is not None and not is_first:
             running = (RunningTrial(self._held[0].number, self._held[2], None, None, None),)
-        now = Progress(len(ended), self._limits.trials, best_of(ended), math.nan, new, self.study.name, running)
+        now = StudyProgress(len(ended), self._limits.trials, best_of(ended), math.nan, new, self.study.name, running)
         self._options.progress(now)
 
     def _trial(self, run: Run) -> RemoteTrial:

@@ -37,7 +37,7 @@ def read_space(space: "SpaceLike") -> "ConfigurationSpace":
             from warmstart.integrations.optuna.space import to_space
 
             return to_space(space)
-        from history_store.short_form import Source, build_space
+        from history_store.space_yaml import Source, build_space
 
         return build_space(space, Source("space"))
     msg = f"expected a file, a dict or a ConfigurationSpace, got {type(space).__name__}. Write {{'lr': {{'log': [1e-5, 0.1]}}}}; docs/spaces.md has all forms."
@@ -53,7 +53,7 @@ def space_text(space: "SpaceLike") -> str:
 
 def _read_named(space: str) -> "ConfigurationSpace":
     """Read a space by its name or from its file."""
-    from history_store.short_form import parse_space
+    from history_store.space_yaml import parse_space
     from training.workloads import named_space, space_names
 
     named = named_space(space)

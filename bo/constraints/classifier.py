@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.constraints.gp_classifier import ProcessClassifier
+from bo.constraints.gp_classifier import GPClassifier
 from bo.constraints.network_classifier import NetworkClassifier
 
 Floats = NDArray[np.float64]
@@ -42,6 +42,6 @@ class Classifier(Protocol):
 
 
 CLASSIFIERS: Mapping[str, Callable[..., Classifier]] = MappingProxyType(
-    {"network": NetworkClassifier, "gp": ProcessClassifier}
+    {"network": NetworkClassifier, "gp": GPClassifier}
 )
 """Every classifier by name: networks beside networks, a process beside processes."""

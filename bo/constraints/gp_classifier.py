@@ -46,7 +46,7 @@ class LatentSample:
     weights: Floats
 
 
-class ProcessClassifier:
+class GPClassifier:
     """Gaussian process classifier with a probit link for noisy labels and a step for noiseless ones.
 
     Use it up to some hundred evaluations: its cost grows with their cube. With more, use
@@ -76,7 +76,7 @@ class ProcessClassifier:
             UsageError: when a name or a number does not fit.
         """
         if labels not in {"noisy", "noiseless"} or samples < 1 or burn_in < 0:
-            msg = f"ProcessClassifier: expected labels noisy or noiseless, positive samples and no negative burn_in, got {labels!r}, {samples} and {burn_in}. Leave them out for the defaults."
+            msg = f"GPClassifier: expected labels noisy or noiseless, positive samples and no negative burn_in, got {labels!r}, {samples} and {burn_in}. Leave them out for the defaults."
             raise UsageError(msg)
         self._conditional, self._noisy = tuple(conditional), labels == "noisy"
         self._link = LINKS["probit" if self._noisy else "step"]
@@ -237,6 +237,6 @@ class ProcessClassifier:
         points = checked_points(X, conditional=self._conditional)
         if self._data is None or self._data.X.shape[1] != points.shape[1]:
             fitted = "none" if self._data is None else self._data.X.shape[1]
-            msg = f"ProcessClassifier: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
+            msg = f"GPClassifier: expected points with the dimensions of the fit ({fitted}), got {points.shape[1]}. Fit first, on the same columns."
             raise UsageError(msg)
         return points, self._data

@@ -27,7 +27,7 @@ class NetworkClassifier:
     """Networks trained on labels, with Laplace's method on the last layer and a slice-sampled prior precision α.
 
     Use it with many evaluations: its cost grows linearly with them. With up to some hundred,
-    `bo.constraints.gp_classifier.ProcessClassifier` needs no training of networks.
+    `bo.constraints.gp_classifier.GPClassifier` needs no training of networks.
     """
 
     def __init__(

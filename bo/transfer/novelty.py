@@ -39,7 +39,7 @@ CANDIDATES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Typicality:
+class Novelty:
     """Rank of a new dataset's nearest distance among the history's own nearest distances.
 
     Attributes:
@@ -122,7 +122,7 @@ def nearest_other_group_of(vectors: ArrayLike, groups: Sequence[Hashable]) -> ND
     return result
 
 
-def judge_typicality(nearest: float, reference: ArrayLike) -> Typicality:
+def judge_novelty(nearest: float, reference: ArrayLike) -> Novelty:
     """Return whether a new dataset's nearest distance is typical of the history.
 
     Args:
@@ -136,14 +136,14 @@ def judge_typicality(nearest: float, reference: ArrayLike) -> Typicality:
         DataError: when the distance is no finite number ≥ 0.
     """
     if not (np.isfinite(nearest) and nearest >= 0):
-        msg = f"judge_typicality: expected a distance of 0 or more, got {nearest}. Embed the dataset again."
+        msg = f"judge_novelty: expected a distance of 0 or more, got {nearest}. Embed the dataset again."
         raise DataError(msg)
     known = np.asarray(reference, dtype=np.float64)
     known = np.sort(known[~np.isnan(known)])
     if not known.size:
-        return Typicality(is_typical=False, percentile=None, nearest=float(nearest), limit=None)
+        return Novelty(is_typical=False, percentile=None, nearest=float(nearest), limit=None)
     limit = float(np.percentile(known, TYPICAL_PERCENTILE))
-    return Typicality(
+    return Novelty(
         is_typical=bool(nearest <= limit), percentile=_percentile(nearest, known), nearest=float(nearest), limit=limit
     )
 

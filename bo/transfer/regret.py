@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from history_store.error_tables import min_max_normalised
 from history_store.errors import DataError, UsageError
-from history_store.response import min_max_normalised
 
 
 def regret_curve(errors: ArrayLike, rows: Sequence[int]) -> NDArray[np.float64]:

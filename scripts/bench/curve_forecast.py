@@ -18,8 +18,8 @@ from bo.transfer.curve_forecast import SHARES, TrainingRun, fit_curves
 from history_store.history import History
 from metafeat.model_file import read_header
 from warmstart.locations import history_path, model_path
+from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.expectations import views
-from warmstart.suggestions.memory import load_memory
 from warmstart.suggestions.run_forecasts import read_curves
 
 TOLD = (0, 3, 8)
@@ -49,15 +49,15 @@ def main() -> None:
 
 def read(options):
     """Read curves `m x c x s`, groups, features and configurations of the whole datasets whose features are known."""
-    memory = load_memory(history_path(options.history), model_path(options.model))
-    place = {name: row for row, name in enumerate(memory.references.names)}
-    rows = [row for row, info in enumerate(memory.about) if info.parent is None and memory.names[row] in place]
-    names = [memory.names[row] for row in rows]
-    with History.open(memory.path) as history:
+    embedded = load_embedded_history(history_path(options.history), model_path(options.model))
+    place = {name: row for row, name in enumerate(embedded.references.names)}
+    rows = [row for row, info in enumerate(embedded.about) if info.parent is None and embedded.names[row] in place]
+    names = [embedded.names[row] for row in rows]
+    with History.open(embedded.path) as history:
         curves, units = read_curves(history, names), np.asarray(history.configs_unit)
     kept = ~np.isnan(curves).any(axis=(1, 2))
-    features = memory.references.features[[place[name] for name in names]]
-    groups = np.array([memory.groups[row] for row in rows])
+    features = embedded.references.features[[place[name] for name in names]]
+    groups = np.array([embedded.groups[row] for row in rows])
     return curves[kept], groups[kept], features[kept], units
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.novelty import judge_typicality, nearest_other_group
+from bo.transfer.novelty import judge_novelty, nearest_other_group
 from history_store.history import History
 from metafeat.handcrafted import standardise
 from training.evaluation.fold_models import FoldModels, make_folder, shared_features
@@ -87,7 +87,7 @@ def auroc(points: dict[int, NDArray[np.float64]], parts: NDArray[np.int64], grou
         seen = ~np.isin(parts, (FAR, SIBLING, part))
         known = place[seen]
         gaps = np.linalg.norm(known[:, None] - known[None], axis=2)
-        limit = judge_typicality(0.0, nearest_other_group(gaps, groups[seen].tolist())).limit
+        limit = judge_novelty(0.0, nearest_other_group(gaps, groups[seen].tolist())).limit
         score = np.linalg.norm(place[:, None] - known[None], axis=2).min(axis=1) / limit
         far, near = score[parts == FAR], score[parts == part]
         won.append((far[:, None] > near).ravel() + 0.5 * (far[:, None] == near).ravel())

@@ -16,8 +16,8 @@ from scipy.stats import spearmanr
 from metafeat.handcrafted import FEATURES
 from metafeat.model_file import read_header
 from warmstart.locations import history_path, model_path
+from warmstart.suggestions.embedded_history import load_embedded_history
 from warmstart.suggestions.expectations import expected_errors, forecaster_of, views
-from warmstart.suggestions.memory import load_memory
 
 TOLD = (0, 1, 3, 8)
 
@@ -29,23 +29,23 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    memory = load_memory(history_path(options.history), model_path(options.model))
-    features = dict(zip(memory.references.names, memory.references.features, strict=True))
-    groups, errors = np.array(memory.groups), memory.errors
-    wholes = [row for row, info in enumerate(memory.about) if info.parent is None and memory.names[row] in features]
+    embedded = load_embedded_history(history_path(options.history), model_path(options.model))
+    features = dict(zip(embedded.references.names, embedded.references.features, strict=True))
+    groups, errors = np.array(embedded.groups), embedded.errors
+    wholes = [row for row, info in enumerate(embedded.about) if info.parent is None and embedded.names[row] in features]
     best = np.nanmin(errors, axis=1)
     rng = np.random.default_rng(options.seed)
     rows = []
     for group in sorted({groups[row] for row in wholes}):
         rest = np.flatnonzero(groups != group)
         known = [row for row in rest if row in wholes]
-        forecaster = forecaster_of(memory, rest)
-        landmark = line(features, memory, known, best)
+        forecaster = forecaster_of(embedded, rest)
+        landmark = line(features, embedded, known, best)
         low, high = np.quantile(best[known], [0.1, 0.9])
         for row in (row for row in wholes if groups[row] == group):
             measured = np.flatnonzero(~np.isnan(errors[row]))
             one = {
-                "dataset": memory.names[row],
+                "dataset": embedded.names[row],
                 "group": group,
                 "best": best[row],
                 "blind": float(best[known].mean()),
@@ -53,11 +53,11 @@ def main() -> None:
                 "blind_config_width": float(
                     np.mean(np.nanquantile(errors[known], 0.9, axis=0) - np.nanquantile(errors[known], 0.1, axis=0))
                 ),
-                "landmark": landmark(features[memory.names[row]]),
+                "landmark": landmark(features[embedded.names[row]]),
             }
             for n in TOLD:
                 told = {int(c): float(errors[row, c]) for c in rng.choice(measured, n, replace=False)}
-                found = expected_errors(forecaster, features[memory.names[row]], told)
+                found = expected_errors(forecaster, features[embedded.names[row]], told)
                 free = [c for c in measured if c not in told]
                 one[f"told_{n}"] = {
                     **found[-1].to_dict(),
@@ -66,16 +66,20 @@ def main() -> None:
                     "config_width": float(np.mean([found[c].high - found[c].low for c in free])),
                 }
             rows.append(one)
-    report = {"history": Path(memory.path).name, "model": read_header(model_path(options.model)).hash, **summary(rows)}
+    report = {
+        "history": Path(embedded.path).name,
+        "model": read_header(model_path(options.model)).hash,
+        **summary(rows),
+    }
     for name, value in report.items():
         print(f"{name:24} {value}")
     if options.out:
         options.out.write_text(json.dumps({**report, "datasets": rows}, indent=1))
 
 
-def line(features, memory, rows, best):
+def line(features, embedded, rows, best):
     """Fit, of the landmarks, the one that tells the best error of these datasets best; return the function."""
-    marks = np.sqrt(views(np.stack([features[memory.names[row]] for row in rows]))[0][:, :6].clip(0, 1))
+    marks = np.sqrt(views(np.stack([features[embedded.names[row]] for row in rows]))[0][:, :6].clip(0, 1))
     roots = np.sqrt(best[rows])
     fits = [np.polyfit(marks[:, k], roots, 1) for k in range(marks.shape[1])]
     losses = [float(np.square(np.polyval(fit, marks[:, k]) - roots).mean()) for k, fit in enumerate(fits)]

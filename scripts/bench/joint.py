@@ -22,7 +22,7 @@ from bo.transfer.regret import regret_curve
 from bo.transfer.strategies.joint import nearness_weights
 from bo.transfer.strategies.portfolio import portfolio_rows
 from bo.transfer.strategies.scenarios import make_scenarios
-from history_store.response import min_max_normalised
+from history_store.error_tables import min_max_normalised
 from training.evaluation.metrics import feature_metric
 from training.evaluation.protocol import Fold, folds
 from training.evaluation.table import ErrorTable, read_table

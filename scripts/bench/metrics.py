@@ -22,8 +22,8 @@ import numpy as np
 
 from bo.transfer.designs import initial_designs
 from bo.transfer.regret import clustered_interval, regret_curve
+from history_store.error_tables import fill_failed, target_distance
 from history_store.history import History
-from history_store.response import fill_failed, target_distance
 from training.evaluation.fold_models import FoldModels
 from training.evaluation.metrics import neighbour_recalls, rank_correlations
 from training.evaluation.protocol import deal

@@ -24,8 +24,8 @@ from metafeat.embed import look_at
 from warmstart.locations import history_path, model_path
 from warmstart.suggestions.answer import Confidence
 from warmstart.suggestions.confidence import judge_query
+from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.location import distances_to
-from warmstart.suggestions.memory import Memory, load_memory
 
 DRAWS = (50, 200, None)
 
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    memory = load_memory(history_path(options.history), model_path(options.model))
+    embedded = load_embedded_history(history_path(options.history), model_path(options.model))
     sources = read_sources(options.root)
     development, held_out = halves()
     chosen = {"development": development, "held-out": held_out, "both": (*development, *held_out)}[options.half]
@@ -51,14 +51,14 @@ def main() -> None:
     for name in chosen:
         half = "development" if name in development else "held-out"
         judged = [
-            judge(FAMILIES[name](np.random.default_rng([zlib.crc32(name.encode()), options.seed, i]), bases), memory)
+            judge(FAMILIES[name](np.random.default_rng([zlib.crc32(name.encode()), options.seed, i]), bases), embedded)
             for i in range(options.cases)
         ]
         found[name] = {"half": half, **summary(judged)}
         print(f"{name:28}{half:13}{found[name]['caught']:8.2f}  {found[name]['reasons']}", flush=True)
     draws = () if options.families_only else DRAWS
-    alarms = {str(size or "whole"): false_alarms(sources, size, options.seed, memory) for size in draws}
-    ranges = {str(size or "whole"): covered(sources, size, memory) for size in draws}
+    alarms = {str(size or "whole"): false_alarms(sources, size, options.seed, embedded) for size in draws}
+    ranges = {str(size or "whole"): covered(sources, size, embedded) for size in draws}
     means = {half: mean_caught(found, half) for half in ("development", "held-out")}
     print(f"caught: {means}")
     for size, row in alarms.items():
@@ -90,15 +90,15 @@ def read_sources(root: Path) -> list[tuple[str, str, Case]]:
     return found
 
 
-def judge(case: Case, memory: Memory, *, without: str | None = None) -> Confidence:
+def judge(case: Case, embedded: EmbeddedHistory, *, without: str | None = None) -> Confidence:
     """Judge a case as `suggest` does."""
     source = open_arrays(case.images, case.labels)
     names = case.class_names or source.class_names
-    rows = memory.rows_without((), None)
+    rows = embedded.rows_without((), None)
     if without is not None:
-        rows = np.array([row for row in rows if memory.groups[row] != without])
-    seen = look_at(source, memory.model, fingerprint="", cache=False)
-    return judge_query(memory, rows, distances_to(seen.vector, memory, rows), sample=seen.sample, class_names=names)
+        rows = np.array([row for row in rows if embedded.groups[row] != without])
+    seen = look_at(source, embedded.model, fingerprint="", cache=False)
+    return judge_query(embedded, rows, distances_to(seen.vector, embedded, rows), sample=seen.sample, class_names=names)
 
 
 def summary(judged: Sequence[Confidence]) -> dict[str, object]:
@@ -112,7 +112,7 @@ def summary(judged: Sequence[Confidence]) -> dict[str, object]:
 
 
 def false_alarms(
-    sources: Sequence[tuple[str, str, Case]], size: int | None, seed: int, memory: Memory
+    sources: Sequence[tuple[str, str, Case]], size: int | None, seed: int, embedded: EmbeddedHistory
 ) -> dict[str, object]:
     """List the sources that are doubted, at so many pictures drawn at random."""
     doubted = {}
@@ -120,28 +120,28 @@ def false_alarms(
         part = (
             case if size is None else draw(case, size, np.random.default_rng([zlib.crc32(name.encode()), seed, size]))
         )
-        confidence = judge(part, memory, without=group)
+        confidence = judge(part, embedded, without=group)
         if not confidence.typical:
             doubted[name] = list(confidence.reasons)
     return {"share": len(doubted) / len(sources), "sources": doubted}
 
 
-def covered(sources: Sequence[tuple[str, str, Case]], size: int | None, memory: Memory) -> float | None:
+def covered(sources: Sequence[tuple[str, str, Case]], size: int | None, embedded: EmbeddedHistory) -> float | None:
     """Return the share of distances to the five nearest datasets of other groups that another draw leaves within the range."""
-    if memory.references is None:
+    if embedded.references is None:
         return None
     within = []
     for name, group, case in sources:
-        rows = np.array([row for row, other in enumerate(memory.groups) if other != group])
+        rows = np.array([row for row, other in enumerate(embedded.groups) if other != group])
         distances = []
         for seed in (2, 3):
             rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
             part = case if size is None else draw(case, size, rng)
             source = open_arrays(part.images, part.labels)
-            seen = look_at(source, memory.model, fingerprint="", seed=seed, cache=False)
-            distances.append(distances_to(seen.vector, memory, rows))
+            seen = look_at(source, embedded.model, fingerprint="", seed=seed, cache=False)
+            distances.append(distances_to(seen.vector, embedded, rows))
         near = np.argsort(distances[0])[:5]
-        movement = memory.references.movement(seen.sample.n_images)
+        movement = embedded.references.movement(seen.sample.n_images)
         within.append(np.abs(distances[0] - distances[1])[near] <= movement)
     return float(np.mean(within))
 

@@ -43,7 +43,7 @@ from metafeat.embed import embed_features
 from metafeat.model_file import read_header
 from warmstart.histories.merge import MergePlan, plan_merge
 from warmstart.locations import model_path, shipped_history
-from warmstart.suggestions.memory import read_calibration
+from warmstart.suggestions.embedded_history import read_calibration
 from warmstart.suggestions.references import stored_features
 
 Matrix = NDArray[np.float64]

@@ -30,7 +30,7 @@ from history_store.history import History
 from training.evaluation.table import history_table, read_table
 from warmstart.locations import history_path, model_path
 from warmstart.studies.related_dataset import EVALUATIONS, NEIGHBOURS, TOTAL
-from warmstart.suggestions.memory import load_memory
+from warmstart.suggestions.embedded_history import load_embedded_history
 
 Floats = NDArray[np.float64]
 MEASURED = ("warm", "related", "cold")
@@ -59,11 +59,13 @@ def load(name: str) -> Table:
         table = read_table(Path(name))
         unit, features = np.asarray(table.unit), np.asarray(table.meta_features)
         return Table(table.errors, unit, list(table.groups), features, is_scaled=False, calibration=None)
-    memory = load_memory(history_path(None), model_path(None))
-    with History.open(memory.path) as history:
+    embedded = load_embedded_history(history_path(None), model_path(None))
+    with History.open(embedded.path) as history:
         unit = np.asarray(history_table(history, name).unit)
-    features = memory.vectors.astype(float)
-    return Table(memory.errors, unit, list(memory.groups), features, is_scaled=True, calibration=memory.calibration)
+    features = embedded.vectors.astype(float)
+    return Table(
+        embedded.errors, unit, list(embedded.groups), features, is_scaled=True, calibration=embedded.calibration
+    )
 
 
 def sample(table: Table, n: int) -> list[int]:

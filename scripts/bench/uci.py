@@ -48,7 +48,7 @@ def scored(root: Path, name: str, split: int, *, options: dict[str, Any]) -> dic
         "log_likelihood": float(np.logaddexp.reduce(each, axis=0).mean() - np.log(len(mean))),
         "log_likelihood_of_moments": float(log_normal(y[test], centre, var).mean()),
         "rmse": float(np.sqrt(np.square(y[test] - centre).mean())),
-        "effective_samples": model.effective_samples,
+        "effective_samples": model.ess,
         "cpu_s": seconds,
     }
 

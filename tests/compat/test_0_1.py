@@ -47,7 +47,7 @@ history_store.readers: open_images register_scheme
 history_store.readers.arrays: ArraySource
 history_store.readers.base: Source
 history_store.records: DatasetInfo Evaluation
-history_store.response: target_distance
+history_store.error_tables: target_distance
 history_store.space: dump_space load_space target_space
 metafeat.cache: EmbeddingCache
 metafeat.handcrafted: FEATURES

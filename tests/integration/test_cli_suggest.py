@@ -154,7 +154,7 @@ def test_reasons_agree_with_the_history(cli, photos, tiny):
 def test_a_calibrated_history_promises_a_regret(cli, photos, tiny, tmp_path):
     from bo.transfer.calibration import Calibration
     from metafeat.model_file import read_header
-    from warmstart.suggestions.memory import calibration_key
+    from warmstart.suggestions.embedded_history import calibration_key
 
     copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
     found = Calibration((0, 0, 1, 0, 0, 0), (0.0, 0.0), (1.0, 1.0), 3)

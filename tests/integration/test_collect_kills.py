@@ -28,7 +28,7 @@ from collecting import TINY, pretend, tiny_history  # noqa: E402
 from training.collection.collect import collect  # noqa: E402
 from training.collection.measure import Measured  # noqa: E402
 from training.collection.plan import Cell, plan_block  # noqa: E402
-from training.collection.progress import Progress  # noqa: E402
+from training.collection.progress import CollectionProgress  # noqa: E402
 from training.processes.executor import Done, LocalExecutor  # noqa: E402
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ def drive(folder: Path) -> None:
     """Collect, and note every cell whose evaluation was acknowledged."""
     acknowledged = os.open(folder / "acknowledged", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    def note(progress: Progress) -> None:
+    def note(progress: CollectionProgress) -> None:
         if progress.latest is None:
             print("begun", flush=True)  # noqa: T201
         else:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from history_store.response import target_distance
+from history_store.error_tables import target_distance
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import ModelSpec
 from training.siamese.labelled_images import LabelledImages

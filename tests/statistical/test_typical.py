@@ -49,12 +49,12 @@ def test_most_nonsense_is_told():
     from nonsense_families import FAMILIES
 
     from warmstart.locations import history_path, model_path
-    from warmstart.suggestions.memory import load_memory
+    from warmstart.suggestions.embedded_history import load_embedded_history
 
-    memory = load_memory(history_path(None), model_path(None))
+    embedded = load_embedded_history(history_path(None), model_path(None))
     bases = [case for _, _, case in read_sources(SOURCES)]
     caught = [
-        not judge(make(np.random.default_rng([2026, number]), bases), memory).typical
+        not judge(make(np.random.default_rng([2026, number]), bases), embedded).typical
         for number, make in enumerate(FAMILIES.values())
     ]
     assert np.mean(caught) >= 0.9

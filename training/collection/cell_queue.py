@@ -11,7 +11,7 @@ from history_store.errors import AllTrialsFailedError
 from history_store.records import Evaluation, Status
 from training.collection.measure import Measured, lost_evaluation
 from training.collection.plan import Cell, evaluation_key, wall_seconds_left
-from training.collection.progress import Progress, RunningCell
+from training.collection.progress import CollectionProgress, RunningCell
 from training.collection.race import Race
 from training.collection.report import CollectReport
 from training.processes.executor import Done, Lost
@@ -35,7 +35,7 @@ class CellQueue:
         *,
         workers: int,
         costs: Mapping[int, float],
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[CollectionProgress], None] | None,
         race: Race | None = None,
     ) -> None:
         self.history, self.plan, self.workers, self.progress, self.race = history, plan, workers, progress, race
@@ -165,4 +165,4 @@ class CellQueue:
             )
             total = self.total + len(to_come)
             done = self.total - len(self.todo) - len(self.doubtful)
-            self.progress(Progress(done, total, left_s, latest, tuple(self.running.values())))
+            self.progress(CollectionProgress(done, total, left_s, latest, tuple(self.running.values())))

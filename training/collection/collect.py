@@ -17,7 +17,7 @@ from training.collection.add_sources import add_sources
 from training.collection.cell_queue import CellQueue
 from training.collection.measure import Measure, Measured, limit_of
 from training.collection.plan import Cell, blocks, parse_time, plan_block
-from training.collection.progress import Progress
+from training.collection.progress import CollectionProgress
 from training.collection.race import Race
 from training.collection.report import CollectReport
 from training.collection.settings import CollectionSettings
@@ -52,7 +52,7 @@ def collect(
     time_budget: str | float | None = None,
     cell_timeout: float = math.inf,
     shards: str | Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[CollectionProgress], None] | None = None,
 ) -> CollectReport:
     """Measure shared Sobol configurations on datasets; `collect_cells` by the fields of `CollectionSettings`, one by one."""
     settings = CollectionSettings(
@@ -78,7 +78,7 @@ def collect(
 
 
 def collect_cells(
-    history: History, settings: CollectionSettings, *, progress: Callable[[Progress], None] | None = None
+    history: History, settings: CollectionSettings, *, progress: Callable[[CollectionProgress], None] | None = None
 ) -> CollectReport:
     """Measure shared Sobol configurations on datasets and write every result to the history as it comes.
 
@@ -109,7 +109,7 @@ class _Sitting:
     """One run of a collection, from what an earlier one left to its end or its time."""
 
     def __init__(
-        self, history: History, settings: CollectionSettings, progress: Callable[[Progress], None] | None
+        self, history: History, settings: CollectionSettings, progress: Callable[[CollectionProgress], None] | None
     ) -> None:
         """Take what is there, add the datasets, and plan the cells."""
         self.history, self.settings, self.started = history, settings, time.monotonic()

@@ -25,7 +25,7 @@ class RunningCell:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class CollectionProgress:
     """Where a collection stands.
 
     Attributes:

@@ -79,7 +79,7 @@ class ErrorTable:
 
     def known_errors(self) -> Matrix:
         """Return the errors as those who answer see them: a run that failed counts as error 1, one never made is NaN."""
-        from history_store.response import fill_failed
+        from history_store.error_tables import fill_failed
 
         return self.errors if self.failed is None else fill_failed(self.errors, self.failed)
 
@@ -91,7 +91,7 @@ class ErrorTable:
 
         Returns: `m x m`, zero diagonal; a pair that shares nothing is as far apart as the farthest known one.
         """
-        from history_store.response import min_max_normalised
+        from history_store.error_tables import min_max_normalised
 
         table = min_max_normalised(self.known_errors()) if normalised else self.known_errors()
         known = ~np.isnan(table)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.response import fill_failed, target_distance
+from history_store.error_tables import fill_failed, target_distance
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import space_digest
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings, preset
-from training.siamese.train import STREAMS, Progress, TrainedSiamese, train_siamese
+from training.siamese.train import STREAMS, TrainedSiamese, TrainingProgress, train_siamese
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -47,7 +47,7 @@ def train_from_history(
     names: Sequence[str] | None = None,
     handcrafted: Mapping[str, NDArray[np.float64]] | None = None,
     checkpoint: Path | None = None,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[TrainingProgress], None] | None = None,
     deadline_s: float | None = None,
     device: str = "cpu",
 ) -> TrainedSiamese:

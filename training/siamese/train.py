@@ -34,7 +34,7 @@ STREAMS = {"step": 0, "validation": 1, "held_out": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class TrainingProgress:
     """Where a run stands after a step: what a progress callback is given."""
 
     step: int
@@ -61,7 +61,7 @@ def train_siamese(
     held_out: Sequence[str] = (),
     checkpoint: Path | None = None,
     checkpoint_every: int = 200,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[TrainingProgress], None] | None = None,
     deadline_s: float | None = None,
     device: str = "cpu",
 ) -> TrainedSiamese:
@@ -141,7 +141,7 @@ class SiameseRun:
         checkpoint: Path | None = None,
         *,
         checkpoint_every: int = 200,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[TrainingProgress], None] | None = None,
         deadline_s: float | None = None,
     ) -> TrainedSiamese:
         """Take the steps that are left, or as many as there is time for; arguments as in `train_siamese`."""
@@ -161,11 +161,11 @@ class SiameseRun:
                 save_checkpoint(checkpoint, self.state(), self.identity)
         return self.result()
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> TrainingProgress:
         """Say where the run stands."""
         done = self.curves.validations
         latest = done[-1] if done and done[-1].step == self.step else None
-        return Progress(self.step, self.settings.steps, self.curves.loss[-1], latest)
+        return TrainingProgress(self.step, self.settings.steps, self.curves.loss[-1], latest)
 
     def advance(self) -> None:
         """Do one update."""

@@ -25,7 +25,7 @@ from warmstart.cli.shell import Shell
 from warmstart.histories.collect import Job, Machines
 
 if TYPE_CHECKING:
-    from training.collection.progress import Progress
+    from training.collection.progress import CollectionProgress
     from warmstart.cli.bar import Show
     from warmstart.studies.own_workload import OwnScript
 
@@ -148,7 +148,7 @@ def collect(
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("collecting") as show, contextlib.redirect_stdout(sys.stderr):
 
-        def told(now: "Progress") -> None:
+        def told(now: "CollectionProgress") -> None:
             nonlocal measured
             measured = now.done
             _show(show, now)
@@ -198,7 +198,7 @@ def _script(
     )
 
 
-def _show(show: "Show", now: "Progress") -> None:
+def _show(show: "Show", now: "CollectionProgress") -> None:
     """Show the cells that run and what was measured last."""
     last = now.latest
     more = "" if last is None else f"last {last.dataset} {last.error:.3f} {last.status.value}"

@@ -34,7 +34,7 @@ from warmstart.studies.options import Execution, Outputs, Problem, Search, WarmS
 if TYPE_CHECKING:
     from warmstart.cli.bar import Show
     from warmstart.studies.objectives.metric import Metric
-    from warmstart.studies.results.progress import Progress
+    from warmstart.studies.results.progress import StudyProgress
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.results.trial import Trial
     from warmstart.studies.tune_options import TuneOptions
@@ -256,11 +256,11 @@ def tune(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     judged = Metric(metric, maximize, None if scale is None else scale.value)
-    paths, latest = [labelled(path, labels, labels_column) for path in dataset or []], list["Progress"]()
+    paths, latest = [labelled(path, labels, labels_column) for path in dataset or []], list["StudyProgress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
     with shell.progress("tuning") as show, contextlib.redirect_stdout(sys.stderr):
 
-        def told(now: "Progress") -> None:
+        def told(now: "StudyProgress") -> None:
             if not latest and now.done >= now.total:
                 shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials goes on.")
             latest[:] = [now]
@@ -372,7 +372,7 @@ def _print(shell: Shell, found: "TuneResult") -> None:
             )
 
 
-def _show(show: "Show", now: "Progress", where: str, metric: "Metric") -> None:
+def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> None:
     """Show what runs, what it reported last, and what is best so far."""
     name = "" if metric.is_plain else f"{metric.name} "
     said = []

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from history_store.error_tables import UndefinedCCoVWarning, ccov
 from history_store.errors import DataError
-from history_store.response import UndefinedCCoVWarning, ccov
 
 if TYPE_CHECKING:
     from history_store.history import History

@@ -15,7 +15,7 @@ from history_store.wording import in_words
 if TYPE_CHECKING:
     from history_store.history import History
     from history_store.manifest import Manifest
-    from training.collection.progress import Progress
+    from training.collection.progress import CollectionProgress
     from training.collection.report import CollectReport
     from training.collection.settings import CollectionSettings
     from warmstart.integrations.ray.cluster import Cluster
@@ -82,7 +82,7 @@ def collect_into(
     machines: Machines | None = None,
     settings: "CollectionSettings | None" = None,
     first: Path | None = None,
-    progress: "Callable[[Progress], None] | None" = None,
+    progress: "Callable[[CollectionProgress], None] | None" = None,
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 

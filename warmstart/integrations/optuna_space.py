@@ -1,6 +1,6 @@
 """The old path of `warmstart.integrations.optuna.space`; it goes with the next release."""
 
-from history_store.moved import forward
+from history_store.deprecation import forward
 
 __getattr__ = forward(
     __name__,

@@ -224,7 +224,7 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
         ModelMismatchError: the model belongs to another history.
     """
     from metafeat.model_file import check_fits
-    from warmstart.suggestions.memory import calibration_key
+    from warmstart.suggestions.embedded_history import calibration_key
 
     if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
         msg = "expected learned distances of all datasets, of at least three groups, under leave-source-out, got an evaluation without. Leave `only` out, and let `methods` name joint."

@@ -14,7 +14,7 @@ from warmstart.models.evaluation_settings import EvaluationSettings
 if TYPE_CHECKING:
     from training.evaluation.table import ErrorTable
     from warmstart.models.evaluate import Show
-    from warmstart.suggestions.memory import Memory
+    from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 SUGGESTED = 3
 """Suggestions that are looked up one by one."""
@@ -64,23 +64,23 @@ def evaluate_queries(
     from training.evaluation.replay import Outcome, Replay
     from training.evaluation.report import make_report
     from warmstart.models.evaluate import LEARNED
-    from warmstart.suggestions.memory import load_memory
+    from warmstart.suggestions.embedded_history import load_embedded_history
 
-    memory = load_memory(history, model, device=plan.device)
-    if memory.model is None:
+    embedded = load_embedded_history(history, model, device=plan.device)
+    if embedded.model is None:
         msg = f"{history}: expected datasets with images, to compare the query with, got runs alone. Add images: `warmstart history add`."
         raise DataError(msg)
-    asked = [_find(query, memory, device=plan.device) for query in dict.fromkeys(queries)]
-    table = _table(memory, asked)
+    asked = [_find(query, embedded, device=plan.device) for query in dict.fromkeys(queries)]
+    table = _table(embedded, asked)
     methods = choose_methods(make_methods([LEARNED], LEARNED, has_unit=False), plan.methods)
     horizon = min(plan.horizon, max(int((~np.isnan(query.errors)).sum()) for query in asked))
     replay = Replay(methods, horizon, plan.repeats, plan.seed, plan.surrogate)
     matrix = np.full((len(table.datasets),) * 2, np.nan)
     played = []
     for place, query in enumerate(asked):
-        row = len(memory.names) + place
+        row = len(embedded.names) + place
         matrix[row, query.rows] = query.distances
-        played.append(replay(_task(row, query, table, memory)))
+        played.append(replay(_task(row, query, table, embedded)))
         if progress is not None:
             progress(place + 1, len(asked), query.label)
     outcome = Outcome(
@@ -88,27 +88,27 @@ def evaluate_queries(
     )
     reference = plan.reference or ("joint" if "joint" in methods else next(iter(methods)))
     report = make_report(outcome, reference=reference)
-    said = [_suggested(query, memory) for query in asked]
-    return {**report, "history": str(memory.path), "model": str(model), "queries": said}
+    said = [_suggested(query, embedded) for query in asked]
+    return {**report, "history": str(embedded.path), "model": str(model), "queries": said}
 
 
-def _find(query: str, memory: "Memory", *, device: str) -> MeasuredQuery:
+def _find(query: str, embedded: "EmbeddedHistory", *, device: str) -> MeasuredQuery:
     """Look a measured dataset up in its file, and place it in the history that answers."""
+    from history_store.error_tables import fill_failed
     from history_store.history import History
-    from history_store.response import fill_failed
     from metafeat.embed import look_at
     from warmstart.suggestions.location import distances_to
     from warmstart.suggestions.query import open_query
 
     file, separator, name = query.rpartition("::")
-    is_own = not separator or (Path(file).exists() and Path(file).samefile(memory.path))
+    is_own = not separator or (Path(file).exists() and Path(file).samefile(embedded.path))
     if is_own:
-        if name not in memory.names:
-            msg = f"expected FILE.h5::NAME, or a dataset of {memory.path}, got {query!r}. `warmstart history list` shows the names."
+        if name not in embedded.names:
+            msg = f"expected FILE.h5::NAME, or a dataset of {embedded.path}, got {query!r}. `warmstart history list` shows the names."
             raise UsageError(msg, param="query")
-        row = memory.names.index(name)
-        vector, group = memory.vectors[row], memory.groups[row]
-        errors = fill_failed(memory.errors, memory.failed)[row]
+        row = embedded.names.index(name)
+        vector, group = embedded.vectors[row], embedded.groups[row]
+        errors = fill_failed(embedded.errors, embedded.failed)[row]
     else:
         with History.open(file) as history:
             if name not in history.names:
@@ -118,18 +118,18 @@ def _find(query: str, memory: "Memory", *, device: str) -> MeasuredQuery:
             known = dict(zip(map(_key, history.configs), fill_failed(history.errors, history.failed)[row], strict=True))
         # Known under another name, perhaps: the same images are the same source.
         same = [
-            i for i, about in enumerate(memory.about) if about.fingerprint and about.fingerprint == info.fingerprint
+            i for i, about in enumerate(embedded.about) if about.fingerprint and about.fingerprint == info.fingerprint
         ]
-        group = memory.groups[same[0]] if same else f"{info.group} of {file}"
-        errors = np.array([known.get(_key(config), np.nan) for config in memory.configs])
+        group = embedded.groups[same[0]] if same else f"{info.group} of {file}"
+        errors = np.array([known.get(_key(config), np.nan) for config in embedded.configs])
         opened = open_query(query, download=False)
-        assert memory.model is not None  # noqa: S101  refused above
-        vector = look_at(opened.source, memory.model, fingerprint=opened.fingerprint, device=device).vector
+        assert embedded.model is not None  # noqa: S101  refused above
+        vector = look_at(opened.source, embedded.model, fingerprint=opened.fingerprint, device=device).vector
     if np.isnan(errors).all():
-        msg = f"{query}: expected runs of configurations that {memory.path} knows, got none. Measure some of them: `warmstart history collect --first`."
+        msg = f"{query}: expected runs of configurations that {embedded.path} knows, got none. Measure some of them: `warmstart history collect --first`."
         raise DataError(msg, param="query")
-    answering = memory.with_runs(memory.rows_without([group] if group in memory.groups else [], None))
-    return MeasuredQuery(query, group, errors, answering, distances_to(vector, memory, answering))
+    answering = embedded.with_runs(embedded.rows_without([group] if group in embedded.groups else [], None))
+    return MeasuredQuery(query, group, errors, answering, distances_to(vector, embedded, answering))
 
 
 def _key(config: Any) -> Any:
@@ -138,22 +138,22 @@ def _key(config: Any) -> Any:
     return config_key(config)
 
 
-def _table(memory: "Memory", asked: Sequence[MeasuredQuery]) -> "ErrorTable":
+def _table(embedded: "EmbeddedHistory", asked: Sequence[MeasuredQuery]) -> "ErrorTable":
     """Put the queries below the history's datasets."""
-    from history_store.response import fill_failed
+    from history_store.error_tables import fill_failed
     from training.evaluation.table import ErrorTable
 
-    known = fill_failed(memory.errors, memory.failed)
+    known = fill_failed(embedded.errors, embedded.failed)
     known[np.isnan(known).all(axis=1)] = 1.0  # a dataset without runs answers nothing
     return ErrorTable(
-        memory.path.name,
+        embedded.path.name,
         np.vstack([known, *(query.errors for query in asked)]),
-        (*memory.names, *(f"query {query.label}" for query in asked)),
-        (*memory.groups, *(query.group for query in asked)),
+        (*embedded.names, *(f"query {query.label}" for query in asked)),
+        (*embedded.groups, *(query.group for query in asked)),
     )
 
 
-def _task(row: int, query: MeasuredQuery, table: "ErrorTable", memory: "Memory") -> Any:
+def _task(row: int, query: MeasuredQuery, table: "ErrorTable", embedded: "EmbeddedHistory") -> Any:
     """Show the methods what the history knows of the configurations that were measured on the query."""
     from training.evaluation.methods import TRUE_NORMALISED, Case
     from training.evaluation.replay import Task
@@ -163,27 +163,27 @@ def _task(row: int, query: MeasuredQuery, table: "ErrorTable", memory: "Memory")
     shares = (~np.isnan(table.errors[np.ix_(query.rows, measured)])).sum(axis=1) > 0
     answers = query.rows[shares]
     if not len(answers):
-        msg = f"{query.label}: expected datasets of {memory.path} that share a configuration with it, got none. Measure others."
+        msg = f"{query.label}: expected datasets of {embedded.path} that share a configuration with it, got none. Measure others."
         raise DataError(msg, param="query")
     true = table.true_distances(normalised=True)[row, answers]
     case = Case(
         table.errors[np.ix_(answers, measured)],
         {LEARNED: query.distances[shares], TRUE_NORMALISED: true},
         None,
-        groups=tuple(memory.groups[other] for other in answers),
-        calibrations={} if memory.calibration is None else {LEARNED: memory.calibration},
+        groups=tuple(embedded.groups[other] for other in answers),
+        calibrations={} if embedded.calibration is None else {LEARNED: embedded.calibration},
     )
     return Task(row, case, query.errors[measured])
 
 
-def _suggested(query: MeasuredQuery, memory: "Memory") -> dict[str, Any]:
+def _suggested(query: MeasuredQuery, embedded: "EmbeddedHistory") -> dict[str, Any]:
     """Say what `suggest` would have said, and what came of it where it was measured."""
     from bo.transfer.designs import designs
-    from history_store.response import fill_failed
+    from history_store.error_tables import fill_failed
 
-    errors = fill_failed(memory.errors, memory.failed)[query.rows]
-    k, groups = min(SUGGESTED, errors.shape[1]), [memory.groups[row] for row in query.rows]
-    chosen = designs(errors, query.distances, k, calibration=memory.calibration, groups=groups)
+    errors = fill_failed(embedded.errors, embedded.failed)[query.rows]
+    k, groups = min(SUGGESTED, errors.shape[1]), [embedded.groups[row] for row in query.rows]
+    chosen = designs(errors, query.distances, k, calibration=embedded.calibration, groups=groups)
     came = query.errors[[choice.row for choice in chosen]]
     return {
         "dataset": query.label,
@@ -191,7 +191,7 @@ def _suggested(query: MeasuredQuery, memory: "Memory") -> dict[str, Any]:
         "best_error": float(np.nanmin(query.errors)),
         "suggested": [
             {
-                "config": dict(memory.configs[choice.row]),
+                "config": dict(embedded.configs[choice.row]),
                 "error": None if np.isnan(error) else float(error),
                 "rank": None if np.isnan(error) else int((query.errors < error).sum()) + 1,
             }

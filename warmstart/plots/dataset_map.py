@@ -10,7 +10,7 @@ from history_store.errors import DataError
 from warmstart.plots.map import DatasetMap, QueryPoint
 from warmstart.plots.plane import fit_plane
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.memory import Memory
+from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 if TYPE_CHECKING:
     from history_store.images import ImageSource
@@ -21,7 +21,7 @@ _NEAREST = 3
 
 def map_history(
     dataset: str | None = None, *, advisor: Advisor | None = None
-) -> tuple[DatasetMap, Memory, tuple[str, ...]]:
+) -> tuple[DatasetMap, EmbeddedHistory, tuple[str, ...]]:
     """Place the datasets of an advisor's history, and a query; refusals as in `Advisor.neighbours`.
 
     The plane is fitted to the history alone, so that a query does not move it.
@@ -30,31 +30,31 @@ def map_history(
     """
     advisor = advisor or Advisor()
     place = None if dataset is None else advisor.locate(dataset)
-    memory = advisor.memory if place is None else place.memory
-    if memory.model is None:
-        msg = f"{memory.path}: expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
+    embedded = advisor.embedded if place is None else place.embedded
+    if embedded.model is None:
+        msg = f"{embedded.path}: expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
         raise DataError(msg)
-    plane = fit_plane(memory.vectors)
-    query, notes = None, memory.notes
+    plane = fit_plane(embedded.vectors)
+    query, notes = None, embedded.notes
     if dataset is not None and place is not None:
         order = np.argsort(place.distances, kind="stable")[:_NEAREST].tolist()
         nearest = [(place.names[i], float(place.distances[i])) for i in order]
         pictures_of = None if place.query is None else _query_pictures(place.query.source)
         query, notes = QueryPoint(_plain_name(dataset), plane.place(place.vector), nearest, pictures_of), place.notes
-    lowest = np.min(np.where(np.isnan(memory.errors), np.inf, memory.errors), axis=1, initial=np.inf)
-    parts, pictures = _parts_and_pictures(memory.path)
+    lowest = np.min(np.where(np.isnan(embedded.errors), np.inf, embedded.errors), axis=1, initial=np.inf)
+    parts, pictures = _parts_and_pictures(embedded.path)
     found = DatasetMap(
-        names=memory.names,
-        groups=memory.groups,
-        positions=plane.place(memory.vectors),
+        names=embedded.names,
+        groups=embedded.groups,
+        positions=plane.place(embedded.vectors),
         lowest=np.where(np.isfinite(lowest), lowest, np.nan),
         share=plane.share,
-        title=f"{memory.path.name}: {len(memory.names)} datasets of {len(set(memory.groups))} groups",
+        title=f"{embedded.path.name}: {len(embedded.names)} datasets of {len(set(embedded.groups))} groups",
         parts=parts,
         images=pictures,
         query=query,
     )
-    return found, memory, notes
+    return found, embedded, notes
 
 
 def choose_pictures(labels: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int64]:

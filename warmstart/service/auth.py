@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from history_store.errors import DataError, UsageError
-from warmstart.suggestions.memory import file_state
+from warmstart.suggestions.embedded_history import file_state
 
 Scope = Literal["read", "run", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)

@@ -18,7 +18,7 @@ from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.study_book import StudyBook
 from warmstart.suggestions.advisor import Advisor
-from warmstart.suggestions.memory import Memory
+from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 MOST_DESCRIPTORS = 1000
 
@@ -52,10 +52,10 @@ class Service:
             self.settings.history, self.settings.model, exclude_group=exclude_group, seed=seed, threads=1, cache=False
         )
 
-    def memory(self) -> Memory:
-        """Read the history, once for each state of its file, however many ask at a time; raises as `Advisor.memory`."""
+    def embedded(self) -> EmbeddedHistory:
+        """Read the history, once for each state of its file, however many ask at a time; raises as `Advisor.embedded`."""
         with self._loading:
-            return self.advisor().memory
+            return self.advisor().embedded
 
     def keep(self, descriptor: Descriptor) -> str:
         """Remember a descriptor by its id; the oldest ones are forgotten."""

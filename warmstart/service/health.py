@@ -46,7 +46,7 @@ def readyz(service: Shared) -> Health:
     if service.is_stopping:
         raise ProblemError(503, "Stopping", "expected a running server, got one that is shutting down. Ask another.")
     try:
-        service.memory()
+        service.embedded()
     except WarmstartError as error:
         detail = "expected a history and a model that can be read, got others. The server's log says more."
         raise ProblemError(503, "Not ready", detail) from error
@@ -62,13 +62,13 @@ async def metrics(service: Shared, _: Admin) -> PlainTextResponse:
 @router.get("", responses=problems())
 def about(service: Shared, _: Reader) -> About:
     """Return what is served: version, extractors whose descriptors are accepted, the history."""
-    memory = service.memory()
+    embedded = service.embedded()
     return About(
         name="warmstart",
         version=version("warmstart"),
         api="v1",
-        extractors=[] if memory.model is None else [memory.model.hash],
+        extractors=[] if embedded.model is None else [embedded.model.hash],
         descriptor_schema_version=SCHEMA_VERSION,
         most_descriptor_bytes=MOST_BYTES,
-        history={"name": memory.path.name, "n_datasets": len(memory.names), "n_configs": len(memory.configs)},
+        history={"name": embedded.path.name, "n_datasets": len(embedded.names), "n_configs": len(embedded.configs)},
     )

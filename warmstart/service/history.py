@@ -17,7 +17,7 @@ from warmstart.service.descriptors import read_descriptor
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
 from warmstart.service.suggestions import Given
-from warmstart.suggestions.memory import file_state
+from warmstart.suggestions.embedded_history import file_state
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -166,21 +166,21 @@ def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
     """Place the datasets of the history in a plane in which near means alike, and a descriptor's among them."""
     from warmstart.plots.plane import fit_plane
 
-    memory = service.memory()
-    if memory.model is None:
+    embedded = service.embedded()
+    if embedded.model is None:
         detail = "expected a history with images to draw a map of, got runs alone. `warmstart history add` gives its datasets their images."
         raise ProblemError(422, "No map", detail)
-    plane = fit_plane(memory.vectors)
+    plane = fit_plane(embedded.vectors)
     own = None
     if body.descriptor is not None:
         place = service.advisor().locate(read_descriptor(body.descriptor, service))
         own = [round(float(value), 5) for value in plane.place(place.vector)]
-    positions = plane.place(memory.vectors).round(5).tolist()
+    positions = plane.place(embedded.vectors).round(5).tolist()
     return {
         "share": round(plane.share, 4),
         "datasets": [
             {"name": name, "group": group, "position": position}
-            for name, group, position in zip(memory.names, memory.groups, positions, strict=True)
+            for name, group, position in zip(embedded.names, embedded.groups, positions, strict=True)
         ],
         "own": own,
     }

@@ -27,7 +27,7 @@ def space_from_wire(given: Mapping[str, Any] | str) -> "ConfigurationSpace":
         UsageError: an unknown name.
         DataError: an object that is no space.
     """
-    from history_store.short_form import parse_space
+    from history_store.space_yaml import parse_space
     from training.workloads import named_space, space_names
 
     if not isinstance(given, str):

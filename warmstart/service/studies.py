@@ -321,7 +321,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service)
     from warmstart.suggestions.initial_configs import put_into
 
     _check_surrogate(body.surrogate)
-    space = service.memory().space_json if body.space is None else dump_space(space_from_wire(body.space))
+    space = service.embedded().space_json if body.space is None else dump_space(space_from_wire(body.space))
     is_asked = descriptor is not None or bool(body.initial)
     fields = body.model_dump(
         exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget", "startup"}

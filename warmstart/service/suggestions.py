@@ -100,7 +100,7 @@ class AnswerBody(BaseModel):
 @router.post("/suggestions", response_model=AnswerBody, response_model_exclude_unset=True, responses=problems(404, 409))
 def post_suggestions(body: SuggestionRequest, service: Shared, _: Reader) -> dict[str, Any]:
     """Suggest configurations, from those that won on the datasets that this one resembles."""
-    service.memory()
+    service.embedded()
     found = service.advisor(tuple(body.exclude_group), body.seed).suggest(
         read_descriptor(body.descriptor, service),
         body.k,
@@ -115,6 +115,6 @@ def post_suggestions(body: SuggestionRequest, service: Shared, _: Reader) -> dic
 @router.post("/neighbours", response_model=AnswerBody, response_model_exclude_unset=True, responses=problems(404, 409))
 def post_neighbours(body: NeighbourRequest, service: Shared, _: Reader) -> dict[str, Any]:
     """List the datasets of the history that this one resembles, nearest first."""
-    service.memory()
+    service.embedded()
     advisor = service.advisor(tuple(body.exclude_group))
     return answer_to_wire(advisor.neighbours(read_descriptor(body.descriptor, service), body.k))

@@ -1,6 +1,6 @@
 """The old path of saved networks; see `training.workloads.cnn.classifier`."""
 
-from history_store.moved import forward
+from history_store.deprecation import forward
 
 __getattr__ = forward(
     __name__, Networks="training.workloads.cnn.classifier:Networks", Member="training.workloads.base:Member"

@@ -21,7 +21,7 @@ from warmstart.studies.related_dataset import AUTO, NEIGHBOURS
 if TYPE_CHECKING:
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
-    from warmstart.studies.results.progress import Progress
+    from warmstart.studies.results.progress import StudyProgress
 
 Warm = Literal["design", "initial", "extra", "none"]
 """How warm configurations count: they are the whole design; its first; or come before it; there are none."""
@@ -149,7 +149,7 @@ class Outputs:
     report: PathLike | Literal[True] | None = None
     save_model: PathLike | None = None
     ensemble: int = 1
-    progress: Callable[[Progress], None] | None = None
+    progress: Callable[[StudyProgress], None] | None = None
     on_message: Callable[[str], object] = _log.warning
 
 

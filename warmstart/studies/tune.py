@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from history_store.deprecation import renamed
 from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError, WarmstartError
-from history_store.moved import renamed
 from history_store.space import load_space
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
@@ -37,7 +37,7 @@ from warmstart.studies.options import (
     WarmStart,
 )
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
-from warmstart.studies.results.progress import Progress, Watch
+from warmstart.studies.results.progress import StudyProgress, Watch
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import Trial, count_statuses
@@ -97,7 +97,7 @@ def tune(
     ensemble: int = Outputs.ensemble,
     cache: bool = Sources.cache,
     download: bool = Sources.download,
-    progress: Callable[[Progress], None] | None = Outputs.progress,
+    progress: Callable[[StudyProgress], None] | None = Outputs.progress,
     on_message: Callable[[str], object] = Outputs.on_message,
     startup: int | None = None,
     tell: Callable[[str], object] | None = None,

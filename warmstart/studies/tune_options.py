@@ -51,7 +51,7 @@ from warmstart.studies.options import (
 from warmstart.studies.related_dataset import AUTO
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
-from warmstart.suggestions.usual import measures
+from warmstart.suggestions.without_history import measures
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike

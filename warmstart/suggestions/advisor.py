@@ -23,14 +23,14 @@ from warmstart.arguments import (
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
 from warmstart.locations import PathLike, history_path, model_path
 from warmstart.suggestions.answer import Answer, DatasetSummary
+from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
 from warmstart.suggestions.location import Location, own_name, place_vector, place_without_distances
-from warmstart.suggestions.memory import Memory, load_memory
 from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.query import Dataset, Query, open_query
 from warmstart.suggestions.recommendation import compose_answer, recommend
 from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
-from warmstart.suggestions.usual import measures, usual_answer
+from warmstart.suggestions.without_history import measures, usual_answer
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -96,7 +96,7 @@ class Advisor:
         return (self.exclude_group,) if isinstance(self.exclude_group, str) else tuple(self.exclude_group or ())
 
     @property
-    def memory(self) -> Memory:
+    def embedded(self) -> EmbeddedHistory:
         """Read history and model, or return what was read while their files were as they are now.
 
         Raises:
@@ -104,24 +104,24 @@ class Advisor:
             StorageError: a history or model that is damaged, of another version, or that do not belong together.
             ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
         """
-        return self._memory(model_path(self.model))
+        return self._embedded(model_path(self.model))
 
-    def _memory(self, model: Path | None) -> Memory:
+    def _embedded(self, model: Path | None) -> EmbeddedHistory:
         """Read the history, with a model or without."""
-        found = load_memory(
+        found = load_embedded_history(
             history_path(self.history), model, device=self.device, threads=self.threads, cache=self.cache
         )
         found.rows_without(self.excluded, None)
         return found
 
-    def _memory_for(self, strategy: str | None) -> tuple[Memory, tuple[str, ...]]:
+    def _embedded_for(self, strategy: str | None) -> tuple[EmbeddedHistory, tuple[str, ...]]:
         """Read history and model, or the history alone where the strategy needs no more; with what is to be said then."""
         try:
-            return self.memory, ()
+            return self.embedded, ()
         except (ModelMismatchError, ImagesMissingError) as error:
             if strategy not in NEEDS_NO_MODEL:
                 raise
-            return self._memory(None), (f"Answered without a model: {error.args[0].partition('. ')[0]}.",)
+            return self._embedded(None), (f"Answered without a model: {error.args[0].partition('. ')[0]}.",)
 
     def describe(self, dataset: Dataset) -> Description:
         """Describe a dataset for a server: its meta-feature and what it is made of. No history is needed.
@@ -159,45 +159,45 @@ class Advisor:
         Raises:
             MissingPathError: a path that is not there.
             DataError: images or labels that cannot be used.
-            UsageError, StorageError: as `memory`.
+            UsageError, StorageError: as `embedded`.
         """
         if isinstance(dataset, Location):
             return dataset
-        memory, said = self._memory_for(strategy)
-        place = self._locate(dataset, memory)
+        embedded, said = self._embedded_for(strategy)
+        place = self._locate(dataset, embedded)
         return replace(place, notes=(*said, *place.notes))
 
-    def _locate(self, dataset: "Dataset", memory: Memory) -> Location:
+    def _locate(self, dataset: "Dataset", embedded: EmbeddedHistory) -> Location:
         if isinstance(dataset, Descriptor):
-            return self._place(dataset, memory)
+            return self._place(dataset, embedded)
         query = open_query(dataset, download=self.download)
-        summary, rows = _summary(query), memory.rows_without(self.excluded, own_name(query.source, memory))
-        if memory.model is None:
-            return place_without_distances(memory, rows, query=query, summary=summary)
-        seen = self._look(query, memory.model)
+        summary, rows = _summary(query), embedded.rows_without(self.excluded, own_name(query.source, embedded))
+        if embedded.model is None:
+            return place_without_distances(embedded, rows, query=query, summary=summary)
+        seen = self._look(query, embedded.model)
         place = place_vector(
-            seen.vector, memory, rows, query=query, summary=summary, sample=seen.sample, notes=_left_out(seen)
+            seen.vector, embedded, rows, query=query, summary=summary, sample=seen.sample, notes=_left_out(seen)
         )
         return replace(place, features=seen.features)
 
-    def _place(self, descriptor: Descriptor, memory: Memory) -> Location:
+    def _place(self, descriptor: Descriptor, embedded: EmbeddedHistory) -> Location:
         """Locate what is known by its descriptor alone.
 
         Raises:
             UnknownExtractorError: another model computed it.
             DataError: its vector has another length.
         """
-        rows = memory.rows_without(self.excluded, None)
+        rows = embedded.rows_without(self.excluded, None)
         summary = DatasetSummary("", descriptor.n_images, descriptor.n_classes, f"descriptor:{descriptor.id}")
-        if memory.model is None:
-            return place_without_distances(memory, rows, query=None, summary=summary)
-        if descriptor.extractor != memory.model.hash:
-            msg = f"expected a descriptor by model {memory.model.hash}, got one by {descriptor.extractor[:80]!r}. Compute it with that model: `model` names its file."
-            raise UnknownExtractorError(msg, (memory.model.hash,))
-        if descriptor.vector.shape != memory.vectors.shape[1:]:
-            msg = f"expected {memory.vectors.shape[1]} numbers, got {descriptor.vector.size}. Compute the descriptor again."
+        if embedded.model is None:
+            return place_without_distances(embedded, rows, query=None, summary=summary)
+        if descriptor.extractor != embedded.model.hash:
+            msg = f"expected a descriptor by model {embedded.model.hash}, got one by {descriptor.extractor[:80]!r}. Compute it with that model: `model` names its file."
+            raise UnknownExtractorError(msg, (embedded.model.hash,))
+        if descriptor.vector.shape != embedded.vectors.shape[1:]:
+            msg = f"expected {embedded.vectors.shape[1]} numbers, got {descriptor.vector.size}. Compute the descriptor again."
             raise DataError(msg, param="descriptor/vector")
-        return place_vector(descriptor.vector, memory, rows, query=None, summary=summary, sample=descriptor.sample)
+        return place_vector(descriptor.vector, embedded, rows, query=None, summary=summary, sample=descriptor.sample)
 
     def _with_runs(self, place: Location) -> Location:
         """Leave out datasets without runs; where that is all of them, turn to those that have runs and no images.
@@ -205,14 +205,14 @@ class Advisor:
         Raises:
             UsageError: the history has no runs.
         """
-        if not place.memory.has_runs[place.rows].any() and place.has_distances:
-            memory = self._memory(None)
-            own = None if place.query is None else own_name(place.query.source, memory)
-            rows = memory.rows_without(self.excluded, own)
+        if not place.embedded.has_runs[place.rows].any() and place.has_distances:
+            embedded = self._embedded(None)
+            own = None if place.query is None else own_name(place.query.source, embedded)
+            rows = embedded.rows_without(self.excluded, own)
             why = "none of its datasets that may answer has both images and runs"
-            place = place_without_distances(memory, rows, query=place.query, summary=place.summary, why=why)
-        if not place.memory.has_runs[place.rows].any():
-            msg = f"{place.memory.path}: expected a history with runs, got none on the {len(place.rows)} datasets that may answer. Add some with `warmstart history record`, `import` or `collect`."
+            place = place_without_distances(embedded, rows, query=place.query, summary=place.summary, why=why)
+        if not place.embedded.has_runs[place.rows].any():
+            msg = f"{place.embedded.path}: expected a history with runs, got none on the {len(place.rows)} datasets that may answer. Add some with `warmstart history record`, `import` or `collect`."
             raise UsageError(msg)
         return place.with_runs
 
@@ -225,7 +225,7 @@ class Advisor:
         check_whole("k", k, least=1)
         place = self.locate(dataset)
         if not place.has_distances:
-            msg = f"{place.memory.path}: expected a history with images to compare with, got runs alone. `warmstart history add` gives its datasets their images."
+            msg = f"{place.embedded.path}: expected a history with images to compare with, got runs alone. `warmstart history add` gives its datasets their images."
             raise UsageError(msg)
         return compose_answer(place, neighbours=list_neighbours(place, k), seed=self.seed)
 
@@ -259,9 +259,9 @@ class Advisor:
         if workload is not None and not self._has_measured(workload):
             where = str(history_path(self.history))
             return usual_answer(dataset, k, workload=workload, history=where, seed=self.seed, download=self.download)
-        memory, said = (dataset.memory, ()) if isinstance(dataset, Location) else self._memory_for(strategy)
-        request.count(memory)
-        place = self._with_runs(dataset if isinstance(dataset, Location) else self._locate(dataset, memory))
+        embedded, said = (dataset.embedded, ()) if isinstance(dataset, Location) else self._embedded_for(strategy)
+        request.count(embedded)
+        place = self._with_runs(dataset if isinstance(dataset, Location) else self._locate(dataset, embedded))
         found = recommend(replace(place, notes=(*said, *place.notes)), request, seed=self.seed)
         return replace(found, workload=workload)
 

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_typicality, nearest_other_group_of
+from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_novelty, nearest_other_group_of
 from metafeat.sample import SAMPLE
 from warmstart.suggestions.answer import Confidence
 from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
-from warmstart.suggestions.memory import Memory, nearest_places
+from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places
 
 if TYPE_CHECKING:
     from metafeat.sample_statistics import SampleStatistics
 
 
 def judge_query(
-    memory: Memory,
+    embedded: EmbeddedHistory,
     rows: NDArray[np.int64],
     distances: NDArray[np.float64],
     *,
@@ -30,18 +30,18 @@ def judge_query(
     """
     kept = nearest_places(distances)
     rows, distances = rows[kept], distances[kept]
-    groups, names = [memory.groups[row] for row in rows], [memory.names[row] for row in rows]
-    verdict = judge_typicality(float(distances.min()), nearest_other_group_of(memory.vectors[rows], groups))
+    groups, names = [embedded.groups[row] for row in rows], [embedded.names[row] for row in rows]
+    verdict = judge_novelty(float(distances.min()), nearest_other_group_of(embedded.vectors[rows], groups))
     nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
     doubts = find_doubts(
         sample,
         class_names,
         groups=groups,
         names=names,
-        images_seen=min(min(memory.about[row].n_train, SAMPLE) for row in rows),
-        references=memory.references,
+        images_seen=min(min(embedded.about[row].n_train, SAMPLE) for row in rows),
+        references=embedded.references,
     )
-    slack = memory.references.slack(sample.n_images) if memory.references and sample else 0.0
+    slack = embedded.references.slack(sample.n_images) if embedded.references and sample else 0.0
     if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
         text = (
             f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit + slack:.3g}, the "

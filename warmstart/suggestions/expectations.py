@@ -7,22 +7,22 @@ from numpy.typing import NDArray
 
 from bo.transfer.expected_error import ErrorForecaster, ExpectedError, fit_forecaster
 from metafeat.handcrafted import FEATURES
-from warmstart.suggestions.memory import Memory
+from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 _GAINS = ("nn_gain", "centroid_gain", "ridge_gain", "bayes_gain", "edges_gain")
 _SIZES = ("log_n", "log_classes", "log_per_class", "class_entropy")
 
 
-def forecaster_of(memory: Memory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
-    """Fit a forecast to some rows of a memory; None where too little is known of them."""
-    if memory.references is None or memory.references.features is None:
+def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
+    """Fit a forecast to some rows of an embedded history; None where too little is known of them."""
+    if embedded.references is None or embedded.references.features is None:
         return None
-    place = {name: row for row, name in enumerate(memory.references.names)}
-    kept = [row for row in rows if memory.names[row] in place and not np.isnan(memory.errors[row]).all()]
+    place = {name: row for row, name in enumerate(embedded.references.names)}
+    kept = [row for row in rows if embedded.names[row] in place and not np.isnan(embedded.errors[row]).all()]
     if not kept:
         return None
-    features = memory.references.features[[place[memory.names[row]] for row in kept]]
-    return fit_forecaster(*views(features), memory.errors[kept], [memory.groups[row] for row in kept])
+    features = embedded.references.features[[place[embedded.names[row]] for row in kept]]
+    return fit_forecaster(*views(features), embedded.errors[kept], [embedded.groups[row] for row in kept])
 
 
 def expected_errors(

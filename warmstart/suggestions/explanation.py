@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bo.transfer.designs import designs
 from bo.transfer.strategies import Choice
 from history_store.records import Value
-from warmstart.suggestions.memory import Memory, nearest_places
+from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places
 
 NEIGHBOURHOOD = 5
 
@@ -98,7 +98,7 @@ class Explanation:
 
 
 def explain_answer(
-    memory: Memory,
+    embedded: EmbeddedHistory,
     rows: NDArray[np.int64],
     distances: NDArray[np.float64],
     *,
@@ -109,24 +109,24 @@ def explain_answer(
     """Collect the reasons.
 
     Args:
-        memory: what was asked.
+        embedded: what was asked.
         rows: `m` datasets that may answer.
         distances: `m` from the query to them.
         errors: `m x c` that the strategy saw.
         choices: what it chose.
         listed: neighbours to describe.
     """
-    groups = [memory.groups[row] for row in rows]
+    groups = [embedded.groups[row] for row in rows]
     portfolio = [choice.row for choice in designs(errors, None, len(choices), strategy="portfolio", groups=groups)]
     nearest = np.argsort(distances, kind="stable")[:NEIGHBOURHOOD]
-    measured = memory.errors[rows]
-    own = _distances_between_groups(memory, rows[nearest_places(distances)])
-    place = {memory.names[row]: number for number, row in enumerate(rows)}
+    measured = embedded.errors[rows]
+    own = _distances_between_groups(embedded, rows[nearest_places(distances)])
+    place = {embedded.names[row]: number for number, row in enumerate(rows)}
     return Explanation(
         tuple(
             NeighbourReason(
                 name,
-                memory.about[rows[place[name]]].what,
+                embedded.about[rows[place[name]]].what,
                 float(distances[place[name]]),
                 float(100 * np.mean(own < distances[place[name]])) if own.size else None,
             )
@@ -134,7 +134,7 @@ def explain_answer(
         ),
         tuple(
             ConfigReason(
-                None if choice.neighbour is None else memory.names[rows[choice.neighbour]],
+                None if choice.neighbour is None else embedded.names[rows[choice.neighbour]],
                 choice.source_error,
                 None if choice.neighbour is None else _rank(measured[choice.neighbour], choice.row),
                 tuple(rank for near in nearest if (rank := _rank(measured[near], choice.row)) is not None),
@@ -143,7 +143,7 @@ def explain_answer(
             )
             for choice in choices
         ),
-        tuple(dict(memory.configs[row]) for row in portfolio),
+        tuple(dict(embedded.configs[row]) for row in portfolio),
     )
 
 
@@ -152,11 +152,11 @@ def _rank(errors: NDArray[np.float64], row: int) -> int | None:
     return None if np.isnan(errors[row]) else int(np.sum(errors < errors[row])) + 1
 
 
-def _distances_between_groups(memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def _distances_between_groups(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """List the distances between datasets of different groups; empty without a model."""
-    if memory.model is None:
+    if embedded.model is None:
         return np.zeros(0)
-    groups = np.array([memory.groups[row] for row in rows], dtype=object)
-    wide = memory.vectors[rows].astype(np.float64)
+    groups = np.array([embedded.groups[row] for row in rows], dtype=object)
+    wide = embedded.vectors[rows].astype(np.float64)
     pairs = zip(wide, groups, strict=True)
     return np.concatenate([np.linalg.norm(wide[groups != own] - row, axis=1) for row, own in pairs])

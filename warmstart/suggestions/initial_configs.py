@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from history_store.errors import DataError, MissingPathError, UsageError
-from history_store.pairing import meaning_of
+from history_store.hyperparameter_names import meaning_of
 from history_store.records import Value
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _read_file(path: Path) -> list[Any]:
             msg = f"expected a CSV file of configurations, got one that cannot be read ({error}). Save it as CSV."
             raise DataError(msg, param="initial") from error
         return [_cells(row, f"{path}, line {line}") for line, row in enumerate(rows, 2)]
-    from history_store.short_form import read_yaml
+    from history_store.space_yaml import read_yaml
 
     document = read_yaml(text, str(path), expected="configurations in JSON or YAML")[0]
     found = _listed(document)
@@ -183,7 +183,7 @@ def _listed(document: Any) -> list[Any] | None:
 
 def _cells(row: Mapping[Any, Any], where: str) -> dict[str, Any]:
     """Read one row of a table: empty cells are absent."""
-    from history_store.short_form import plain_value
+    from history_store.space_yaml import plain_value
 
     if None in row:
         msg = f"{where}: expected as many cells as the head has, got {len(row[None])} more. Put texts with commas in quotes."

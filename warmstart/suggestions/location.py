@@ -12,7 +12,7 @@ from metafeat.sample import SAMPLE
 from warmstart.suggestions.answer import Confidence, DatasetSummary
 from warmstart.suggestions.confidence import judge_query
 from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code
-from warmstart.suggestions.memory import MANY, Memory
+from warmstart.suggestions.embedded_history import MANY, EmbeddedHistory
 from warmstart.suggestions.query import Query
 
 if TYPE_CHECKING:
@@ -28,15 +28,15 @@ class Location:
 
     Attributes:
         query: the dataset, opened; None where it is known by its descriptor alone.
-        vector: its meta-feature, `d` float32; empty where the memory has no model.
-        rows: `m` rows of the memory that may answer.
-        distances: `m` from the dataset to them; NaN where the memory has no model.
+        vector: its meta-feature, `d` float32; empty where the embedded has no model.
+        rows: `m` rows of the history that may answer.
+        distances: `m` from the dataset to them; NaN where the embedded has no model.
         confidence: how far the dataset is from what the history knows.
         notes: what a person should hear.
-        memory: what is known of the history.
+        embedded: what is known of the history.
         summary: of the dataset.
         movement: how far distances move from one draw of the images to another; None where the history does not know.
-        features: handcrafted features of its sample; None where the memory has no model.
+        features: handcrafted features of its sample; None where the embedded has no model.
     """
 
     query: Query | None
@@ -45,7 +45,7 @@ class Location:
     distances: NDArray[np.float64]
     confidence: Confidence
     notes: tuple[str, ...]
-    memory: Memory
+    embedded: EmbeddedHistory
     summary: DatasetSummary
     movement: float | None = None
     features: NDArray[np.float64] | None = None
@@ -53,17 +53,17 @@ class Location:
     @property
     def names(self) -> tuple[str, ...]:
         """Name the `m` datasets that may answer."""
-        return tuple(self.memory.names[row] for row in self.rows)
+        return tuple(self.embedded.names[row] for row in self.rows)
 
     @property
     def has_distances(self) -> bool:
         """Tell whether any distance is known: there are images to compare with, and a model."""
-        return self.memory.model is not None
+        return self.embedded.model is not None
 
     @property
     def with_runs(self) -> "Location":
-        """The same among the datasets of which runs are known; see `Memory.with_runs`."""
-        rows = self.memory.with_runs(self.rows)
+        """The same among the datasets of which runs are known; see `EmbeddedHistory.with_runs`."""
+        rows = self.embedded.with_runs(self.rows)
         return replace(self, rows=rows, distances=self.distances[np.isin(self.rows, rows)])
 
     def at(self, places: NDArray[np.int64]) -> "Location":
@@ -78,7 +78,7 @@ class Location:
 
 def place_vector(
     vector: NDArray[np.float32],
-    memory: Memory,
+    embedded: EmbeddedHistory,
     rows: NDArray[np.int64],
     *,
     query: Query | None,
@@ -86,49 +86,51 @@ def place_vector(
     sample: "SampleStatistics | None",
     notes: tuple[str, ...] = (),
 ) -> Location:
-    """Measure the distances from a meta-feature to rows of a memory that has a model, and judge them."""
-    distances = distances_to(vector, memory, rows)
-    known = memory.with_runs(rows)  # a dataset without runs says nothing of the history's experience
+    """Measure the distances from a meta-feature to rows of an embedded history that has a model, and judge them."""
+    distances = distances_to(vector, embedded, rows)
+    known = embedded.with_runs(rows)  # a dataset without runs says nothing of the history's experience
     confidence = judge_query(
-        memory,
+        embedded,
         known,
         distances[np.isin(rows, known)],
         sample=sample,
         class_names=() if query is None else query.source.class_names,
     )
-    said = (*memory.notes, *notes, *(() if confidence.typical else (confidence.note,)))
+    said = (*embedded.notes, *notes, *(() if confidence.typical else (confidence.note,)))
     looked_at = min(SAMPLE, summary.n_images) if sample is None else sample.n_images
-    movement = None if memory.references is None else memory.references.movement(looked_at)
-    return Location(query, vector, rows, distances, confidence, said, memory, summary, movement)
+    movement = None if embedded.references is None else embedded.references.movement(looked_at)
+    return Location(query, vector, rows, distances, confidence, said, embedded, summary, movement)
 
 
 def place_without_distances(
-    memory: Memory, rows: NDArray[np.int64], *, query: Query | None, summary: DatasetSummary, why: str = ""
+    embedded: EmbeddedHistory, rows: NDArray[np.int64], *, query: Query | None, summary: DatasetSummary, why: str = ""
 ) -> Location:
     """Place a dataset beside a history with which it cannot be compared; `why` is the cause, where it is another than these."""
     if not why:
-        known = any(memory.about[row].n_images for row in rows)
+        known = any(embedded.about[row].n_images for row in rows)
         why = "that takes a model, and none was used" if known else "it holds runs alone, no images"
     note = f"Nothing of the history could be compared with your images: {why}. Its configurations are those that do well on all of its datasets."
     confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(Code.NOT_COMPARED.value,))
     distances, vector = np.full(len(rows), np.nan), np.zeros(0, np.float32)
-    return Location(query, vector, rows, distances, confidence, (*memory.notes, note), memory, summary)
+    return Location(query, vector, rows, distances, confidence, (*embedded.notes, note), embedded, summary)
 
 
-def own_name(source: ImageSource, memory: Memory) -> str | None:
+def own_name(source: ImageSource, embedded: EmbeddedHistory) -> str | None:
     """Return the query's name in the history where it is one of its datasets."""
     if source.layout != "history":
         return None
     file, _, name = source.location.rpartition("::")
     try:
-        same = Path(file).samefile(memory.path)
+        same = Path(file).samefile(embedded.path)
     except OSError:
         return None
     return name if same else None
 
 
-def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Compute the Euclidean distances from a meta-feature to rows of a memory that has a model, in their order.
+def distances_to(
+    vector: NDArray[np.float32], embedded: EmbeddedHistory, rows: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Compute the Euclidean distances from a meta-feature to rows of an embedded history that has a model, in their order.
 
     Of more than `MANY` rows, those of the nearest are as exact as of fewer; the others are rounded to seven digits.
     """
@@ -137,9 +139,9 @@ def distances_to(vector: NDArray[np.float32], memory: Memory, rows: NDArray[np.i
     if len(rows) > n_exact:
         for start in range(0, len(rows), AT_ONCE):
             block = slice(start, start + AT_ONCE)
-            apart = memory.vectors[rows[block]] - vector
+            apart = embedded.vectors[rows[block]] - vector
             found[block] = np.einsum("ij,ij->i", apart, apart)
         close = np.argpartition(found, n_exact)[:n_exact]
-    exact = memory.vectors[rows[close]].astype(np.float64) - vector
+    exact = embedded.vectors[rows[close]].astype(np.float64) - vector
     found[close] = np.square(exact).sum(axis=1)
     return np.sqrt(found)

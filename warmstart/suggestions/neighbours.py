@@ -13,7 +13,7 @@ def list_neighbours(place: Location, least: int, *, used: Collection[int | None]
     """List the nearest datasets, at least so many and all those used."""
     order = np.argsort(place.distances, kind="stable").tolist() if place.has_distances else []
     listed = [row for rank, row in enumerate(order) if rank < least or row in used]
-    names, errors = place.names, place.memory.errors[place.rows]
+    names, errors = place.names, place.embedded.errors[place.rows]
     return tuple(
         Neighbour(
             names[row],

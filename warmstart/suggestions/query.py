@@ -11,7 +11,7 @@ from history_store.images import ImageSource
 from history_store.readers import open_arrays, open_images, open_torch_dataset
 from training.sources import torchvision_reader  # noqa: F401  adds its names
 from warmstart.arguments import check_path
-from warmstart.suggestions.memory import file_state
+from warmstart.suggestions.embedded_history import file_state
 
 _fingerprints: dict[tuple[str, str, str], str] = {}
 
@@ -89,7 +89,7 @@ def open_path(path: str, *, download: bool = False) -> ImageSource:
 
 
 @lru_cache(maxsize=4)
-def _opened(text: str, state: tuple[int, ...]) -> Query:  # noqa: ARG001  the key of the memory
+def _opened(text: str, state: tuple[int, ...]) -> Query:  # noqa: ARG001  the key of the cache
     source = open_images(text)
     return Query(source, source.fingerprint("listing"))
 

@@ -13,13 +13,13 @@ from bo.transfer.strategies import Choice
 from bo.transfer.strategies import Query as StrategyQuery
 from bo.transfer.strategies.joint import expected_regrets
 from bo.transfer.strategies.sources import number_groups
-from history_store.response import fill_failed
+from history_store.error_tables import fill_failed
 from history_store.space import natural
 from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
 from warmstart.suggestions.doubts import NOTHING_TO_EXPECT
+from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places, spread_places
 from warmstart.suggestions.explanation import explain_answer
 from warmstart.suggestions.location import Location
-from warmstart.suggestions.memory import Memory, nearest_places, spread_places
 from warmstart.suggestions.neighbours import list_neighbours
 from warmstart.suggestions.request import NEEDS_NO_MODEL, Request
 from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
@@ -41,19 +41,19 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     Raises:
         UsageError: a strategy that asks for distances where there are none, or more configurations than the history has.
     """
-    memory, k, strategy = place.memory, request.count(place.memory), request.strategy_at(place)
+    embedded, k, strategy = place.embedded, request.count(place.embedded), request.strategy_at(place)
     place, known = _narrowed(place, uses_distances=strategy not in NEEDS_NO_MODEL)
     # A run that failed counts as error 1; one that was never made is another matter.
-    errors = fill_failed(memory.errors[place.rows], memory.failed[place.rows])
-    groups = [memory.groups[row] for row in place.rows]
+    errors = fill_failed(embedded.errors[place.rows], embedded.failed[place.rows])
+    groups = [embedded.groups[row] for row in place.rows]
     distances = place.distances if place.has_distances else None
-    choose = partial(designs, errors, distances, strategy=strategy, calibration=memory.calibration, groups=groups)
+    choose = partial(designs, errors, distances, strategy=strategy, calibration=embedded.calibration, groups=groups)
     broken = _failed_wherever_they_ran(place)
-    chosen: Choose = partial(_choose_working, choose, broken, len(memory.configs))
+    chosen: Choose = partial(_choose_working, choose, broken, len(embedded.configs))
     if known is not None:
         chosen = known.first(chosen)
         place = replace(place, notes=(known.note, *place.notes))
-    translation = None if request.space is None else _translation(memory, request.space, request.rename or {})
+    translation = None if request.space is None else _translation(embedded, request.space, request.rename or {})
     picked = [] if translation is None else translation.pick(chosen, k=k, seed=seed)
     choices = chosen(k) if translation is None else [each.choice for each in picked if each.choice is not None]
     listed = list_neighbours(place, LEAST_NEIGHBOURS, used={choice.neighbour for choice in choices})
@@ -69,13 +69,13 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     if not request.explain or not choices:
         return found
     names = [neighbour.name for neighbour in listed]
-    why = explain_answer(memory, place.rows, place.distances, errors=errors, choices=choices, listed=names)
+    why = explain_answer(embedded, place.rows, place.distances, errors=errors, choices=choices, listed=names)
     return replace(found, explanation=why)
 
 
 def _failed_wherever_they_ran(place: Location) -> NDArray[np.int64]:
     """Return the configurations that gave no error on any dataset that may answer, but failed on one or more."""
-    errors, failed = place.memory.errors[place.rows], place.memory.failed[place.rows]
+    errors, failed = place.embedded.errors[place.rows], place.embedded.failed[place.rows]
     return np.flatnonzero(failed.any(axis=0) & np.isnan(errors).all(axis=0))
 
 
@@ -109,12 +109,12 @@ def compose_answer(
         suggestions=tuple(suggestions),
         strategy=strategy,
         confidence=place.confidence,
-        history=str(place.memory.path),
-        model="" if place.memory.model is None else str(place.memory.model.path),
+        history=str(place.embedded.path),
+        model="" if place.embedded.model is None else str(place.embedded.model.path),
         seed=seed,
-        space_json=place.memory.space_json,
+        space_json=place.embedded.space_json,
         notes=place.notes,
-        measured_with=place.memory.measured_with,
+        measured_with=place.embedded.measured_with,
     )
 
 
@@ -126,7 +126,7 @@ def _narrowed(place: Location, *, uses_distances: bool) -> tuple[Location, Tuned
     near = nearest_places(place.distances) if place.has_distances else np.arange(len(place.rows))
     known = None
     if place.query is not None:
-        known = find_tuned_before(place.query, place.memory, place.rows[near], place.distances[near])
+        known = find_tuned_before(place.query, place.embedded, place.rows[near], place.distances[near])
     kept = near if uses_distances else spread_places(len(place.rows))
     if known is None:
         return place.at(kept), None
@@ -144,7 +144,7 @@ def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choi
     if not NOTHING_TO_EXPECT.isdisjoint(found.confidence.reasons):
         return found
     nearest = place.rows[np.argsort(place.distances, kind="stable")[:FORECAST_FROM]]
-    forecaster = None if place.features is None else forecaster_of(place.memory, np.sort(nearest))
+    forecaster = None if place.features is None else forecaster_of(place.embedded, np.sort(nearest))
     if forecaster is None or place.features is None:
         return found
     expected = expected_errors(forecaster, place.features)
@@ -155,11 +155,11 @@ def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choi
     return replace(found, suggestions=designs, expected_error=expected[-1])
 
 
-def _translation(memory: Memory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
+def _translation(embedded: EmbeddedHistory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
     """Put the history into another space; what that needs is loaded here alone."""
     from warmstart.suggestions.translation import translate
 
-    return translate(memory, space, rename)
+    return translate(embedded, space, rename)
 
 
 def _translated(found: Answer, translation: "Translation", picked: "Sequence[Picked]", k: int) -> Answer:
@@ -182,18 +182,18 @@ def _initial_designs(
     known: TunedBefore | None,
 ) -> list[InitialDesign]:
     """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
-    memory, names = place.memory, place.names
+    embedded, names = place.embedded, place.names
     promised: list[float | None] = [None] * len(choices)
     if known is not None:  # what calibration says is about datasets that the history does not have
-        promised = [0.0 if known.is_complete and memory.calibration is not None else None] * len(choices)
-    elif strategy == "joint" and memory.calibration is not None:
-        groups = number_groups([memory.groups[row] for row in place.rows])
-        query = StrategyQuery(errors, place.distances, len(choices), reach=memory.calibration.reach, groups=groups)
+        promised = [0.0 if known.is_complete and embedded.calibration is not None else None] * len(choices)
+    elif strategy == "joint" and embedded.calibration is not None:
+        groups = number_groups([embedded.groups[row] for row in place.rows])
+        query = StrategyQuery(errors, place.distances, len(choices), reach=embedded.calibration.reach, groups=groups)
         expected = expected_regrets(query, [choice.row for choice in choices])
-        promised = [float(regret) for regret in memory.calibration.promise(expected)]
+        promised = [float(regret) for regret in embedded.calibration.promise(expected)]
     found = []
     for choice, regret in zip(choices, promised, strict=True):
-        config = dict(memory.configs[choice.row])
+        config = dict(embedded.configs[choice.row])
         if choice.neighbour is None:
             how = "best average rank over all datasets" if strategy == "average-rank" else "adds most over all datasets"
             found.append(InitialDesign(config, natural(config), expected_regret=regret, why=how))

@@ -8,8 +8,8 @@ from bo.transfer.designs import WITH_DISTANCES, WITHOUT_DISTANCES
 from bo.transfer.strategies import STRATEGIES
 from history_store.errors import UsageError
 from warmstart.arguments import check_arguments, check_renames, check_space, check_text, check_whole
+from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.location import Location
-from warmstart.suggestions.memory import Memory
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
@@ -51,16 +51,16 @@ class Request:
             msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
             raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
 
-    def count(self, memory: Memory) -> int:
-        """Return how many configurations are asked of a memory.
+    def count(self, embedded: EmbeddedHistory) -> int:
+        """Return how many configurations are asked of a history.
 
         Raises:
             UsageError: more than it has.
         """
-        have = len(memory.configs)
+        have = len(embedded.configs)
         k = min(USUAL_K, max(1, have)) if self.k is None else self.k
         if k > have > 0:
-            msg = f"expected at most {have}, the number of configurations in {memory.path}, got {k}. Ask for fewer."
+            msg = f"expected at most {have}, the number of configurations in {embedded.path}, got {k}. Ask for fewer."
             raise UsageError(msg, param="k")
         return k
 

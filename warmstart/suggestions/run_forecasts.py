@@ -79,16 +79,16 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
     from history_store.history import History
     from warmstart.suggestions.translation import translate
 
-    memory, near = place.memory, place.with_runs
+    embedded, near = place.embedded, place.with_runs
     order = np.argsort(near.distances, kind="stable") if near.has_distances else np.arange(len(near.rows))
     rows = np.sort(near.rows[order[:MANY]])
-    with History.open(memory.path) as history:
-        curves = read_curves(history, [memory.names[row] for row in rows])
+    with History.open(embedded.path) as history:
+        curves = read_curves(history, [embedded.names[row] for row in rows])
     measured = np.asarray(~np.isnan(curves).any(axis=2))
     useful = measured.sum(axis=1) > 0
     rows, curves, measured = rows[useful], curves[useful], measured[useful]
     columns = np.flatnonzero(measured.mean(axis=0) >= _KNOWN) if len(rows) else np.array([], np.int64)
-    translation = translate(memory, space, rename)
+    translation = translate(embedded, space, rename)
     values = {
         name: [column[row] for row in columns]
         for name, column in translation.columns.items()
@@ -102,7 +102,7 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
     fitted = fit_curves(
         known,
         curves[:, columns],
-        [memory.groups[row] for row in rows],
+        [embedded.groups[row] for row in rows],
         coordinates(space, names, configs),
         query=query,
     )
@@ -158,9 +158,9 @@ def _features(
     """Return the two sets of features of some rows, and of the dataset; nothing where those of any are unknown."""
     from warmstart.suggestions.expectations import views
 
-    references = place.memory.references
+    references = place.embedded.references
     at = {} if references is None else {name: row for row, name in enumerate(references.names)}
-    names = [place.memory.names[row] for row in rows]
+    names = [place.embedded.names[row] for row in rows]
     if place.features is None or references is None or references.features is None or not set(names) <= set(at):
         return (np.zeros((len(rows), 1)),) * 2, (np.zeros(1),) * 2
     wide, narrow = views(references.features[[at[name] for name in names]])

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from history_store.hyperparameter_names import BROADER_RULE
 from history_store.mapping import NO_PLACE, Match, Wishes, describe_space, match_columns
-from history_store.pairing import BROADER_RULE
 from history_store.records import Value
 from history_store.space import dump_space, load_space, natural
 from warmstart.suggestions.answer import EVENLY, InitialDesign
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bo.space.completion import Completion
     from bo.transfer.strategies import Choice
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.memory import Memory
+    from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,11 +216,11 @@ class Translation:
         ]
 
 
-def translate(memory: "Memory", space: "SpaceLike", rename: Mapping[str, str]) -> Translation:
+def translate(embedded: "EmbeddedHistory", space: "SpaceLike", rename: Mapping[str, str]) -> Translation:
     """Put all configurations of a history into another space.
 
     Args:
-        memory: of the history.
+        embedded: the history that was read.
         space: the other; see `warmstart.spaces.read_space`.
         rename: names of the other space by the history's, or by the natural ones behind its logarithms.
 
@@ -230,7 +230,7 @@ def translate(memory: "Memory", space: "SpaceLike", rename: Mapping[str, str]) -
     """
     from warmstart.spaces import read_space
 
-    return translate_configs(memory.configs, load_space(memory.space_json), read_space(space), rename=rename)
+    return translate_configs(embedded.configs, load_space(embedded.space_json), read_space(space), rename=rename)
 
 
 def translate_configs(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bo.transfer.strategies import Choice
 from history_store.images import ImageSource
 from history_store.records import DatasetInfo, Value
-from warmstart.suggestions.memory import Memory
+from warmstart.suggestions.embedded_history import EmbeddedHistory
 from warmstart.suggestions.query import Query
 
 LEFT_OUT = "left_out"
@@ -63,7 +63,7 @@ class TunedBefore:
 
 
 def find_tuned_before(
-    query: Query, memory: Memory, rows: NDArray[np.int64], distances: NDArray[np.float64]
+    query: Query, embedded: EmbeddedHistory, rows: NDArray[np.int64], distances: NDArray[np.float64]
 ) -> TunedBefore | None:
     """Find the dataset of a query among those of a history, by the fingerprint of every byte of it.
 
@@ -71,29 +71,29 @@ def find_tuned_before(
 
     Args:
         query: that is asked about.
-        memory: of the history.
+        embedded: the history that was read.
         rows: `m` datasets that may answer.
         distances: `m` from the query to them, NaN where unknown.
 
     Returns: what is known of it; None where it is not among them, or no run on it gave an error.
     """
     size = len(query.source)
-    alike = [place for place, row in enumerate(rows) if _size(memory.about[row]) == size]
+    alike = [place for place, row in enumerate(rows) if _size(embedded.about[row]) == size]
     if not alike:
         return None
     fingerprint = _content_fingerprint(query.source)
     for place in alike:
         row = int(rows[place])
-        errors = memory.errors[row]
-        if memory.about[row].fingerprint != fingerprint or np.isnan(errors).all():
+        errors = embedded.errors[row]
+        if embedded.about[row].fingerprint != fingerprint or np.isnan(errors).all():
             continue
-        best, measured = int(np.nanargmin(errors)), ~np.isnan(errors) | memory.failed[row]
+        best, measured = int(np.nanargmin(errors)), ~np.isnan(errors) | embedded.failed[row]
         error, distance = float(errors[best]), float(distances[place])
         return TunedBefore(
-            memory.names[row],
+            embedded.names[row],
             int(measured.sum()),
             error,
-            dict(memory.configs[best]),
+            dict(embedded.configs[best]),
             bool(measured.all()),
             Choice(best, place, distance=None if np.isnan(distance) else distance, source_error=error),
         )

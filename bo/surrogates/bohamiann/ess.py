@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def effective_samples(draws: Floats) -> Floats:
+def effective_sample_size(draws: Floats) -> Floats:
     """Estimate the effective number of samples of several quantities [Gelman2013bayesian] Eq. (11.8).
 
     Autocorrelations are taken over all chains, against a variance that includes the one between them, and summed up to

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bo.surrogates.base import Prediction, Task, checked_data, checked_fantasies, checked_points
 from bo.surrogates.bohamiann.bayesian_network import BayesianNetwork, Data, Draws, Schedule
-from bo.surrogates.bohamiann.ess import effective_samples
+from bo.surrogates.bohamiann.ess import effective_sample_size
 from bo.surrogates.bohamiann.function_samples import Fantasies, Reweighted, Reweighting, moment_slopes, moments
 from bo.surrogates.bohamiann.sghmc import SAMPLERS
 from bo.surrogates.inputs import Inputs
@@ -133,13 +133,13 @@ class Bohamiann:
         return self
 
     @property
-    def effective_samples(self) -> float:
+    def ess(self) -> float:
         """Effective number of independent networks among the samples: the median over predictions at the points of the fit."""
         n, k = len(self._theta) // self._chains, self._chains
         if n < 2:
             return float(len(self._theta))
         draws = self._values[: n * k].reshape(n, k, -1).swapaxes(0, 1).astype(np.float64)
-        return float(np.median(effective_samples(draws)))
+        return float(np.median(effective_sample_size(draws)))
 
     def networks(self, X: ArrayLike) -> tuple[Floats, Floats]:
         """Predict `m x d` points by every network, for mixtures of them: means `n_networks x m` and variances of the noise."""

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.response import min_max_normalised
+from history_store.error_tables import min_max_normalised
 
 Matrix = NDArray[np.float64]
 MOST = 12

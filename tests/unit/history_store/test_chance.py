@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from history_store.chance import ccov_by_chance
-from history_store.response import ccov
+from history_store.error_tables import ccov
 
 
 def dealt(configs, errors):

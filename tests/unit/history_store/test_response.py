@@ -10,8 +10,7 @@ from scipy.optimize import least_squares
 from scipy.spatial.distance import pdist, squareform
 from scipy.stats import rankdata
 
-from history_store.errors import DataError, UsageError
-from history_store.response import (
+from history_store.error_tables import (
     TargetKind,
     UndefinedCCoVWarning,
     ccov,
@@ -21,6 +20,7 @@ from history_store.response import (
     target_distance,
     unit_ranks,
 )
+from history_store.errors import DataError, UsageError
 
 KINDS = get_args(TargetKind)
 

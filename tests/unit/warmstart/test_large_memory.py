@@ -8,10 +8,10 @@ import pytest
 
 from bo.transfer.novelty import nearest_other_group, nearest_other_group_of, pixel_novelty
 from history_store.errors import DataError, UsageError
-from warmstart.suggestions import memory
+from warmstart.suggestions import embedded_history
 from warmstart.suggestions.advisor import Advisor
+from warmstart.suggestions.embedded_history import nearest_places, spread_places
 from warmstart.suggestions.location import distances_to
-from warmstart.suggestions.memory import nearest_places, spread_places
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
 DATA = (IMAGES, np.arange(60) % 3)
@@ -54,8 +54,8 @@ def test_the_nearest_have_exact_distances_and_come_first(m):
     rows = rng.permutation(m)
     found = distances_to(vector, SimpleNamespace(vectors=vectors), rows)
     expected = np.linalg.norm(vectors[rows].astype(np.float64) - vector, axis=1)
-    nearest = np.argsort(expected)[: memory.MANY]
-    np.testing.assert_array_equal(np.argsort(found)[: memory.MANY], nearest)
+    nearest = np.argsort(expected)[: embedded_history.MANY]
+    np.testing.assert_array_equal(np.argsort(found)[: embedded_history.MANY], nearest)
     np.testing.assert_allclose(found[nearest], expected[nearest], rtol=1e-14)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
@@ -65,14 +65,14 @@ def test_places():
     assert nearest_places(distances).tolist() == [0, 1, 2, 3, 4]
     assert spread_places(7).tolist() == list(range(7))
     spread = spread_places(10**6)
-    assert len(set(spread.tolist())) == memory.SPREAD
+    assert len(set(spread.tolist())) == embedded_history.SPREAD
     assert (spread[0], spread[-1]) == (0, 10**6 - 1)
 
 
 def test_the_nearest_answer_for_a_large_history(monkeypatch):
     whole = Advisor().suggest(DATA, 5, strategy="joint")
     near = Advisor().neighbours(DATA, 12)
-    monkeypatch.setattr(memory, "MANY", 12)
+    monkeypatch.setattr(embedded_history, "MANY", 12)
     few = Advisor().suggest(DATA, 5, strategy="joint", explain=True)
     names = {neighbour.name for neighbour in near.neighbours}
     assert {design.source for design in few.suggestions} - {None} <= names
@@ -81,7 +81,7 @@ def test_the_nearest_answer_for_a_large_history(monkeypatch):
 
 
 def test_the_portfolio_of_a_large_history_is_of_datasets_spread_over_it(monkeypatch):
-    monkeypatch.setattr(memory, "SPREAD", 30)
+    monkeypatch.setattr(embedded_history, "SPREAD", 30)
     found = Advisor().suggest(DATA, 5, strategy="portfolio")
     assert len({tuple(design.config.values()) for design in found.suggestions}) == 5
 
@@ -104,9 +104,9 @@ def test_a_dataset_of_a_large_history_itself_is_found(monkeypatch, tmp_path):
         history.append(replace(best, dataset="mine", error=0.01, seed=1))
         vectors = history.embeddings(history.model_hashes[0])
         history.set_embeddings(history.model_hashes[0], vectors | {"mine": vectors[history.names[0]]})
-    monkeypatch.setattr(memory, "MANY", 10**6)
+    monkeypatch.setattr(embedded_history, "MANY", 10**6)
     whole = Advisor(history=path).suggest(DATA, 3)
-    monkeypatch.setattr(memory, "SPREAD", 20)
+    monkeypatch.setattr(embedded_history, "SPREAD", 20)
     few = Advisor(history=path).suggest(DATA, 3, strategy="portfolio")
     assert whole.tuned_before is not None
     assert few.tuned_before is not None

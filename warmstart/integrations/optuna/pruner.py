@@ -138,10 +138,10 @@ def history_pruner(
     from warmstart.suggestions.run_forecasts import fit_run_forecasts
 
     place = Advisor(history=history, model=model).locate(dataset)
-    opened = load_space(place.memory.space_json) if space is None else read_space(space)
+    opened = load_space(place.embedded.space_json) if space is None else read_space(space)
     found = fit_run_forecasts(place, opened, rename=rename or {})
     if found is None:
-        raise no_curves(str(place.memory.path))
+        raise no_curves(str(place.embedded.path))
     return HistoryPruner(found, opened, length=lambda _: n_steps, chance=chance)
 
 

@@ -35,8 +35,8 @@ from bo.optimizer import N_STARTUP_TRIALS, Optimizer
 from bo.related import RelatedTask
 from bo.space.encoding import Encoding
 from bo.space.sampling import Design
+from history_store.deprecation import renamed
 from history_store.errors import SpaceExhaustedError, UsageError
-from history_store.moved import renamed
 from history_store.records import Config
 from warmstart.integrations.optuna.problem import CLAIM, Known, Problem, read_trials
 from warmstart.integrations.optuna.space import Presence, shown, to_distributions, to_space

@@ -112,5 +112,5 @@ def _dataset(
         None if place is None or row is None else float(place.distances[row]),
         tuple(dict(history.configs[config]) for config in rows),
         tuple(errors[rows].tolist()),
-        None if place is None or row is None or not has_meta else _plain(place.memory.vectors[place.rows[row]]),
+        None if place is None or row is None or not has_meta else _plain(place.embedded.vectors[place.rows[row]]),
     )

@@ -16,7 +16,7 @@ from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.options import Sources
 from warmstart.studies.state.spec import StudySpec, WarmConfig, same_space
-from warmstart.suggestions.usual import measures
+from warmstart.suggestions.without_history import measures
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -74,7 +74,7 @@ def ask_history(
         return replace(asked, configs=usual)
     place = locate()
     space, rename = _other_space(plan, place), dict(plan.rename)
-    k = min(plan.k, max(1, len(place.memory.configs)))  # a young history gives what it has
+    k = min(plan.k, max(1, len(place.embedded.configs)))  # a young history gives what it has
     found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
     for note in found.notes:
         on_message(note)
@@ -112,7 +112,7 @@ def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str,
     place = locate()
     found = fit_run_forecasts(place, load_space(plan.space), rename=dict(plan.rename))
     if found is None:
-        raise no_curves(str(place.memory.path))
+        raise no_curves(str(place.embedded.path))
     return found.to_dict()
 
 
@@ -134,7 +134,7 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
 
 def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:
     """Return the space of a plan, where it is not the history's or names are to be told; else None."""
-    is_same = same_space(place.memory.space_json, plan.space)
+    is_same = same_space(place.embedded.space_json, plan.space)
     return None if is_same and not plan.rename else load_space(plan.space)
 
 

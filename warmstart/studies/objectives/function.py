@@ -16,7 +16,7 @@ from pathlib import Path
 from history_store.errors import UsageError
 from history_store.records import Config
 from history_store.wording import in_words
-from warmstart.collisions import make_way
+from warmstart.import_collisions import make_way
 from warmstart.studies.objectives.base import Report
 from warmstart.studies.objectives.pickling import dump_function
 

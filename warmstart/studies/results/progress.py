@@ -44,7 +44,7 @@ class RunningTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class StudyProgress:
     """How far a call is.
 
     Attributes:
@@ -69,7 +69,7 @@ class Progress:
 class Watch:
     """Tells how far studies are: each trial that ends once, and what those under way report."""
 
-    def __init__(self, group: StudyGroup, limits: Limits, tell: Callable[[Progress], None] | None) -> None:
+    def __init__(self, group: StudyGroup, limits: Limits, tell: Callable[[StudyProgress], None] | None) -> None:
         self._queues, self._limits, self._tell = group.queues, limits, tell
         self._known: list[set[int]] | None = None
         self._running: list[tuple[RunningTrial, ...]] = [()] * len(group.queues)
@@ -98,7 +98,7 @@ class Watch:
             if self._tell is not None and (new or is_first or self._running[i] != was[i]):
                 left, name = self._left_s(done, every), queue.study.study_name
                 running = () if is_first else self._running[i]
-                self._tell(Progress(done, self._limits.trials, best_of(ended), left, new, name, running))
+                self._tell(StudyProgress(done, self._limits.trials, best_of(ended), left, new, name, running))
         return done
 
     def _left_s(self, done: int, every: Sequence[Sequence[Trial]]) -> float:

@@ -116,7 +116,7 @@ def test_a_smooth_function_is_learned_and_noise_found():
     prediction, truth = model.predict(POINTS), np.sin(5 * POINTS[:, 0]) + POINTS[:, 1]
     assert np.sqrt(np.square(prediction.mean[0] - truth).mean()) < 0.25 * y.std()
     assert 0.1 < np.sqrt(prediction.noise[0]) < 0.4
-    assert 1 <= model.effective_samples <= 24
+    assert 1 <= model.ess <= 24
 
 
 def test_heteroscedastic_noise_is_told_apart():

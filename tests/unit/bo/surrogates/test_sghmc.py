@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bo.surrogates.bohamiann.ess import effective_samples
+from bo.surrogates.bohamiann.ess import effective_sample_size
 from bo.surrogates.bohamiann.sghmc import SAMPLERS, Sghmc, unit_noise
 
 
@@ -120,10 +120,10 @@ def test_effective_samples_of_an_autoregression(rho):
     draws[:, 0] = rng.standard_normal((8, 10))
     for t in range(1, 500):
         draws[:, t] = rho * draws[:, t - 1] + (1 - rho**2) ** 0.5 * rng.standard_normal((8, 10))
-    assert effective_samples(draws).mean() == pytest.approx(4000 * (1 - rho) / (1 + rho), rel=0.1)
+    assert effective_sample_size(draws).mean() == pytest.approx(4000 * (1 - rho) / (1 + rho), rel=0.1)
 
 
 def test_chains_that_disagree_count_for_little_and_constants_in_full():
     draws = np.random.default_rng(0).standard_normal((4, 100, 1)) + 50.0 * np.arange(4)[:, None, None]
-    assert effective_samples(draws)[0] < 12
-    np.testing.assert_array_equal(effective_samples(np.ones((3, 4, 2))), 12.0)
+    assert effective_sample_size(draws)[0] < 12
+    np.testing.assert_array_equal(effective_sample_size(np.ones((3, 4, 2))), 12.0)

@@ -10,8 +10,8 @@ from bo.transfer.designs import designs, initial_designs
 from bo.transfer.regret import regret_curve
 from bo.transfer.strategies import Query
 from bo.transfer.strategies.joint import expected_regrets
+from history_store.error_tables import min_max_normalised, target_distance
 from history_store.errors import DataError, UsageError
-from history_store.response import min_max_normalised, target_distance
 
 
 def make_table(seed: int, m: int = 48, c: int = 40) -> np.ndarray:

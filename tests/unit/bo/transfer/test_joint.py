@@ -8,7 +8,7 @@ import pytest
 from bo.transfer.designs import designs, initial_designs
 from bo.transfer.strategies import Choice, Query
 from bo.transfer.strategies.joint import expected_regrets, nearness_weights
-from history_store.response import min_max_normalised
+from history_store.error_tables import min_max_normalised
 
 NAN = np.nan
 ONLY_NEAREST = ((1e-9, 1.0),)

@@ -10,7 +10,7 @@ from bo.transfer.novelty import (
     SILENT_SHARE,
     TYPICAL_PERCENTILE,
     WHITE,
-    judge_typicality,
+    judge_novelty,
     nearest_other_group,
     pixel_novelty,
     signal_limit,
@@ -45,7 +45,7 @@ class TestNearestOtherGroup:
                 nearest_other_group([[0.0, bad], [bad, 0.0]], ["a", "b"])
 
 
-class TestJudgeTypicality:
+class TestJudgeNovelty:
     REFERENCE = np.arange(1.0, 22.0)  # 21 values: the p-th percentile is 1 + p / 5
 
     @pytest.mark.parametrize(
@@ -61,19 +61,19 @@ class TestJudgeTypicality:
         ],
     )
     def test_percentiles_and_verdict(self, nearest, percentile, typical):
-        verdict = judge_typicality(nearest, self.REFERENCE)
+        verdict = judge_novelty(nearest, self.REFERENCE)
         assert verdict.percentile == pytest.approx(percentile)
         assert verdict.is_typical is typical
         assert verdict.limit == pytest.approx(20.6)
         assert verdict.nearest == nearest
 
     def test_beyond_all_is_the_hundredth(self):
-        assert judge_typicality(99.0, self.REFERENCE).percentile == 100.0
+        assert judge_novelty(99.0, self.REFERENCE).percentile == 100.0
 
     def test_inverts_numpy_percentile(self):
         reference = np.random.default_rng(0).random(13)
         for percent in np.linspace(0, 100, 41):
-            verdict = judge_typicality(float(np.percentile(reference, percent)), reference)
+            verdict = judge_novelty(float(np.percentile(reference, percent)), reference)
             assert verdict.percentile == pytest.approx(percent, abs=1e-6)
 
     @pytest.mark.parametrize("seed", range(5))
@@ -81,11 +81,11 @@ class TestJudgeTypicality:
         rng = np.random.default_rng(seed)
         reference = rng.integers(4, size=rng.integers(1, 30)).astype(float)
         for nearest in [*np.linspace(0, 5, 51), *reference]:
-            verdict = judge_typicality(float(nearest), reference)
+            verdict = judge_novelty(float(nearest), reference)
             assert verdict.is_typical == (verdict.percentile <= TYPICAL_PERCENTILE)
 
     def test_values_are_plain(self):
-        verdict = judge_typicality(np.float32(2.5), self.REFERENCE)
+        verdict = judge_novelty(np.float32(2.5), self.REFERENCE)
         assert [type(verdict.is_typical), type(verdict.percentile), type(verdict.nearest), type(verdict.limit)] == [
             bool,
             float,
@@ -94,11 +94,11 @@ class TestJudgeTypicality:
         ]
 
     def test_gaps_in_the_reference_are_left_out(self):
-        assert judge_typicality(1.5, [NAN, 1.0, 2.0]) == judge_typicality(1.5, [1.0, 2.0])
+        assert judge_novelty(1.5, [NAN, 1.0, 2.0]) == judge_novelty(1.5, [1.0, 2.0])
 
     @pytest.mark.parametrize("reference", [[], [NAN, NAN]])
     def test_nothing_to_compare_with_is_not_typical(self, reference):
-        verdict = judge_typicality(0.5, reference)
+        verdict = judge_novelty(0.5, reference)
         assert not verdict.is_typical
         assert verdict.percentile is None
         assert verdict.limit is None
@@ -106,7 +106,7 @@ class TestJudgeTypicality:
     @pytest.mark.parametrize("nearest", [NAN, np.inf, -0.1])
     def test_a_distance_that_is_none(self, nearest):
         with pytest.raises(DataError, match=f"expected a distance of 0 or more, got {nearest}"):
-            judge_typicality(nearest, [1.0])
+            judge_novelty(nearest, [1.0])
 
     def test_most_left_out_groups_are_typical_and_other_halves_always(self):
         rng = np.random.default_rng(0)
@@ -118,9 +118,9 @@ class TestJudgeTypicality:
             between = cdist(points[rest], points[rest])
             own = nearest_other_group(between, groups[rest].tolist())
             nearest = cdist(points[held_out], points[rest]).min(axis=1)
-            typical += [judge_typicality(float(distance), own).is_typical for distance in nearest]
+            typical += [judge_novelty(float(distance), own).is_typical for distance in nearest]
             half = points[rest][0] + 0.05 * rng.normal(size=6)
-            assert judge_typicality(float(cdist([half], points[rest]).min()), own).is_typical
+            assert judge_novelty(float(cdist([half], points[rest]).min()), own).is_typical
         assert np.mean(typical) >= 0.8
 
 

@@ -7,8 +7,8 @@ from scipy.stats import rankdata
 from bo.transfer.designs import initial_designs
 from bo.transfer.strategies.average_rank import average_rank_rows, scaled_ranks
 from bo.transfer.strategies.portfolio import portfolio_rows
+from history_store.error_tables import min_max_normalised
 from history_store.errors import DataError, UsageError
-from history_store.response import min_max_normalised
 
 NAN = np.nan
 

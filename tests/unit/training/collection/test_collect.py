@@ -10,18 +10,18 @@ import pytest
 import torch
 from collecting import TINY, Here, pictures, pretend, tiny_history
 
+from history_store.error_tables import target_distance
 from history_store.errors import DataError, StorageError, UsageError
 from history_store.history import History
 from history_store.manifest import Manifest, Obtain
 from history_store.records import Evaluation, Status
-from history_store.response import target_distance
 from history_store.space import dump_space, sobol_configs
 from training.collection.add_sources import rebuild
 from training.collection.cells import cell_seed
 from training.collection.collect import collect
 from training.collection.measure import Measure, Measured, lost_evaluation
 from training.collection.plan import Cell, blocks, parse_time, plan_block, seconds_left, wall_seconds_left
-from training.collection.progress import Progress
+from training.collection.progress import CollectionProgress
 from training.processes.executor import Done, Lost
 from training.workloads import Workload
 from training.workloads.cnn import CNN, Budget
@@ -72,7 +72,7 @@ def test_wall_seconds_left_by_hand() -> None:
 
 
 def test_the_time_left_is_that_of_a_clock_on_the_wall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    now, seen = [0.0], list[Progress]()
+    now, seen = [0.0], list[CollectionProgress]()
 
     def busy(cell: Cell) -> Measured:
         done = pretend(cell)
@@ -209,7 +209,7 @@ def test_a_cell_tells_its_share_and_error_along_the_run(
 
 
 def test_progress_counts_and_estimates(tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[CollectionProgress] = []
     with tiny_history(tmp_path / "h.h5") as history:
         collect(history, configs=2, budget=TINY, executor=Here(pretend), workers=2, progress=seen.append)
     assert [(p.done, p.total) for p in seen] == [(i, 4) for i in range(5)]

@@ -17,7 +17,7 @@ from training.collection.cells import cell_seed
 from training.collection.collect import collect
 from training.collection.measure import Measured, lost_evaluation
 from training.collection.plan import Cell
-from training.collection.progress import Progress
+from training.collection.progress import CollectionProgress
 from training.collection.race import POOLED_RUNS, Race, cell_noise
 from training.processes.executor import Lost
 
@@ -195,7 +195,7 @@ def test_a_race_stands_lost_cells_and_a_time_budget(tmp_path: Path) -> None:
 
 
 def test_progress_counts_the_race(tmp_path: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[CollectionProgress] = []
     with tiny_history(tmp_path / "h.h5") as history:
         collect(history, configs=8, budget=TINY, executor=Here(noisy(0.03)), race=0.02, progress=seen.append)
     done = [progress.done for progress in seen]

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from histories import filled
 
+from history_store.error_tables import target_distance
 from history_store.errors import DataError, MissingPathError
-from history_store.response import target_distance
 from training.evaluation.table import ErrorTable, history_table, read_table, scale_choices
 
 NAN = float("nan")

@@ -4,11 +4,11 @@ import json
 import numpy as np
 import pytest
 
+from history_store.error_tables import target_distance
 from history_store.errors import DataError, ImagesMissingError, ModelMismatchError
 from history_store.history import History
 from history_store.images import ImageSet
 from history_store.records import DatasetInfo, Evaluation
-from history_store.response import target_distance
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import ModelSpec
 from training.siamese.from_history import train_from_history

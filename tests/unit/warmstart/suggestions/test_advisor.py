@@ -16,7 +16,7 @@ from history_store.splits import split_codes
 from metafeat.cache import EmbeddingCache
 from metafeat.model_file import read_header
 from warmstart import Advisor
-from warmstart.suggestions import memory
+from warmstart.suggestions import embedded_history
 from warmstart.suggestions.query import open_query
 
 
@@ -81,8 +81,8 @@ def test_a_dataset_may_be_a_path_arrays_or_opened(tiny):
     assert len(own.names) == len(own.rows) == len(own.distances) == 5
     assert own.vector.dtype == np.float32
     index = own.names.index("stripes0")
-    row = own.memory.names.index("stripes0")
-    expected = np.linalg.norm(own.vector.astype(float) - own.memory.vectors[row])
+    row = own.embedded.names.index("stripes0")
+    expected = np.linalg.norm(own.vector.astype(float) - own.embedded.vectors[row])
     assert own.distances[index] == pytest.approx(expected, rel=1e-4)
 
 
@@ -94,7 +94,7 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
     assert embedded == ["new"]
     again = advisor.neighbours(photos, 7)
     assert (again.neighbours, again.notes) == (first.neighbours, first.notes[1:])  # told once
-    memory._memory.cache_clear()  # as in another process
+    embedded_history._embedded_history.cache_clear()  # as in another process
     assert advisor.neighbours(photos, 7).neighbours == first.neighbours
     assert embedded == ["new"]
     assert Path(grown).read_bytes() == before
@@ -102,7 +102,7 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
 
 def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
-    memory._memory.cache_clear()
+    embedded_history._embedded_history.cache_clear()
     assert Advisor(grown, tiny.model, cache=False).neighbours(photos, 7).neighbours == kept
     assert embedded == ["new", "new"]
 
@@ -144,13 +144,13 @@ def test_wrong_calls(tiny, photos):
     with pytest.raises(UsageError, match=r"^strategy: expected one of"):
         advisor.suggest("nowhere", strategy="best")
     with pytest.raises(UsageError, match=r"^exclude_group: expected groups of"):
-        _ = Advisor(tiny.history, tiny.model, exclude_group="nobody").memory
+        _ = Advisor(tiny.history, tiny.model, exclude_group="nobody").embedded
 
 
 def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, embedded, tmp_path):
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
     for entry in EmbeddingCache(tmp_path / "cache" / "embeddings").folder.glob("*.emb"):
         entry.write_bytes(entry.read_bytes()[:-3])
-    memory._memory.cache_clear()
+    embedded_history._embedded_history.cache_clear()
     assert Advisor(grown, tiny.model).neighbours(photos, 7).neighbours == kept
     assert embedded == ["new", "new"]

@@ -82,7 +82,7 @@ def test_a_model_of_another_history_and_space_answers(mine, tiny, photos):
 def test_its_calibration_is_used_once_the_history_has_one(mine, tiny, photos):
     from bo.transfer.calibration import Calibration, calibrate
     from metafeat.model_file import read_header
-    from warmstart.suggestions.memory import calibration_key
+    from warmstart.suggestions.embedded_history import calibration_key
 
     rng = np.random.default_rng(0)
     found = calibrate(rng.uniform(size=(6, 3)), rng.uniform(size=(6, 6)), list("aabbcc"))

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 from bo.space.encoding import Encoding
 from bo.transfer.strategies import Choice
 from history_store.errors import DataError, UsageError
-from history_store.short_form import Source, build_space
 from history_store.space import sobol_configs
+from history_store.space_yaml import Source, build_space
 from training.workloads.cnn.space import target_space
 from warmstart.suggestions.answer import InitialDesign
 from warmstart.suggestions.translation import Picked, Translation, translate_configs

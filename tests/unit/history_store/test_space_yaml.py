@@ -24,8 +24,8 @@ from hypothesis import strategies as st
 from optuna.distributions import FloatDistribution, IntDistribution, distribution_to_json
 
 from history_store.errors import DataError
-from history_store.short_form import Source, build_space, parse_space
 from history_store.space import dump_space
+from history_store.space_yaml import Source, build_space, parse_space
 
 TEXT = """\
 # my space

@@ -32,7 +32,7 @@ SPREAD = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class EmbeddedHistory:
     """What answers need of a history and a model; rows are datasets in order of their names.
 
     Attributes:
@@ -115,14 +115,14 @@ class _Records(Sequence[DatasetInfo]):
         return self._records[self._rows[index]]
 
 
-def load_memory(
+def load_embedded_history(
     history: Path, model: Path | None, *, device: str = "cpu", threads: int | None = None, cache: bool = True
-) -> Memory:
+) -> EmbeddedHistory:
     """Read a history and a model, or give what was read before while neither file has changed.
 
     Embeddings that the history lacks are computed from its images and kept in the cache folder: reading writes no history;
     see `store_embeddings`. Datasets of which runs alone are known (an import made them) are left out where others remain;
-    where none does, and where no model is given, the memory is of runs alone.
+    where none does, and where no model is given, what is loaded is runs alone.
 
     Raises:
         StorageError: one of the two is damaged or of another version.
@@ -131,7 +131,7 @@ def load_memory(
         UsageError: the history has no datasets.
     """
     state = () if model is None else file_state(model)
-    found, untold = _memory(history, file_state(history), model, state, device, threads, cache)
+    found, untold = _embedded_history(history, file_state(history), model, state, device, threads, cache)
     said = tuple(untold)
     untold.clear()
     return replace(found, notes=(*found.notes, *said)) if said else found
@@ -150,15 +150,15 @@ def file_state(path: Path) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4)
-def _memory(
+def _embedded_history(
     path: Path,
     history_state: tuple[int, ...],  # noqa: ARG001  part of the key
     model_path: Path | None,
     model_state: tuple[int, ...],  # noqa: ARG001  part of the key
     device: str,
     threads: int | None,
-    cache: bool,  # noqa: FBT001  positional, as the key of the memory
-) -> tuple[Memory, list[str]]:
+    cache: bool,  # noqa: FBT001  positional, as the key of the cache
+) -> tuple[EmbeddedHistory, list[str]]:
     """Read a history and a model; return what is known, and what is to be told once."""
     from history_store.history import History
 
@@ -205,12 +205,12 @@ def _embedded(
     *,
     unseen: Collection[str],
     notes: Sequence[str],
-) -> Memory:
+) -> EmbeddedHistory:
     """Put together what is known of a history's embedded datasets."""
     order = _ordered(history, unseen)
     all_names, groups = history.names, history.groups
     names = [all_names[row] for row in order]
-    return Memory(
+    return EmbeddedHistory(
         history.path,
         header,
         tuple(names),
@@ -242,11 +242,11 @@ def _runs_of(history: "History", order: list[int]) -> tuple[NDArray[np.float64],
     return errors, failed, np.any(~np.isnan(errors) | failed, axis=1)
 
 
-def _runs_alone(history: "History") -> Memory:
+def _runs_alone(history: "History") -> EmbeddedHistory:
     """Put together what is known of a history without its images."""
     order = _ordered(history, ())
     names, groups = history.names, history.groups
-    return Memory(
+    return EmbeddedHistory(
         history.path,
         None,
         tuple(names[row] for row in order),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from history_store.errors import UsageError
-from history_store.pairing import last_part, pair_names, pairing_rule, split_logarithm
+from history_store.hyperparameter_names import last_part, pair_names, pairing_rule, split_logarithm
 
 
 @pytest.mark.parametrize(
