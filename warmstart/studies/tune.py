@@ -375,14 +375,19 @@ def _goes_on(study: str, store: Store, trials: int) -> str:
 def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack) -> Runners | None:
     """Load the objectives before a study is made: one that cannot be loaded leaves none behind, nor a log.
 
-    Returns: None where other processes load them.
+    Returns: None where other processes will run them: then each is loaded here to try it, and ended. A cluster's own
+    processes may have what this machine lacks, so theirs are not tried.
     """
-    if options.cluster is not None or options.workers not in (None, 1):
+    if options.cluster is not None:
         return None
     log = _log_file(options)
     is_new = log is not None and not log.exists()
     try:
-        return Runners(targets, log, stack)
+        if options.workers in (None, 1):
+            return Runners(targets, log, stack)
+        with ExitStack() as here:
+            Runners(targets, log, here)
+        return None
     except WarmstartError:
         if log is not None and is_new:
             with suppress(OSError):  # what is not empty stays

@@ -41,7 +41,7 @@ def test_empty_distances_end_no_worse_than_the_portfolio_and_good_ones_near_the_
     for seed in range(4):
         errors = make_table(seed)
         truth = target_distance(min_max_normalised(errors))
-        for query in range(0, len(errors), 6):
+        for query in range(0, len(errors), 12):
             rest = [row for row in range(len(errors)) if row != query]
             groups = list(range(len(rest)))
             for name, matrix in (("good", truth), ("empty", noise(seed))):

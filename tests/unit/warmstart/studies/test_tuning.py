@@ -289,11 +289,12 @@ def test_wrong_calls(changes, error, told, tmp_path):
     assert not list(tmp_path.glob("warmstart-studies*"))
 
 
-@pytest.mark.parametrize("report", [None, True])
-def test_an_objective_that_cannot_be_loaded_leaves_nothing(report, tmp_path):
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(("report", "workers"), [(None, None), (True, None), (True, 2)])
+def test_an_objective_that_cannot_be_loaded_leaves_nothing(report, workers, tmp_path):
     (before := tmp_path / "before.log").write_text("of before\n")
     with pytest.raises(UsageError, match="expected a module that can be imported"):
-        tune(objective="nowhere:f", report=report)
+        tune(objective="nowhere:f", report=report, workers=workers)
     with pytest.raises(UsageError, match="expected a module that can be imported"):
         tune(objective="nowhere:f", log=before)
     assert [path.name for path in tmp_path.iterdir()] == ["before.log"]
