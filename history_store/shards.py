@@ -61,7 +61,7 @@ def create_shards(
 ) -> None:
     """Make a folder of shards without datasets, or check that the one there is of the same collection.
 
-    Configurations may be added at the end; all else must be as it is.
+    Configurations may be added at the end; of the budget, what both name must agree; all else must be as it is.
 
     Raises:
         DataError: the folder holds another collection, or a configuration does not fit the space.
@@ -81,7 +81,9 @@ def create_shards(
     if target.exists():
         there = _read_collection(folder)
         shared = len(there["configs"])
-        differing = [key for key in wanted if key != "configs" and there.get(key) != wanted[key]]
+        differing = [key for key in wanted if key not in ("configs", "budget") and there.get(key) != wanted[key]]
+        if not _is_same_budget(wanted["budget"], there["budget"]):
+            differing.append("budget")
         if wanted["configs"][:shared] != there["configs"][: len(wanted["configs"])]:
             differing.append("configs")
         if differing:
@@ -256,6 +258,11 @@ def history_from_shards(folder: str | Path, path: str | Path) -> History:
         history.close()
         raise
     return history
+
+
+def _is_same_budget(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Tell whether two budgets agree in all that both name; none at all is another than any."""
+    return bool(one) == bool(other) and all(other[key] == value for key, value in one.items() if key in other)
 
 
 def _identity(run: Evaluation) -> object:

@@ -113,8 +113,7 @@ class CurveForecaster:
         """
         ended = [each for each in others[-OTHERS:] if each.final is not None]
         known = [(each, 1.0, each.errors[-1]) for each in ended]
-        known += [(run, share, error) for share, error in list(zip(run.shares, run.errors, strict=True))[-2:]]
-        known = [(each, share, error) for each, share, error in known if share >= SHARES[0]]
+        known += [(run, run.shares[n], run.errors[n]) for n in _telling(run.shares)]
         weights, shared = self._weights(run.config)
         mean, latent = self._at(weights, 1.0)
         covariance = self.own if shared else self.between
@@ -288,6 +287,16 @@ def _forecast(centre: float, spread: float) -> RunForecast:
     half = float(ndtri((1 + LEVEL) / 2)) * spread
     value, low, high = (float(np.clip(root, 0.0, 1.0)) ** 2 for root in (centre, centre - half, centre + half))
     return RunForecast(ExpectedError(value, low, high), centre, half / float(stdtrit(_FREEDOM, (1 + LEVEL) / 2)))
+
+
+def _telling(shares: Sequence[float]) -> list[int]:
+    """Return which reports of a run count: the last, and the latest one at least as far before it as `SHARES` are apart.
+
+    Between `SHARES` a curve is taken for a line, which two reports close to each other would tell too surely.
+    """
+    known = [n for n, share in enumerate(shares) if share >= SHARES[0]]
+    before = [n for n in known if shares[n] <= shares[known[-1]] - SHARES[0] + _SAME]
+    return [*before[-1:], *known[-1:]]
 
 
 def _basis(share: float) -> Floats:

@@ -387,7 +387,6 @@ def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack
             return Runners(targets, log, stack)
         with ExitStack() as here:
             Runners(targets, log, here)
-        return None
     except WarmstartError:
         if log is not None and is_new:
             with suppress(OSError):  # what is not empty stays
@@ -397,6 +396,7 @@ def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack
                     log.parent.rmdir()
                     log.parent.parent.rmdir()
         raise
+    return None
 
 
 def _log_file(options: TuneOptions) -> Path | None:

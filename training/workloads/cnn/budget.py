@@ -23,7 +23,7 @@ class Budget:
     updates: int | None = None
     epochs: int | None = None
     decay_updates: int | None = None
-    curve_points: int = 4
+    curve_points: int = 8
 
     def __post_init__(self) -> None:
         lengths = [value for value in (self.updates, self.epochs) if value is not None]
@@ -40,8 +40,8 @@ class Budget:
         return "updates"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields, as shards keep them."""
-        return asdict(self)
+        """Return what makes errors comparable, as shards keep it: how often a run is looked at does not."""
+        return {name: value for name, value in asdict(self).items() if name != "curve_points"}
 
     def length(self, n_train: int, batch_size: int) -> int:
         """Count the updates of a run on n_train images."""

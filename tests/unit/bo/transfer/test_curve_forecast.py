@@ -98,6 +98,14 @@ def test_reports_before_a_quarter_change_nothing():
     assert given.forecast(TrainingRun(given.configs[0], (0.1,), (0.9,))) == bare
 
 
+def test_reports_close_to_each_other_count_once():
+    """Two reports of one moment would make a line of their noise."""
+    given = forecaster()
+    few = TrainingRun(given.configs[0], (0.25, 0.5), (0.3, 0.28))
+    many = TrainingRun(given.configs[0], (0.25, 0.3, 0.45, 0.49, 0.5), (0.3, 0.6, 0.1, 0.9, 0.28))
+    assert given.forecast(many) == given.forecast(few)
+
+
 def test_jobs_unlike_the_history_make_forecasts_vague():
     given = forecaster()
     run = TrainingRun(given.configs[0], (0.25,), (0.3,))

@@ -46,7 +46,7 @@ def test_a_folder_is_read_once_and_a_diverged_run_has_an_error(photos):
         wrong = runner.run({"x": 1}, seed=0)
     assert learned.error < 0.75  # what guessing one of four classes gives
     assert (diverged.status, diverged.error) == ("diverged", 0.75)
-    assert (pruned.status, pruned.curve) == ("pruned", learned.curve[:2])
+    assert (pruned.status, pruned.curve) == ("pruned", learned.curve[:4])
     assert wrong.status == "crashed"
     assert wrong.note.startswith("DataError: target network: expected numbers for log10_learning_rate")
 
