@@ -379,7 +379,8 @@ def table_faults(table: EvaluationTable, m: int, c: int) -> list[str]:
         "have a seed below -1": table.seed < -1,
         "have a curve that ends before it starts": lengths < 0,
     }
-    return [f"{int(rows.sum())} evaluations {what}" for what, rows in faulty.items() if rows.any()]
+    names = [] if all(isinstance(name, str) for name in table.origins) else ["origins that are no names"]
+    return names + [f"{int(rows.sum())} evaluations {what}" for what, rows in faulty.items() if rows.any()]
 
 
 assert {f.name for f in fields(EvaluationTable)} == {*DTYPES, "origins"}  # noqa: S101 - the format in two places

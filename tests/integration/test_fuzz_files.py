@@ -85,7 +85,8 @@ def alter_history(path: Path, place: int, leaf: int, number: int) -> None:
         if kind == 0:
             values = values[: len(values) // 2]
         elif kind == 1:
-            values = values.astype("<f4" if values.dtype.kind != "f" else "<i4")
+            with np.errstate(invalid="ignore"):  # NaN as an integer
+                values = values.astype("<f4" if values.dtype.kind != "f" else "<i4")
         elif kind == 2:
             values = values.reshape(-1, 1)
         else:

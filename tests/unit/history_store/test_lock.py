@@ -171,7 +171,7 @@ def test_a_lock_file_removed_or_replaced_loses_nothing(path: Path, tamper, locks
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_OFD_SETLK"), reason="the system has no locks of open files")
-@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [9, pytest.param(1, marks=[pytest.mark.slow, pytest.mark.timeout(300)])])
 def test_a_lock_file_removed_before_any_call(path: Path, stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is told that a run is kept finds it, wherever the lock file goes and another writer tries to come in."""
     at = 1 - stride
