@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.deprecation import forward
 from history_store.errors import DataError, UsageError
-from history_store.json_text import parse_json
+from history_store.json_text import parse_stored_json
 from history_store.records import Config, Value
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
     from ConfigSpace import ConfigurationSpace
 
     try:
-        space = ConfigurationSpace.from_serialized_dict(parse_json(text))
+        space = ConfigurationSpace.from_serialized_dict(parse_stored_json(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
         raise DataError(msg) from error
@@ -184,8 +184,19 @@ def with_logarithms(
 
 
 def space_names(space_json: str) -> list[str]:
-    """List the hyperparameters of a space without building it."""
-    return [item["name"] for item in json.loads(space_json)["hyperparameters"]]
+    """List the hyperparameters of a space without building it.
+
+    Raises:
+        ValueError: the text is no ConfigSpace JSON.
+    """
+    space = parse_stored_json(space_json)
+    items = space.get("hyperparameters") if isinstance(space, dict) else None
+    listed = items if isinstance(items, list) else []
+    names = [item["name"] for item in listed if isinstance(item, dict) and isinstance(item.get("name"), str)]
+    if not names or len(names) != len(listed):
+        msg = f"a space without hyperparameters, {space_json:.60}"
+        raise ValueError(msg)
+    return names
 
 
 def _decode(space: ConfigurationSpace, row: NDArray[np.float64]) -> dict[str, Value] | None:

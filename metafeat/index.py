@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_safetensors
 
 from history_store.errors import MissingPathError, ModelError, ModelMismatchError, UsageError
-from history_store.json_text import parse_json
+from history_store.json_text import parse_stored_json
 from history_store.wording import in_words
 from metafeat.files import replace_file
 
@@ -150,7 +150,7 @@ class DatasetIndex:
             raise MissingPathError(msg)
         try:
             with safe_open(path, framework="np") as file:
-                header = parse_json((file.metadata() or {})[METADATA_KEY])
+                header = parse_stored_json((file.metadata() or {})[METADATA_KEY])
                 vectors = file.get_tensor("vectors")
             form, version, made_with = header["format"], header["version"], header["model"]
             if (form, version) != (FORMAT, VERSION):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from history_store.errors import ModelError, ModelMismatchError, UsageError
-from history_store.json_text import parse_json
+from history_store.json_text import parse_stored_json
 from metafeat.spec import FORMAT, METADATA_KEY, ModelSpec, check_version, space_digest
 
 
@@ -42,8 +42,8 @@ def read_header(path: Path) -> ModelHeader:
             if not 2 <= length <= size - 8:
                 msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind. Restore it or train it anew."
                 raise ModelError(msg)
-            tensors = parse_json(file.read(length))
-        header = parse_json(tensors.pop("__metadata__")[METADATA_KEY])
+            tensors = parse_stored_json(file.read(length))
+        header = parse_stored_json(tensors.pop("__metadata__")[METADATA_KEY])
         if header["format"] == FORMAT:
             check_version(header, path)
         end = 8 + length + max((int(tensor["data_offsets"][1]) for tensor in tensors.values()), default=0)

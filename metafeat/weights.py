@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from history_store.errors import MissingPathError, ModelError, UsageError
-from history_store.json_text import parse_json
+from history_store.json_text import parse_stored_json
 from history_store.wording import in_words
 from metafeat.spec import METADATA_KEY, ModelSpec, check_version
 
@@ -61,7 +61,7 @@ def _read(path: Path) -> tuple[dict[str, Any], Weights]:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
             weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        header = parse_json(metadata[METADATA_KEY])
+        header = parse_stored_json(metadata[METADATA_KEY])
     except (SafetensorError, LookupError, ValueError, TypeError, AttributeError, RecursionError) as error:
         msg = f"{path}: expected a model file of warmstart, got a file that is damaged, truncated or of another kind. Restore it or train it anew."
         raise ModelError(msg) from error

@@ -27,6 +27,7 @@ from typing import Any, Self
 from history_store.errors import StorageError
 from history_store.file import durable
 from history_store.file.durable import beside
+from history_store.json_text import parse_stored_json
 from history_store.records import Config, Value
 
 SUFFIX = ".index"
@@ -146,7 +147,7 @@ class AppendIndex:
         if magic != MAGIC or len(head) != size or zlib.crc32(head) != crc:
             msg = "no index, or an altered one"
             raise ValueError(msg)
-        about = json.loads(head)
+        about = parse_stored_json(head)
         state = about["state"]
         self.state = State(**{**state, "file": tuple(state["file"]), "backup": tuple(state["backup"])})
         self.origins: list[str] = about["origins"]

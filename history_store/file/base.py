@@ -39,6 +39,7 @@ from history_store.file.layout import (
 from history_store.file.sink import Sink
 from history_store.file.stored_images import add_checksums
 from history_store.file.table import StoredTable, are_many, stored_table, table_faults, write_table
+from history_store.space import space_names
 
 Embeddings = dict[str, NDArray[np.float32]]
 _VALUES = (bool, int, float, str)
@@ -118,6 +119,7 @@ def read_content(file: h5py.File, where: str, *, lazy: bool = False) -> Content:
             faults.append("two datasets have one name")
         if len(content.config_of) != len(content.configs):
             faults.append("two configurations are equal")
+        space_names(content.space_json)
         if content.unit.ndim != 2 or len(content.unit) != len(content.configs):
             faults.append(f"{len(content.configs)} configurations have unit rows of shape {content.unit.shape}")
         if faults:

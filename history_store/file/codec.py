@@ -7,6 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from history_store.errors import DataError
+from history_store.json_text import parse_stored_json
 from history_store.records import Config, DatasetInfo, Evaluation, Status, Value
 
 _INFO_FIELDS = tuple(field.name for field in fields(DatasetInfo))
@@ -132,10 +133,13 @@ def encode_operation(operation: Operation, serial: int) -> str:
             {"dataset": e.dataset, "config": native(e.config)} | encode_run(e) for e in operation["evaluations"]
         ]
     try:
-        return json.dumps(values, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(values, allow_nan=False, ensure_ascii=False)
+        if operation["op"] != "extend":  # of which every number was checked by itself
+            parse_stored_json(text)
     except (TypeError, ValueError) as error:
         msg = f"{operation['op']}: expected JSON values, got what JSON cannot hold ({error}). Use numbers, texts, lists and None for NaN."
         raise DataError(msg) from error
+    return text
 
 
 def config_key(config: Config) -> frozenset[tuple[str, Value]]:

@@ -12,7 +12,8 @@ import numpy as np
 
 from history_store.errors import HistoryDamagedError
 from history_store.file.codec import decode_info, encode_info
-from history_store.file.layout import hint, parse_json, read, read_bytes, write_array, write_json, write_text
+from history_store.file.layout import hint, read, read_bytes, write_array, write_json, write_text
+from history_store.json_text import parse_stored_json
 from history_store.records import DatasetInfo
 
 INDEXED = 4096
@@ -60,7 +61,7 @@ class DatasetList(Sequence[DatasetInfo]):
             return [self[i] for i in range(*index.indices(len(self)))]
         item = self._items[index]
         if isinstance(item, tuple):
-            item = self._items[index] = decode_info(parse_json(self._json(item)), self._where)
+            item = self._items[index] = decode_info(parse_stored_json(self._json(item)), self._where)
             if (item.name, item.group) != (self.names[index], self.groups[index]):
                 msg = f"{self._where}: expected dataset {self.names[index]!r} as the index of datasets has it, got {item.name!r}. {hint(self._where)}"
                 raise HistoryDamagedError(msg)

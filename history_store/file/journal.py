@@ -15,6 +15,7 @@ from typing import Any
 from history_store.errors import DataError, HistoryDamagedError, HistoryVersionError, StorageError
 from history_store.file import durable
 from history_store.file.lock import is_at
+from history_store.json_text import parse_stored_json
 from history_store.limits import JOURNAL_BYTES
 
 VERSIONS = (1, 2)
@@ -250,8 +251,8 @@ def _checks(raw: bytes) -> dict[str, Any] | None:
     try:
         if len(raw) < 10 or raw[8:9] != b" " or int(raw[:8], 16) != zlib.crc32(raw[9:]):
             return None
-        values = json.loads(raw[9:])
-    except (ValueError, RecursionError):
+        values = parse_stored_json(raw[9:])
+    except ValueError:
         return None
     return values if isinstance(values, dict) else None
 

@@ -6,7 +6,6 @@ Text is stored as UTF-8 of fixed length and metadata in HDF5's checksummed form,
 
 import contextlib
 import json
-import math
 import mmap
 import os
 import stat
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError, HistoryVersionError, MissingPathError, StorageError, UsageError
 from history_store.file.durable import beside
+from history_store.json_text import parse_stored_json
 
 FORMAT = "warmstart-history"
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -154,29 +154,9 @@ def write_array(parent: h5py.Group, key: str, array: NDArray[Any]) -> None:
     element.attrs["crc32"] = np.uint32(crc(values))
 
 
-def parse_json(text: str | bytes | memoryview) -> Any:
-    """Parse JSON, in which every number is finite: no other could be written again.
-
-    Raises:
-        ValueError: no JSON, or a number that is not finite.
-    """
-    return _DECODER.decode(text if isinstance(text, str) else str(text, "utf-8"))
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        msg = f"a number that is not finite, {text:.20}"
-        raise ValueError(msg)
-    return number
-
-
-_DECODER = json.JSONDecoder(parse_constant=_finite, parse_float=_finite)
-
-
 @reader("json", "1")
 def _read_json(element: h5py.Dataset, at: str) -> Any:
-    return parse_json(read_text(element, at))
+    return parse_stored_json(read_text(element, at))
 
 
 def read_text(element: h5py.Dataset, at: str) -> str:

@@ -1,6 +1,5 @@
 """Centres of errors (CCoV) by hyperparameter, for `plot ccov` and `history show`."""
 
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from history_store.error_tables import UndefinedCCoVWarning, ccov
 from history_store.errors import DataError
+from history_store.space import space_names
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -54,7 +54,7 @@ def centres_of(history: "History", names: Sequence[str]) -> Centres:
     """
     from history_store.chance import ccov_by_chance
 
-    hyperparameters = tuple(entry["name"] for entry in json.loads(history.space_json)["hyperparameters"])
+    hyperparameters = tuple(space_names(history.space_json))
     rows = [history.names.index(history.dataset(name).name) for name in names]
     if not rows or not len(history.configs):
         msg = f"{history.path}: expected datasets and configurations, got {len(rows)} and {len(history.configs)}. Collect or record some."

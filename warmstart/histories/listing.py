@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from history_store.space import natural
+from history_store.space import natural, space_names
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -55,7 +55,7 @@ def summary(history: "History") -> dict[str, Any]:
         "n_evaluations": history.n_evaluations,
         "cells_measured": round(float(np.isfinite(errors).mean()), 4) if errors.size else 0.0,
         "stored_size": history.stored_size,
-        "hyperparameters": _hyperparameters(history),
+        "hyperparameters": space_names(history.space_json),
         **({} if copied_from is None else {"copied_from": copied_from}),
     }
 
@@ -130,7 +130,7 @@ def _centres(history: "History", name: str) -> tuple[dict[str, float | None], di
     from warmstart.histories.ccov import centres_of, say_centre
 
     if not len(history.configs) or np.isnan(history.errors[history.names.index(name)]).all():
-        return dict.fromkeys(_hyperparameters(history)), {}
+        return dict.fromkeys(space_names(history.space_json)), {}
     found = centres_of(history, [name])
     values = {
         key: round(float(value), 4) if np.isfinite(value) else None
@@ -155,12 +155,6 @@ def _nearest(history: "History", name: str, model_hash: str | None) -> list[dict
     }
     order = sorted(far, key=lambda other: (far[other], other))[:_NEAREST]
     return [{"name": other, "distance": far[other], "sibling": groups[other] == groups[name]} for other in order]
-
-
-def _hyperparameters(history: "History") -> list[str]:
-    import json
-
-    return [entry["name"] for entry in json.loads(history.space_json)["hyperparameters"]]
 
 
 def _best(errors: np.ndarray[Any, Any]) -> float | None:

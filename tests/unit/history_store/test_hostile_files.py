@@ -13,12 +13,14 @@ import h5py
 import histories
 import numpy as np
 import pytest
+from ConfigSpace import ConfigurationSpace, Constant
 
-from history_store.errors import HistoryDamagedError, StorageError
+from history_store.errors import DataError, HistoryDamagedError, StorageError
 from history_store.file.journal import header, line
 from history_store.file.layout import LIBVER, set_text, write_text
 from history_store.history import History
 from history_store.records import Evaluation
+from history_store.space import dump_space
 from history_store.verify import restore, verify
 
 INFO = {"name": "x", "group": "g", "n_train": 1, "n_val": 0, "n_test": 0, "n_classes": 2}
@@ -74,7 +76,7 @@ def test_operations_that_fit_nothing(path: Path, operation: dict[str, Any]) -> N
     for write in (False, True):
         with pytest.raises(
             HistoryDamagedError,
-            match=r"h\.h5\.journal: expected operations that fit the history, got number \d+.*h\.h5\.bak",
+            match=r"h\.h5\.journal: expected (operations that fit the history, got number \d+|whole operations .* altered lines 2).*h\.h5\.bak",
         ):
             History.open(path, write=write)
     assert not verify(path).ok
@@ -240,3 +242,21 @@ def test_pixels_made_to_harm(path: Path, change: Callable[[h5py.File], None]) ->
         pytest.raises(HistoryDamagedError, match=r"images/new/array: expected contiguous bytes"),
     ):
         history.images("new").sample(np.random.default_rng(0), 5)
+
+
+@pytest.mark.parametrize("number", [10**30, -(10**20), float("nan"), [[float("inf")]]])
+def test_numbers_that_could_not_be_read_again_are_not_kept(path: Path, number: object) -> None:
+    with History.open(path, write=True) as history:
+        with pytest.raises(DataError, match="expected JSON values, got what JSON cannot hold"):
+            history.set_result("k", {"v": number})
+        history.set_result("k", {"v": [2**64 - 1, -(2**63), 1e308]})
+    with History.open(path) as history:
+        assert history.get_result("k") == {"v": [2**64 - 1, -(2**63), 1e308]}
+
+
+def test_a_space_of_numbers_that_could_not_be_read_again_is_refused(tmp_path: Path) -> None:
+    space = ConfigurationSpace()
+    space.add(Constant("huge", 10**30))
+    with pytest.raises(DataError, match="expected ConfigSpace JSON"):
+        History.create(tmp_path / "h.h5", dump_space(space))
+    assert not list(tmp_path.iterdir())

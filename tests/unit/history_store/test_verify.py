@@ -78,7 +78,7 @@ FAULTS: list[tuple[Callable[[h5py.File], None], str]] = [
     (lambda f: rewrite_json(f, "datasets", lambda v: [*v[:3], {**v[3], "n_train": 9}]), "expected uint8 of shape"),
     (lambda f: rewrite_json(f, "datasets", lambda v: [*v[:3], {**v[3], "odd": 9}]), "expected fields among"),
     (lambda f: rewrite_json(f, "datasets", lambda v: [*v[:3], {**v[3], "name": "x"}]), "images of a dataset that the"),
-    (lambda f: rewrite_json(f, "space", lambda v: {"hyperparameters": 1}), "expected ConfigSpace JSON"),
+    (lambda f: rewrite_json(f, "space", lambda v: {"hyperparameters": 1}), "a space without hyperparameters"),
     (lambda f: rewrite_json(f["embeddings/abc"], "names", lambda v: ["else"]), "vectors of datasets that the history"),
     (lambda f: rewrite_json(f["embeddings/abc"], "names", lambda v: []), "expected a vector a name"),
     (lambda f: f.create_dataset("stray", data=np.zeros(3)), "an array without type and version"),
