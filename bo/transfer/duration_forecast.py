@@ -162,6 +162,18 @@ class DurationForecaster:
         return cls(**{**record, **arrays})
 
 
+def whole_seconds(short: tuple[float, float], longer: tuple[float, float], amount: float) -> float:
+    """Extrapolate the seconds of a whole run from two short ones, each an amount and its seconds.
+
+    What a run takes is a part that its length does not change, and the rest in proportion. Where the longer one took no more than the shorter,
+    which a busy machine can make so, all is taken to be in proportion.
+    """
+    (few, first), (many, second) = short, longer
+    if second > first and many > few:
+        return second + (second - first) / (many - few) * (amount - many)
+    return second * amount / many
+
+
 def without_history(p: int) -> DurationForecaster:
     """Return what is known of durations over `p` hyperparameters where no history tells."""
     return DurationForecaster(np.zeros((0, p)), np.zeros(0), np.full(p, _LENGTH))
