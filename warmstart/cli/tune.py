@@ -99,10 +99,14 @@ def tune(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option("--trials", min=1, help="Total number of trials of the study; 50, or what --timeout allows."),
+        typer.Option("--trials", min=1, help="Total number of trials of the study; 50, or what the time allows."),
     ] = Execution.trials,
-    timeout: Annotated[
-        str | None, typer.Option("--timeout", "--time", help="Start no trial after this time, e.g. 30m.")
+    timeout: Annotated[str | None, typer.Option("--timeout", help="Start no trial after this time, e.g. 30m.")] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time", help="Time of the whole command, e.g. 30m: a plan is shown, and only what ends in time is begun."
+        ),
     ] = None,
     storage: Annotated[
         str | None,
@@ -245,6 +249,9 @@ def tune(
     given = locals()
     import contextlib
     import sys
+    from time import monotonic
+
+    began = monotonic()
 
     from history_store.readers.csv_labels import labelled
     from warmstart.histories.import_runs import parse_pairs
@@ -292,7 +299,7 @@ def tune(
             elif len(paths) > 1:
                 found = tune_datasets(paths, options, split=split.value)
             else:
-                found = tune_dataset(paths[0] if paths else None, options)
+                found = tune_dataset(paths[0] if paths else None, options, began=began)
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
             shell.note(f"Stopped after {counted(ended, 'trial')}; all are kept. The same command goes on.")

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bo.transfer.duration_forecast import ExpectedSeconds, TimedRun, whole_seconds
 from bo.transfer.strategies import Query as StrategyQuery
 from bo.transfer.strategies.joint import query_weights, with_sources
+from bo.transfer.strategies.portfolio import portfolio_rows
 from bo.transfer.time_plan import PlannedRun, plan_runs
 from history_store.errors import UsageError
 from history_store.records import Config
@@ -28,7 +29,7 @@ Floats = NDArray[np.float64]
 
 SPREAD = 0.15
 """Standard deviation of the logarithm of seconds that were extrapolated from a short run."""
-_SHORT, _LONGER = 40, 8
+_SHORT, _LONGER = 40, 10
 """The two short runs are such a part of a whole one."""
 
 Train = Callable[[Config, float], object]
@@ -107,6 +108,7 @@ class TimePlan:
         usual: seconds of a usual configuration of the history here, for what comes after the plan.
         durations: the forecast, for what comes after the plan.
         told: what it was told of this machine.
+        others: configurations that would come next, whatever they take, best first.
     """
 
     limit: float
@@ -116,6 +118,7 @@ class TimePlan:
     usual: float
     durations: Durations
     told: tuple[TimedRun, ...] = ()
+    others: tuple[Config, ...] = ()
 
     @property
     def total(self) -> float:
@@ -143,7 +146,7 @@ class TimePlan:
 
     def to_dict(self, expected: Sequence[Mapping[str, float] | None] = ()) -> dict[str, Any]:
         """Return the fields as JSON types, with the error to expect of each run where that is known."""
-        errors = [*expected, *[None] * (len(self.steps) - len(expected))]
+        errors = [*expected, *[None] * len(self.steps)][: len(self.steps)]
         return {
             "time_s": round(self.limit, 3),
             "total_s": round(self.total, 3),
@@ -209,18 +212,19 @@ def plan_for(
     told, short_run = list[TimedRun](), None
     if limit.measure is not None:
         usable = np.setdiff1d(np.flatnonzero(~np.isnan(query.errors).all(axis=0)), left_out)
-        middle = int(usable[np.argsort(before[usable], kind="stable")[len(usable) // 2]])
-        short_run = limit.measure(durations.origin, embedded.configs[middle])
+        quick = int(usable[np.argsort(before[usable], kind="stable")[len(usable) // 10]])
+        short_run = limit.measure(durations.origin, embedded.configs[quick])
         if short_run is not None:
-            told = [TimedRun(points[middle], short_run.seconds, SPREAD)]
+            told = [TimedRun(points[quick], short_run.seconds, SPREAD)]
     expected = forecaster.forecast(points, told)
     seconds = np.array([each.value for each in expected])
     seconds[list(left_out)] = np.nan
+    left, weights = limit.left, query_weights(query)
     runs = plan_runs(
         query.errors,
         seconds,
-        limit=limit.left,
-        weights=query_weights(query),
+        limit=left,
+        weights=weights,
         most=most,
         workers=limit.workers,
         first=() if first is None else (first.row,),
@@ -229,7 +233,9 @@ def plan_for(
     choices = [first if first is not None and choice.row == first.row else choice for choice in choices]
     steps = tuple(_step(run, embedded.configs[run.row], expected[run.row]) for run in runs)
     usual = float(np.median([each.value for each in expected]))
-    return choices, TimePlan(limit.left, steps, limit.workers, short_run, usual, durations, tuple(told))
+    more = portfolio_rows(query.errors, len(seconds), weights=weights, start=[run.row for run in runs])
+    others = tuple(dict(embedded.configs[row]) for row in more if row not in left_out)
+    return choices, TimePlan(left, steps, limit.workers, short_run, usual, durations, tuple(told), others)
 
 
 def _step(run: PlannedRun, config: Config, seconds: ExpectedSeconds) -> PlanStep:

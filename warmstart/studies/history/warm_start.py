@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from warmstart.descriptor import Descriptor
+    from warmstart.studies.history.time_plan import TimedCall
     from warmstart.suggestions.advisor import Advisor
     from warmstart.suggestions.answer import InitialDesign
     from warmstart.suggestions.location import Location
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
 
 
 def ask_history(
-    plan: StudySpec, *, sources: Sources, on_message: Callable[[str], object], query: Query | Descriptor | None = None
+    plan: StudySpec,
+    *,
+    sources: Sources,
+    on_message: Callable[[str], object],
+    query: Query | Descriptor | None = None,
+    timed: TimedCall | None = None,
 ) -> StudySpec:
     """Ask the history about the dataset of a plan, and for the related datasets that it wants.
 
@@ -38,6 +44,7 @@ def ask_history(
         sources: the history that is asked, and the model of the meta-features.
         on_message: called with each line that a person should hear.
         query: the dataset of the plan, where it is open already, or described by a client.
+        timed: the time of the call; where the history knows how long its runs took, it plans what fits.
 
     Returns: the plan with what to begin with in its space, and with the evaluations of related datasets.
 
@@ -75,13 +82,25 @@ def ask_history(
     place = locate()
     space, rename = _other_space(plan, place), dict(plan.rename)
     k = min(plan.k, max(1, len(place.embedded.configs)))  # a young history gives what it has
-    found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
+    if timed is not None and _plans(plan, place):
+        found = advisor().suggest(place, None, strategy=plan.strategy, time=timed.limit(plan))
+        timed.plan = found.plan
+    if timed is None or timed.plan is None or not timed.plan.steps:  # what does not fit now may fit in another call
+        found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
     for note in found.notes:
         on_message(note)
     if not found.suggestions:
         on_message("The study begins cold.")
     configs = tuple(_warm_config(each) for each in found.suggestions if each.is_of_history)
     return asked.with_warm(configs, history_state(Path(found.history)))
+
+
+def _plans(plan: StudySpec, place: Location) -> bool:
+    """Tell whether the history plans the first trials by their seconds."""
+    from warmstart.studies.history.time_plan import can_plan
+    from warmstart.suggestions.request import PLANNED
+
+    return plan.strategy in (None, *PLANNED) and can_plan(plan, place)
 
 
 def _warm_config(design: InitialDesign) -> WarmConfig:
