@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from bo.transfer.duration_forecast import ExpectedSeconds, TimedRun, whole_seconds
 from bo.transfer.strategies import Query as StrategyQuery
 from bo.transfer.strategies.joint import query_weights, with_sources
-from bo.transfer.strategies.portfolio import portfolio_rows
 from bo.transfer.time_plan import PlannedRun, plan_runs
 from history_store.errors import UsageError
 from history_store.records import Config
@@ -108,7 +107,7 @@ class TimePlan:
         usual: seconds of a usual configuration of the history here, for what comes after the plan.
         durations: the forecast, for what comes after the plan.
         told: what it was told of this machine.
-        others: configurations that would come next, whatever they take, best first.
+        others: configurations that would pay too, were there time for them, best first.
     """
 
     limit: float
@@ -233,8 +232,9 @@ def plan_for(
     choices = [first if first is not None and choice.row == first.row else choice for choice in choices]
     steps = tuple(_step(run, embedded.configs[run.row], expected[run.row]) for run in runs)
     usual = float(np.median([each.value for each in expected]))
-    more = portfolio_rows(query.errors, len(seconds), weights=weights, start=[run.row for run in runs])
-    others = tuple(dict(embedded.configs[row]) for row in more if row not in left_out)
+    chosen = [run.row for run in runs]
+    pays = plan_runs(query.errors, seconds, limit=np.inf, weights=weights, first=chosen)
+    others = tuple(dict(embedded.configs[run.row]) for run in pays if run.row not in chosen)
     return choices, TimePlan(left, steps, limit.workers, short_run, usual, durations, tuple(told), others)
 
 
@@ -252,12 +252,14 @@ def short_run_by(train: Train, config: Config, amount: float) -> ShortRun:
     """
     few = max(round(amount / _SHORT), 1)
     many = max(round(amount / _LONGER), few + 1)
+    begun = time.perf_counter()
+    train(config, 1)  # what a process does once
     clock = [time.perf_counter()]
     for part in (few, many):
         train(config, part)
         clock.append(time.perf_counter())
     seconds = whole_seconds((few, clock[1] - clock[0]), (many, clock[2] - clock[1]), amount)
-    return ShortRun(dict(config), max(seconds, 1e-3), clock[2] - clock[0])
+    return ShortRun(dict(config), max(seconds, 1e-3), clock[2] - begun)
 
 
 def measure_on(source: ImageSource, *, device: str, threads: int | None, skip_broken: bool = False) -> Measure:

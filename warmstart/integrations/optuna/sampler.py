@@ -129,7 +129,6 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         self._unread: set[int] = set()
         self._related = _digest(related)
         self._fits: Callable[[Sequence[Config]], Sequence[bool]] | None = None
-        self._others: tuple[Config, ...] = ()
         self._made: tuple[object, tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
 
     @property
@@ -137,14 +136,13 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         """Return the space that the sampler was given; None = what the trials show."""
         return None if self._given is None else self._given.space
 
-    def choose_among(self, fits: Callable[[Sequence[Config]], Sequence[bool]], others: Sequence[Config] = ()) -> None:
+    def choose_among(self, fits: Callable[[Sequence[Config]], Sequence[bool]]) -> None:
         """Suggest from now on only what fits, where anything does; see `finds_one`.
 
         Args:
             fits: tells of configurations which of them may be suggested; asked anew for each trial.
-            others: what the design goes on with where none of the initial configurations fits, best first.
         """
-        self._fits, self._others, self._made = fits, tuple(others), None
+        self._fits, self._made = fits, None
 
     def finds_one(self, study: optuna.Study) -> bool:
         """Tell whether the next trial is given a configuration that fits; without a space, or a limit, always."""
@@ -223,16 +221,15 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     def _fitting(
         self, problem: Problem, known: Known, trials: Sequence[FrozenTrial], setup: str, number: int
     ) -> tuple[Optimizer, dict[str, Any]] | None:
-        """Choose among initial configurations, others, and points all over the space, that fit; None where none that is new does."""
+        """Choose among initial configurations, and points all over the space, that fit; None where none that is new does."""
         assert self._fits is not None  # noqa: S101  asked where there is a limit
         rng = np.random.default_rng([self._seed, number])
         spread = problem.encoding.decode(problem.encoding.sample(SPREAD, rng=rng))
-        first = [*self._settings["initial"], *(self._others if known.count < self._n_startup_trials else ())]
-        candidates = [*first, *spread]
+        candidates = [*self._settings["initial"], *spread]
         kept = [config for config, fits in zip(candidates, self._fits(candidates), strict=True) if fits]
         if not kept:
             return None
-        initial = tuple(config for config in first if config in kept)
+        initial = tuple(config for config in self._settings["initial"] if config in kept)
         settings = {**self._settings, "initial": initial, "candidates": kept}
         optimizer = self._optimizer(problem, known, _newest(trials, setup), number, settings=settings)
         try:

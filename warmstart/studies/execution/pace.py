@@ -34,13 +34,11 @@ class Pace:
         ends: `time.monotonic` at which the last trial has ended, on this machine.
         durations: forecasts over the space of the study.
         told: what a short run told.
-        others: configurations that the history would try next, best first: for when none of the plan fits any more.
     """
 
     ends: float
     durations: Durations
     told: tuple[TimedRun, ...] = ()
-    others: tuple[Config, ...] = ()
 
     @property
     def left(self) -> float:

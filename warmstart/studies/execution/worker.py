@@ -156,7 +156,7 @@ def _keep_to(pace: Pace, group: StudyGroup) -> None:
     from history_store.space import load_space
 
     for queue in group.queues:
-        queue.choose_among(partial(pace.fits, queue, load_space(queue.plan.space)), pace.others)
+        queue.choose_among(partial(pace.fits, queue, load_space(queue.plan.space)))
 
 
 def _timeout(limits: Limits) -> float:

@@ -128,7 +128,7 @@ class TimedCall:
             query: the dataset of the study, where it is open.
         """
         if self.plan is not None:
-            return Pace(self.ends, self.plan.durations, self.plan.told, self.plan.others)
+            return Pace(self.ends, self.plan.durations, self.plan.told)
         spec, space = queue.plan, load_space(queue.plan.space)
         durations = known_durations(spec, sources=sources, query=query) or no_durations(space)
         told = list[TimedRun]()

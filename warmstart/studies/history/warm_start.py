@@ -92,6 +92,10 @@ def ask_history(
     if not found.suggestions:
         on_message("The study begins cold.")
     configs = tuple(_warm_config(each) for each in found.suggestions if each.is_of_history)
+    if (
+        found.plan is not None
+    ):  # where runs are shorter than foreseen, what pays goes on; and so it does in another call
+        configs += tuple(WarmConfig(config) for config in found.plan.others)
     return asked.with_warm(configs, history_state(Path(found.history)))
 
 

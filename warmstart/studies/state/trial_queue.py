@@ -146,17 +146,16 @@ class TrialQueue:
                 return "wait" if under_way else None
             return self.start() if self._fits is None or self._sampler.finds_one(self.study) else None
 
-    def choose_among(self, fits: Fits, others: Sequence[Mapping[str, Any]] = ()) -> None:
+    def choose_among(self, fits: Fits) -> None:
         """Choose from now on only what fits; expected improvement is that per second then.
 
         Args:
             fits: tells of configurations which of them may be begun; asked anew for each trial.
-            others: what to begin with where none of the warm configurations fits, best first.
         """
         self._fits = fits
         is_usual = self.plan.acquisition == Search.acquisition
         self.study.sampler = self.plan.sampler(acquisition="ei-per-second" if is_usual else None)
-        self._sampler.choose_among(fits, others)
+        self._sampler.choose_among(fits)
 
     @property
     def _sampler(self) -> WarmStartSampler:

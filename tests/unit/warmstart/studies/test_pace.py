@@ -63,9 +63,9 @@ def test_more_is_kept_where_the_start_was_slow():
     assert math.isclose(call.left, 600 - 100 - 25, abs_tol=0.2)
 
 
-def asked(sampler, fits, others=()):
+def asked(sampler, fits):
     study = optuna.create_study(sampler=sampler)
-    sampler.choose_among(fits, others)
+    sampler.choose_among(fits)
     return study, sampler.finds_one(study)
 
 
@@ -76,13 +76,6 @@ def test_a_sampler_goes_on_with_what_fits():
     assert found
     assert study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).params == {"x": 0.2}
     assert study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).params["x"] < 0.5
-
-
-def test_others_come_before_points_of_the_space():
-    sampler = WarmStartSampler(space=SPACE, initial=[{"x": 0.9}], n_startup_trials=1, seed=0)
-    study, found = asked(sampler, lambda configs: [c["x"] < 0.5 for c in configs], others=[{"x": 0.7}, {"x": 0.123}])
-    assert found
-    assert study.ask({"x": optuna.distributions.FloatDistribution(0, 1)}).params == {"x": 0.123}
 
 
 def test_a_sampler_says_where_nothing_fits():
