@@ -47,6 +47,7 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--surrogate", default="gp-map")
+    parser.add_argument("--summary", action="store_true", help="replay nothing: summarise what FOLDER has")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -54,6 +55,8 @@ def main() -> None:
     done = []
     for row, name in enumerate(data["names"]):
         place = options.work / f"{name}-{options.seed}-{options.surrogate}.json"
+        if not place.is_file() and options.summary:
+            continue
         if not place.is_file():
             place.write_text(json.dumps(replay(data, row, options)))
         done.append({"group": data["groups"][row], "regrets": json.loads(place.read_text())})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bo.transfer.duration_forecast import UNKNOWN, TimedRun
-from history_store.errors import WarmstartError
+from history_store.errors import UsageError, WarmstartError
 from history_store.records import Config
 from history_store.space import load_space, shown
 from training.workloads import get_workload
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
 
-FINISH_S, FINISH_SHARE, FINISH_OF_START = 10.0, 0.15, 0.25
-"""Of the time of a call, so much is kept for its end (a trial that is ended, the report, its pictures), but no more than that share; and, where
-the machine is busy, at least that share of what the start took."""
+FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
+"""Of the time of a call, so much is kept for its end (a trial that is ended, the report, its pictures), but no more than that share; where the
+machine is busy, as long as the start took, but no more than the second share."""
 SLACK = 0.95
 """Share of the time that is planned: some goes by between two trials."""
 SHARE = 0.25
@@ -49,6 +49,7 @@ class TimedCall:
         on_message: called with each line that a person should hear.
         runner: of the target, where trials run in this process's child; else a short run starts one.
         plan: what the history planned, where the study begins with that.
+        start: seconds that the call took until this was made.
     """
 
     began: float
@@ -58,13 +59,17 @@ class TimedCall:
     on_message: Callable[[str], object]
     runner: TrialRunner | None = None
     plan: TimePlan | None = None
+    start: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note how long the start took: the end takes about as long."""
+        self.start = time.monotonic() - self.began
 
     @property
     def ends(self) -> float:
-        """Return `time.monotonic` at which the last trial must have ended, by how long the start has taken so far."""
-        finish = min(FINISH_S, FINISH_SHARE * self.seconds)
-        start = time.monotonic() - self.began
-        return self.began + self.seconds - max(finish, min(FINISH_OF_START * start, FINISH_SHARE * self.seconds))
+        """Return `time.monotonic` at which the last trial must have ended."""
+        usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(self.start, BUSY_SHARE * self.seconds)
+        return self.began + self.seconds - max(usual, busy)
 
     def runs_by(self, runners: Runners | None) -> Runners | None:
         """Let one process make the short run and run the trials, where they run in one; return it."""
@@ -187,7 +192,10 @@ def _is_measured_by(spec: StudySpec, origin: str) -> bool:
         return named is not None and named[0].name == spec.workload
     if origin == f"tune/{spec.evaluated}":
         return True
-    script = OwnScript(objective=spec.objective.get("function"), command=spec.objective.get("command"))
+    try:
+        script = OwnScript(objective=spec.objective.get("function"), command=spec.objective.get("command"))
+    except UsageError:
+        return False
     return origin.split("/")[:2] == ["collect", f"own:{script.label}"]
 
 
