@@ -70,6 +70,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     pruned ones count with the last value that they reported.
     """
 
+    _fits: Callable[[Sequence[Config]], Sequence[bool]] | None = None
+
     def __init__(
         self,
         *,
@@ -128,7 +130,6 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         self._seed: int = checked.to_dict()["settings"]["seed"]
         self._unread: set[int] = set()
         self._related = _digest(related)
-        self._fits: Callable[[Sequence[Config]], Sequence[bool]] | None = None
         self._made: tuple[object, tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
 
     @property

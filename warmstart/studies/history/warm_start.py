@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from warmstart.descriptor import Descriptor
     from warmstart.studies.history.time_plan import TimedCall
     from warmstart.suggestions.advisor import Advisor
-    from warmstart.suggestions.answer import InitialDesign
+    from warmstart.suggestions.answer import Answer, InitialDesign
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
 
@@ -80,23 +80,27 @@ def ask_history(
         )
         return replace(asked, configs=usual)
     place = locate()
-    space, rename = _other_space(plan, place), dict(plan.rename)
-    k = min(plan.k, max(1, len(place.embedded.configs)))  # a young history gives what it has
-    if timed is not None and _plans(plan, place):
-        found = advisor().suggest(place, None, strategy=plan.strategy, time=timed.limit(plan))
-        timed.plan = found.plan
-    if timed is None or timed.plan is None or not timed.plan.steps:  # what does not fit now may fit in another call
-        found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
-    for note in found.notes:
+    found = _suggested(plan, place, advisor(), timed)
+    for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
-    if not found.suggestions:
-        on_message("The study begins cold.")
     configs = tuple(_warm_config(each) for each in found.suggestions if each.is_of_history)
     if (
         found.plan is not None
     ):  # where runs are shorter than foreseen, what pays goes on; and so it does in another call
         configs += tuple(WarmConfig(config) for config in found.plan.others)
     return asked.with_warm(configs, history_state(Path(found.history)))
+
+
+def _suggested(plan: StudySpec, place: Location, advisor: Advisor, timed: TimedCall | None) -> Answer:
+    """Return what the history suggests: what fits in the time of a call, where it knows that; else the best of all."""
+    if timed is not None and _plans(plan, place):
+        found = advisor.suggest(place, None, strategy=plan.strategy, time=timed.limit(plan))
+        timed.plan = found.plan
+        if found.suggestions:
+            return found  # else: what does not fit now may fit in another call
+    space, rename = _other_space(plan, place), dict(plan.rename)
+    k = min(plan.k, max(1, len(place.embedded.configs)))  # a young history gives what it has
+    return advisor.suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
 
 
 def _plans(plan: StudySpec, place: Location) -> bool:
