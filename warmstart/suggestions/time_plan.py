@@ -31,8 +31,8 @@ SPREAD = 0.15
 _SHORT, _LONGER = 40, 10
 """The two short runs are such a part of a whole one."""
 
-Train = Callable[[Config, float], object]
-"""Trains a configuration for an amount of its budget."""
+Train = Callable[[Config, float], bool]
+"""Trains a configuration for an amount of its budget; tells whether that gave a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class TimePlan:
         """Say it in a sentence or two."""
         runs = "1 run" if len(self.steps) == 1 else f"{len(self.steps)} runs"
         where = (
-            "by the history's machine: nothing could be run here"
+            "by the history's machine, since nothing could be run here"
             if self.short_run is None
             else f"on this machine, by a short run of {in_time(self.short_run.took)}"
         )
@@ -242,24 +242,29 @@ def _step(run: PlannedRun, config: Config, seconds: ExpectedSeconds) -> PlanStep
     return PlanStep(dict(config), run.begins, seconds)
 
 
-def short_run_by(train: Train, config: Config, amount: float) -> ShortRun:
+def short_run_by(train: Train, config: Config, amount: float) -> ShortRun | None:
     """Time two short runs of a configuration, and extrapolate.
 
     Args:
-        train: trains it for an amount.
+        train: trains it for an amount; false where that gave no result, or took too long.
         config: the configuration.
         amount: of a whole run, in whole steps.
+
+    Returns: None where nothing gave a result. Where the first of the two did alone, the whole is taken to be in proportion to it, which is rather
+        too long.
     """
     few = max(round(amount / _SHORT), 1)
     many = max(round(amount / _LONGER), few + 1)
-    begun = time.perf_counter()
-    train(config, 1)  # what a process does once
     clock = [time.perf_counter()]
-    for part in (few, many):
-        train(config, part)
+    for part in (1, few, many):  # the first one is for what a process does once
+        if not train(config, part):
+            break
         clock.append(time.perf_counter())
-    seconds = whole_seconds((few, clock[1] - clock[0]), (many, clock[2] - clock[1]), amount)
-    return ShortRun(dict(config), max(seconds, 1e-3), clock[2] - begun)
+    if len(clock) < 3:
+        return None
+    first = few, clock[2] - clock[1]
+    second = (many, clock[3] - clock[2]) if len(clock) > 3 else first
+    return ShortRun(dict(config), max(whole_seconds(first, second, amount), 1e-3), clock[-1] - clock[0])
 
 
 def measure_on(source: ImageSource, *, device: str, threads: int | None, skip_broken: bool = False) -> Measure:
@@ -285,7 +290,9 @@ def measure_on(source: ImageSource, *, device: str, threads: int | None, skip_br
         try:
             prepared = workload.prepare(dataset, device=resolve_device(device))
             return short_run_by(
-                lambda config, part: prepared.train(config, seed=0, budget=workload.budget(budget, amount=part)),
+                lambda config, part: (
+                    prepared.train(config, seed=0, budget=workload.budget(budget, amount=part)).status.has_error
+                ),
                 config,
                 amount,
             )

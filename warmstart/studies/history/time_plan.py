@@ -99,30 +99,28 @@ class TimedCall:
         amount = workload.steps(workload.budget(spec.objective.get("target_budget"), amount=spec.budget), config=config)
         if not amount:
             return None
-        try:
-            if self.runner is not None:
-                return self._short_run_by(self.runner, config, amount)
-            with TrialRunner(self.target) as runner:
-                return self._short_run_by(runner, config, amount)
-        except _NoResultError as error:
-            said = "The short run that was to tell how fast this machine is gave no result"
-            self.on_message(f"{said} ({error}): the first trials tell.")
-            return None
+        if self.runner is not None:
+            return self._short_run_by(self.runner, config, amount)
+        with TrialRunner(self.target) as runner:
+            return self._short_run_by(runner, config, amount)
 
-    def _short_run_by(self, runner: TrialRunner, config: Config, amount: float) -> ShortRun:
-        """Make a short run by a runner; raises where it gives no result."""
-        given = SHARE * max(self.left, 1.0)
-        end = time.monotonic() + given
+    def _short_run_by(self, runner: TrialRunner, config: Config, amount: float) -> ShortRun | None:
+        """Make a short run by a runner, within a share of the time; where it gives no result, say so."""
+        end, note = time.monotonic() + SHARE * max(self.left, 1.0), "too slow"
 
-        def train(config: Config, part: float) -> None:
+        def train(config: Config, part: float) -> bool:
+            nonlocal note
             if (left := end - time.monotonic()) <= 0:
-                msg = f"it had not ended after {in_time(given)}"
-                raise _NoResultError(msg)
+                return False
             outcome = runner.run(config, seed=0, budget=part, timeout=left)
-            if outcome.error is None:
-                raise _NoResultError(outcome.note or outcome.status.value)
+            note = outcome.note or note
+            return outcome.error is not None
 
-        return short_run_by(train, config, amount)
+        found = short_run_by(train, config, amount)
+        if found is None:
+            said = "The short run that was to tell how fast this machine is gave no result"
+            self.on_message(f"{said} ({note}): the first trials tell.")
+        return found
 
     def pace(self, queue: TrialQueue, *, sources: Sources, query: Query | None) -> Pace:
         """Return what is known of how long the trials of a study take here, and when they must have ended.
@@ -142,10 +140,6 @@ class TimedCall:
             found = self.short_run(spec, config)
             told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=SPREAD)
         return Pace(self.ends, durations, tuple(told))
-
-
-class _NoResultError(Exception):
-    """A short run gave no result."""
 
 
 def known_durations(spec: StudySpec, *, sources: Sources, query: Query | None) -> Durations | None:

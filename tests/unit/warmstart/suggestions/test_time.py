@@ -84,10 +84,15 @@ def test_a_short_run_says_how_fast_this_machine_is(timed, tiny, photos):
 def test_two_short_runs_are_extrapolated(monkeypatch):
     trained, now = [], iter([0.0, 1.0, 3.0, 7.0])
     monkeypatch.setattr(time_plan.time, "perf_counter", lambda: next(now))
-    found = short_run_by(lambda config, amount: trained.append(amount), {"x": 1}, 400)
+    found = short_run_by(lambda config, amount: trained.append(amount) is None, {"x": 1}, 400)
     assert trained == [1, 10, 40]
     assert found.seconds == pytest.approx(4.0 + 2.0 / 30 * 360)  # 2 s for 10 updates, 4 s for 40
     assert found.took == 7.0
+    now = iter([0.0, 1.0, 3.0])
+    alone = short_run_by(lambda config, amount: amount < 40, {"x": 1}, 400)
+    assert (alone.seconds, alone.took) == (80.0, 3.0)  # the second took too long: in proportion to the first
+    now = iter([0.0])
+    assert short_run_by(lambda config, amount: False, {"x": 1}, 400) is None
     assert whole_seconds((10, 3.0), (50, 2.0), 400) == 16.0  # a busy moment: in proportion
 
 
