@@ -306,7 +306,7 @@ def tune(
             ended = latest[0].done if latest else 0
             shell.note(f"Stopped after {counted(ended, 'trial')}; all are kept. The same command goes on.")
             raise
-    if time is None or began + options.check_time() - monotonic() > _PAGE_S + loaded:
+    if time is None or began + options.check_time() - monotonic() > _PAGE_S + 3 * loaded:
         _write_page(shell, found)
     else:
         shell.note("No page with pictures was written: the time is over. `warmstart studies plot` draws them.")

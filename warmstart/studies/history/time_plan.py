@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
 """Of the time of a call, so much is kept for its end (a trial that is ended, the report, its pictures), but no more than that share; where the
-machine is busy, as long as the start took, but no more than the second share."""
+machine is busy, twice as long as the start took, but no more than the second share."""
 SLACK = 0.95
 """Share of the time that is planned: some goes by between two trials."""
 SHARE = 0.25
@@ -62,13 +62,13 @@ class TimedCall:
     start: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Note how long the start took: the end takes about as long."""
+        """Note how long the start took, which tells how long the end will."""
         self.start = time.monotonic() - self.began
 
     @property
     def ends(self) -> float:
         """Return `time.monotonic` at which the last trial must have ended."""
-        usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(self.start, BUSY_SHARE * self.seconds)
+        usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(2 * self.start, BUSY_SHARE * self.seconds)
         return self.began + self.seconds - max(usual, busy)
 
     def runs_by(self, runners: Runners | None) -> Runners | None:
