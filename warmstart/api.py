@@ -33,6 +33,7 @@ def suggest(
     threads: int | None = None,
     cache: bool = True,
     download: bool = False,
+    time: str | float | None = None,
 ) -> list[InitialDesign]:
     """Suggest k configurations for a dataset, best first; arguments and refusals as in `answer`.
 
@@ -55,6 +56,7 @@ def suggest(
         threads=threads,
         cache=cache,
         download=download,
+        time=time,
     )
     for note in found.notes:
         _log.warning(note)
@@ -119,6 +121,7 @@ def answer(
     download: bool = False,
     explain: bool = False,
     workload: str | None = None,
+    time: str | float | None = None,
 ) -> Answer:
     """Say all that the history knows about a dataset: neighbours, configurations, confidence.
 
@@ -146,6 +149,8 @@ def answer(
         explain: collect the reasons too.
         workload: what the configurations train: a name in `training.workloads.WORKLOADS`. A history that never measured it
             is answered by its usual configurations, with a note; when left out, whatever the history measured.
+        time: plan what fits in so long, ``10m`` or seconds, and pays most per minute. A short run tells how fast this machine is,
+            where the history measured one of our workloads; `plan` of the answer says how long each takes. k is how many at most.
 
     Raises:
         UsageError: arguments that do not fit together, an unknown workload, k larger than the number of configurations.
@@ -166,5 +171,5 @@ def answer(
         download=download,
     )
     return advisor.suggest(
-        dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload
+        dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
     )

@@ -28,12 +28,15 @@ def answer_html(found: Answer) -> str:
                 "error there": each.source_error,
                 "error expected": None if each.expected_error is None else each.expected_error.value,
                 "expected regret": each.expected_regret,
+                "seconds": None if each.seconds is None else each.seconds.value,
             }
             for each in found.suggestions
         ]
         is_known = any(each.is_of_history for each in found.suggestions)
         by = found.strategy if is_known else "no strategy: nothing of the space is known"
         parts.append(table(f"Configurations to try first, by {by}", rows))
+        if found.plan is not None:
+            parts.append(f"<p>{escape(found.plan.line)}</p>")
         if is_known and found.measured_with is not None and found.measured_with.line:
             parts.append(f"<p>{escape(found.measured_with.line)}</p>")
     parts.append(table("Datasets that it resembles most", [each.to_row() for each in found.neighbours]))

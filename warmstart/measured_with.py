@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from history_store.bundle.records import split_origin
 from history_store.errors import UsageError
+
+if TYPE_CHECKING:
+    from training.workloads import Workload
 
 _COLLECTED, _TUNED = "collect/", "tune/"
 
@@ -79,8 +82,14 @@ def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWi
     return MeasuredWith(program=what if kind == _TUNED else None, origins=ordered)
 
 
-def _of_workload(what: str, size: int) -> dict[str, Any] | None:
-    """Describe a workload's budget, ``BUDGET`` of the first workload or ``WORKLOAD/BUDGET``; None where there is no such one."""
+def workload_of(origin: str) -> tuple[Workload, str] | None:
+    """Return the workload, and the name of its budget, that runs of an origin were measured with; None where it was none of ours."""
+    kind = next((prefix for prefix in (_COLLECTED, _TUNED) if origin.startswith(prefix)), None)
+    return None if kind is None else _named(origin.removeprefix(kind))
+
+
+def _named(what: str) -> tuple[Workload, str] | None:
+    """Read a workload's budget, ``BUDGET`` of the first workload or ``WORKLOAD/BUDGET``; None where there is no such one."""
     from training.workloads import DEFAULT, WORKLOADS, get_workload
 
     name, slash, budget = what.partition("/")
@@ -89,11 +98,21 @@ def _of_workload(what: str, size: int) -> dict[str, Any] | None:
         return None
     try:
         workload = get_workload(name)
-        length = workload.budget(budget)
+        workload.budget(budget)
     except UsageError:
         return None
+    return workload, budget
+
+
+def _of_workload(what: str, size: int) -> dict[str, Any] | None:
+    """Describe a workload's budget; None where there is no such one."""
+    named = _named(what)
+    if named is None:
+        return None
+    workload, budget = named
+    length = workload.budget(budget)
     return {
-        "network": workload.network or f"the workload {name!r}",
+        "network": workload.network or f"the workload {workload.name!r}",
         "optimiser": workload.optimiser or None,
         "image_size": size,
         "budget": workload.length(length),

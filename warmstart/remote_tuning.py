@@ -43,6 +43,7 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
         WarmstartError: as `warmstart.tune`, or no server there.
     """
     began = time.monotonic()
+    options.check_time(server=True)
     for name in _LOCAL:
         if getattr(options, name):
             msg = (

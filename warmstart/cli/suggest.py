@@ -63,6 +63,13 @@ def suggest(
         str | None,
         typer.Option("--workload", help="What is trained: cnn, transfer; what the history measured when left out."),
     ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time",
+            help="Plan what fits in this time, e.g. 10m, and pays most per minute; a short run tells how fast this machine is.",
+        ),
+    ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Say why: what the neighbours are, how the configurations did around.")
     ] = False,
@@ -96,9 +103,8 @@ def suggest(
         cache=not no_cache,
         download=download,
     )
-    found = advice.suggest(
-        asked, k, strategy=strategy, space=space, rename=renamed, explain=explain, **_workload(workload, server)
-    )
+    more = {**_workload(workload, server), **_time(time, server)}
+    found = advice.suggest(asked, k, strategy=strategy, space=space, rename=renamed, explain=explain, **more)
     _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
     if format is SuggestFormat.TABLE:
@@ -151,6 +157,22 @@ def _workload(workload: str | None, server: str | None) -> dict[str, str]:
         msg = f"expected none beside a server, got {workload!r}. A server answers for the workload of its history."
         raise UsageError(msg, param="workload")
     return {"workload": workload}
+
+
+def _time(time: str | None, server: str | None) -> dict[str, str]:
+    """Return the time as an argument, where one is given.
+
+    Raises:
+        UsageError: beside a server, which does not know this machine.
+    """
+    if time is None:
+        return {}
+    if server is not None:
+        from history_store.errors import UsageError
+
+        msg = f"expected none beside a server, got {time!r}: it cannot tell how fast this machine is. Leave one of the two out."
+        raise UsageError(msg, param="time")
+    return {"time": time}
 
 
 def _tell_notes(shell: Shell, found: Any) -> None:
@@ -255,7 +277,10 @@ def print_answer(shell: Shell, found: Any) -> None:
     rows = [_design_row(rank, design, is_known) for rank, design in enumerate(found.suggestions, start=1)]
     write("")
     how = f"strategy {found.strategy}" if is_known else "spread evenly over your space"
-    shell.table(rows, title=f"Try these first ({how})")
+    if rows or found.plan is None:
+        shell.table(rows, title=f"Try these first ({how})")
+    if found.plan is not None:
+        shell.say(found.plan.line)
     if is_known and found.measured_with is not None and found.measured_with.line:
         shell.say(found.measured_with.line)
     if found.explanation is not None:
@@ -279,6 +304,8 @@ def _design_row(rank: int, design: Any, is_known: bool) -> dict[str, Any]:  # no
     if is_known:
         row["from"] = design.source
     row["error there"] = design.source_error if design.measured else "not measured"
+    if design.seconds is not None:
+        row["takes"] = f"{design.seconds.value:.0f} s"
     if design.expected_error is not None:
         row["error expected"] = design.expected_error.value
     return row if design.expected_regret is None else {**row, "regret left": design.expected_regret}

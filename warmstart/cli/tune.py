@@ -65,6 +65,8 @@ class PrunerName(StrEnum):
     HISTORY = "history"
 
 
+_PAGE_S = 2.0
+"""Seconds that a page with pictures takes at least; on a busy machine, as much more as what a command loads does."""
 _WARM, _PRUNER = WarmName(WarmStart.warm), PrunerName(Search.pruner)
 
 
@@ -99,10 +101,14 @@ def tune(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option("--trials", min=1, help="Total number of trials of the study; 50, or what --timeout allows."),
+        typer.Option("--trials", min=1, help="Total number of trials of the study; 50, or what the time allows."),
     ] = Execution.trials,
-    timeout: Annotated[
-        str | None, typer.Option("--timeout", "--time", help="Start no trial after this time, e.g. 30m.")
+    timeout: Annotated[str | None, typer.Option("--timeout", help="Start no trial after this time, e.g. 30m.")] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            "--time", help="Time of the whole command, e.g. 30m: a plan is shown, and only what ends in time is begun."
+        ),
     ] = None,
     storage: Annotated[
         str | None,
@@ -245,6 +251,9 @@ def tune(
     given = locals()
     import contextlib
     import sys
+    from time import monotonic
+
+    began = monotonic()
 
     from history_store.readers.csv_labels import labelled
     from warmstart.histories.import_runs import parse_pairs
@@ -254,7 +263,7 @@ def tune(
     from warmstart.studies.tune import tune_dataset, tune_datasets
     from warmstart.studies.tune_options import TuneOptions
 
-    shell = Shell(format, quiet=quiet, verbose=verbose)
+    shell, loaded = Shell(format, quiet=quiet, verbose=verbose), monotonic() - began
     judged = Metric(metric, maximize, None if scale is None else scale.value)
     paths, latest = [labelled(path, labels, labels_column) for path in dataset or []], list["StudyProgress"]()
     # Ray prints what befalls its nodes; stdout is for the result.
@@ -292,12 +301,15 @@ def tune(
             elif len(paths) > 1:
                 found = tune_datasets(paths, options, split=split.value)
             else:
-                found = tune_dataset(paths[0] if paths else None, options)
+                found = tune_dataset(paths[0] if paths else None, options, began=began)
         except KeyboardInterrupt:
             ended = latest[0].done if latest else 0
             shell.note(f"Stopped after {counted(ended, 'trial')}; all are kept. The same command goes on.")
             raise
-    _write_page(shell, found)
+    if time is None or began + options.check_time() - monotonic() > _PAGE_S + 3 * loaded:
+        _write_page(shell, found)
+    else:
+        shell.note("No page with pictures was written: the time is over. `warmstart studies plot` draws them.")
     if isinstance(found, TuneResult):
         _print(shell, found)
     else:
@@ -335,6 +347,12 @@ def _write_page(shell: Shell, found: "TuneResult | JointResult") -> None:
         shell.note(f"{found.report}: no page with pictures could be written: {error}")
 
 
+def _report_line(report: str) -> str:
+    """Name the report, and the page with pictures where it was written."""
+    page = Path(report).with_suffix(".html")
+    return f"Report: {shown_path(report)}" + (f", and with pictures {shown_path(str(page))}" if page.is_file() else "")
+
+
 def _print_joint(shell: Shell, found: "JointResult") -> None:
     from warmstart.studies.results.report import joint_rows
 
@@ -349,9 +367,7 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
         for line in lines:
             shell.say(line)
         if found.report is not None:
-            shell.say(
-                f"Report: {shown_path(found.report)}, and with pictures {shown_path(str(Path(found.report).with_suffix('.html')))}"
-            )
+            shell.say(_report_line(found.report))
 
 
 def _print(shell: Shell, found: "TuneResult") -> None:
@@ -367,9 +383,7 @@ def _print(shell: Shell, found: "TuneResult") -> None:
         if found.comparison is not None:
             shell.say(found.comparison_line)
         if found.report is not None:
-            shell.say(
-                f"Report: {shown_path(found.report)}, and with pictures {shown_path(str(Path(found.report).with_suffix('.html')))}"
-            )
+            shell.say(_report_line(found.report))
 
 
 def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> None:

@@ -131,6 +131,7 @@ class Execution:
 
     trials: int | None = None
     timeout: str | float | None = None
+    time: str | float | None = None
     trial_timeout: str | float | None = None
     trial_memory: str | int | None = None
     workers: int | None = None

@@ -20,8 +20,9 @@ from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
 from warmstart.prediction import predict_validation
 from warmstart.studies.execution.local_workers import run_workers
-from warmstart.studies.execution.worker import Job, Runners, work
+from warmstart.studies.execution.worker import Job, Limits, Runners, work
 from warmstart.studies.history.record import check_recordable, record_study
+from warmstart.studies.history.time_plan import TimedCall, plan_lines
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective, TrialStatus
 from warmstart.studies.objectives.function import check_not_importing
@@ -40,18 +41,19 @@ from warmstart.studies.results.comparison import Comparison, compare_with_unifor
 from warmstart.studies.results.progress import StudyProgress, Watch
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
-from warmstart.studies.results.trial import Trial, count_statuses
+from warmstart.studies.results.trial import Trial, count_statuses, ended_trials
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.storage import Store, is_still_to_be_made, local_path, open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
-from warmstart.studies.state.trial_queue import find_plan
+from warmstart.studies.state.trial_queue import TrialQueue, find_plan
 from warmstart.studies.tune_options import TuneOptions, default_name
 
 if TYPE_CHECKING:
     from training.workloads import Classifier
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
+    from warmstart.suggestions.query import Query
 
 
 def tune(
@@ -62,6 +64,7 @@ def tune(
     space: SpaceLike | None = Problem.space,
     trials: int | None = Execution.trials,
     timeout: str | float | None = Execution.timeout,
+    time: str | float | None = Execution.time,
     storage: PathLike | None = Execution.storage,
     study: str | None = Execution.study,
     warm: Warm = WarmStart.warm,
@@ -114,8 +117,10 @@ def tune(
             Left out with `command`: the workload on the dataset.
         command: a program with placeholders, ``python train.py --lr {learning_rate}``, which prints its error.
         space: to search, in any form that `warmstart.spaces.read_space` takes; left out, that of the history.
-        trials: that the study shall have in the end, earlier calls included; 50 where there is no time-out either.
+        trials: that the study shall have in the end, earlier calls included; 50 where there is no time or time-out either.
         timeout: seconds, or ``30m``: begin no trial of this call after so long.
+        time: seconds, or ``30m``: of the whole call, in place of `timeout`. What the history suggests is planned by what fits and
+            pays per minute; no trial is begun that is not likely to end in time, and one that does not is ended.
         storage: path or URL; see `warmstart.studies.state.storage.open_store`.
         study: its name; left out, made from the dataset's and the objective's.
         warm: ``design``: the warm configurations are evaluated first, then the surrogate decides; ``initial``: they are the
@@ -187,13 +192,22 @@ def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def tune_dataset(dataset: str | None, options: TuneOptions) -> TuneResult:
-    """Tune on one dataset, or on none; as `tune`, with the options as one record."""
-    began = time.monotonic()
+def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | None = None) -> TuneResult:
+    """Tune on one dataset, or on none; as `tune`, with the options as one record.
+
+    Args:
+        dataset: path.
+        options: all others.
+        began: `time.monotonic` when the command began, from which its time counts; now when left out.
+    """
+    began = time.monotonic() if began is None else began
+    options.check_time()
     name = options.study or options.name(dataset)
     outputs = {name: _Outputs(options.record, None if options.save_model is None else Path(options.save_model))}
-    store, done = _tuned(options, {name: dataset}, outputs, (), "equal", name)
+    store, done = _tuned(options, {name: dataset}, outputs, (), "equal", name, began=began)
     found, plan = done[0]
+    if options.time is not None and found.best is None:
+        options.on_message(f"{name}: no trial has ended with an error in this time: give it more with `time`.")
     found = replace(found, seconds=time.monotonic() - began)
     if options.report is not None:
         place = _report_place(options.report, store, name)
@@ -246,6 +260,7 @@ tune_many.__signature__ = _of_many.replace(  # type: ignore[attr-defined]
 def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -> JointResult:
     """Tune on several datasets; as `tune_many`, with the options as one record."""
     began = time.monotonic()
+    options.check_time(datasets=len(paths))
     check_different(paths, [os.path.realpath(path) for path in paths])
     study, record = options.study, options.record
     save = None if options.save_model is None else Path(options.save_model)
@@ -258,7 +273,7 @@ def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -
     title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
     # Whatever the order of the call, ties are broken alike.
     studies: dict[str, str | None] = dict(sorted(zip(names, paths, strict=True)))
-    store, done = _tuned(options, studies, outputs, tuple(studies), split, title)
+    store, done = _tuned(options, studies, outputs, tuple(studies), split, title, began=began)
     done.sort(key=lambda each: names.index(each[0].study))
     joint = JointResult(
         store.shown,
@@ -294,6 +309,8 @@ def _tuned(
     members: tuple[str, ...],
     split: Split,
     title: str,
+    *,
+    began: float,
 ) -> tuple[Store, list[tuple[TuneResult, StudySpec]]]:
     """Run the trials of studies, given by the names and the paths of their datasets; give what each came to."""
     check_not_importing()
@@ -309,41 +326,67 @@ def _tuned(
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
     targets = tuple(options.target(plan) for plan in plans.values())
-    _check_log(options.log)
-    for name, plan in plans.items():
-        _check_outputs(outputs[name], plan, options)
-    # A call that is refused, be it by the history, leaves no empty storage behind.
-    begun = {name: options.complete(plan, queries[name]) for name, plan in plans.items() if store is None}
-    options = _with_log(options, local_path(options.storage), title)
+    _check_places(options, plans, outputs)
+    timed = None if options.time is None else _timed(options, targets[0], began)
 
     def complete(plan: StudySpec) -> StudySpec:
         name = next(name for name, known in plans.items() if known is plan)
-        return begun.get(name) or options.complete(plan, queries[name])
+        return begun.get(name) or options.complete(plan, queries[name], timed=timed)
 
     with ExitStack() as stack:
-        runners = _loaded(options, targets, stack) if None in known.values() else None
+        runners = None
+        if timed is not None:
+            options = _with_log(options, local_path(options.storage), title)
+            runners = timed.runs_by(_loaded(options, targets, stack))
+        # A call that is refused, be it by the history, leaves no empty storage behind.
+        begun = {name: options.complete(p, queries[name], timed=timed) for name, p in plans.items() if store is None}
+        options = _with_log(options, local_path(options.storage), title)
+        runners = runners or (_loaded(options, targets, stack) if None in known.values() else None)
         store = store or open_store(options.storage)
         stack.enter_context(_quiet_optuna())
         group = stack.enter_context(StudyGroup.begin(store, plans, complete))
         for old in known.values():
             if old is not None:
                 check_history(old, options.history, options.on_message)
+        if timed is not None:
+            limits = _in_time(timed, limits, group.queues[0], options, query=queries[title])
         watch = Watch(group, limits, options.progress)
-        before = watch.look()
+        before, job = watch.look(), Job(store.url, tuple(paths), limits, targets, _log_file(options))
         if 0 < before < limits.trials and _is_namesake(options.objective):
             options.on_message(_goes_on(title, store, before))
         if before < limits.trials:
-            _run(
-                group, Job(store.url, tuple(paths), limits, targets, _log_file(options)), options, store, watch, runners
-            )
+            _run(group, job, options, store, watch, runners)
         done = [(summarise(queue), queue.plan) for queue in group.queues]
-    is_short = sum(len(found.trials) for found, _ in done) < limits.trials
-    for found, _ in done:
+    _tell_exhausted([found for found, _ in done], limits, options)
+    planned = None if timed is None else timed.plan
+    return store, [(replace(found, comparison=_compared(found, plan), plan=planned), plan) for found, plan in done]
+
+
+def _tell_exhausted(done: Sequence[TuneResult], limits: Limits, options: TuneOptions) -> None:
+    """Say of studies that ended early that every configuration had its trial."""
+    is_short = sum(len(found.trials) for found in done) < limits.trials
+    for found in done:
         if found.exhausted and is_short:
             options.on_message(
                 f"{found.study}: every configuration of the space has had its trial: the study ends after {len(found.trials)}."
             )
-    return store, [(replace(found, comparison=_compared(found, plan)), plan) for found, plan in done]
+
+
+def _in_time(
+    timed: TimedCall, limits: Limits, queue: TrialQueue, options: TuneOptions, *, query: Query | None
+) -> Limits:
+    """Return limits that end all trials by the time of a call, and show its plan."""
+    pace = timed.pace(queue, sources=options.sources, query=query)
+    if options.save_model is not None:  # the best are trained again in the end
+        configs = [each.config for each in queue.plan.configs] or [
+            load_space(queue.plan.space).get_default_configuration()
+        ]
+        seconds = pace.forecast(load_space(queue.plan.space), configs)
+        again = options.ensemble * max((each.high for each in seconds), default=0.0)
+        pace = replace(pace, ends=pace.ends - again)
+    for line in plan_lines(timed, pace, queue.plan, done=len(ended_trials(queue.trials()))):
+        options.on_message(line)
+    return replace(limits, until=min(limits.until, pace.ends), pace=pace)
 
 
 def _run(
@@ -436,6 +479,18 @@ def _labels(paths: Sequence[str]) -> list[str]:
 
 def _stem(path: Path, label: str) -> Path:
     return path.with_stem(f"{path.stem}-{label}")
+
+
+def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:
+    """Return the time of a call that has one."""
+    return TimedCall(began, options.check_time(), options.workers or 1, target, options.on_message)
+
+
+def _check_places(options: TuneOptions, plans: Mapping[str, StudySpec], outputs: Mapping[str, _Outputs]) -> None:
+    """Check that there is a place for all that a call shall write."""
+    _check_log(options.log)
+    for name, plan in plans.items():
+        _check_outputs(outputs[name], plan, options)
 
 
 def _check_log(log: PathLike | None) -> None:

@@ -55,6 +55,7 @@ from warmstart.suggestions.without_history import measures
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
+    from warmstart.studies.history.time_plan import TimedCall
     from warmstart.suggestions.query import Query
 
 TRIALS = 50
@@ -65,7 +66,7 @@ _CHECKS: Mapping[str, Check] = (
     | dict.fromkeys(("study", "command", "target_budget", "warm", "strategy", "surrogate", "acquisition"), check_text)
     | dict.fromkeys(("pruner", "device", "record", "scale"), check_text)
     | dict.fromkeys(("exclude_group", "related"), check_names)
-    | dict.fromkeys(("timeout", "trial_timeout", "trial_memory"), check_length)
+    | dict.fromkeys(("timeout", "time", "trial_timeout", "trial_memory"), check_length)
     | dict.fromkeys(("cache", "download"), check_flag)
     | dict.fromkeys(("progress", "on_message"), check_callable)
     | {"objective": check_objective, "space": check_space, "seed": check_seed, "budget": check_positive}
@@ -110,12 +111,34 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         for name, number in {**numbers, "trials": self.trials, "workers": self.workers}.items():
             if number is not None:
                 check_count(name, number)
+        is_endless = self.timeout is None and self.time is None
         return Limits(
-            self.trials or (TRIALS if self.timeout is None else math.inf),
+            self.trials or (TRIALS if is_endless else math.inf),
             time.monotonic() + parse_time(self.timeout, param="timeout"),
             math.inf if self.trial_timeout is None else parse_time(self.trial_timeout, param="trial_timeout"),
             memory_bytes(self.trial_memory),
         )
+
+    def check_time(self, *, datasets: int = 1, server: bool = False) -> float:
+        """Return the seconds that a whole call has; infinite where it has no such limit.
+
+        Raises:
+            UsageError: it is no length of time, or stands beside what it does not fit.
+        """
+        seconds = parse_time(self.time, param="time")
+        if self.time is None:
+            return seconds
+        refused = {
+            "`timeout`, which begins no trial after a while": self.timeout is not None,
+            "a server, which does not know how fast this machine is": server,
+            "several datasets": datasets > 1,
+            "Ray, whose machines differ": self.cluster is not None,
+        }
+        for what, is_given in refused.items():
+            if is_given:
+                msg = f"expected no `time`, which is for the whole command, beside {what}, got both. Leave one of the two out."
+                raise UsageError(msg, param="time")
+        return seconds
 
     def plan(
         self,
@@ -197,10 +220,17 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         )
         return measured(found, plan.measure)
 
-    def complete(self, plan: StudySpec, query: Query | None = None) -> StudySpec:
+    def complete(self, plan: StudySpec, query: Query | None = None, *, timed: TimedCall | None = None) -> StudySpec:
         """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""
-        sources = Sources(**pick_from(Sources, self))
-        return ask_history(plan, sources=sources, on_message=self.on_message, query=query)
+        if timed is not None and self.k != WarmStart.k:
+            msg = f"expected no `k` beside `time`, got {self.k}: the plan decides how many configurations fit. Leave one of the two out."
+            raise UsageError(msg, param="k")
+        return ask_history(plan, sources=self.sources, on_message=self.on_message, query=query, timed=timed)
+
+    @property
+    def sources(self) -> Sources:
+        """Return where what is known comes from."""
+        return Sources(**pick_from(Sources, self))
 
     def open(self, dataset: str | None) -> Query | None:
         """Open the dataset of a study; None where its path alone stands for it, whatever it is.

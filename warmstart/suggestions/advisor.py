@@ -16,6 +16,7 @@ from warmstart.arguments import (
     check_device,
     check_flag,
     check_given,
+    check_length,
     check_names,
     check_path,
     check_whole,
@@ -34,6 +35,7 @@ from warmstart.suggestions.without_history import measures, usual_answer
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
+    from warmstart.suggestions.time_plan import Measure, TimeLimit
 
 _CHECKS: Mapping[str, Check] = {
     "history": check_path,
@@ -239,6 +241,7 @@ class Advisor:
         rename: Mapping[str, str] | None = None,
         explain: bool = False,
         workload: str | None = None,
+        time: "str | float | TimeLimit | None" = None,
     ) -> Answer:
         """Say what to try first on a dataset: k configurations, best first, and what speaks for them.
 
@@ -251,19 +254,47 @@ class Advisor:
             rename: names of that space by the history's, where they do not tell themselves.
             explain: collect the reasons too.
             workload: what the configurations train; see `warmstart.answer`.
+            time: plan what fits in so long, ``10m`` or seconds; see `warmstart.answer`.
 
         Raises:
             UsageError: an unknown strategy or workload, k out of range; else as `locate`.
         """
-        request = Request(k, strategy, space, rename, explain)
+        limit = None if time is None else self._limit(time)
+        request = Request(k, strategy, space, rename, explain, limit)
         if workload is not None and not self._has_measured(workload):
+            if limit is not None:
+                msg = f"expected a history that measured {workload}, got {history_path(self.history)}, which never did: nobody knows how long its runs take. Leave one of the two out."
+                raise UsageError(msg, param="time")
             where = str(history_path(self.history))
             return usual_answer(dataset, k, workload=workload, history=where, seed=self.seed, download=self.download)
         embedded, said = (dataset.embedded, ()) if isinstance(dataset, Location) else self._embedded_for(strategy)
         request.count(embedded)
         place = self._with_runs(dataset if isinstance(dataset, Location) else self._locate(dataset, embedded))
+        if limit is not None and limit is not time and place.query is not None:
+            request = replace(request, limit=replace(limit, measure=self._measure(place.query)))
         found = recommend(replace(place, notes=(*said, *place.notes)), request, seed=self.seed)
         return replace(found, workload=workload)
+
+    @staticmethod
+    def _limit(time: "str | float | TimeLimit") -> "TimeLimit":
+        """Read how much time there is.
+
+        Raises:
+            UsageError: when it is no positive length of time.
+        """
+        from training.collection.plan import parse_time
+        from warmstart.suggestions.time_plan import TimeLimit
+
+        if isinstance(time, TimeLimit):
+            return time
+        check_length("time", time)
+        return TimeLimit(parse_time(time, param="time"))
+
+    def _measure(self, query: Query) -> "Measure":
+        """Return what makes short runs on a dataset."""
+        from warmstart.suggestions.time_plan import measure_on
+
+        return measure_on(query.source, device=self.device, threads=self.threads, skip_broken=self.skip_broken)
 
     def _has_measured(self, workload: str) -> bool:
         """Tell whether the configurations of the history are those of a workload.

@@ -8,10 +8,12 @@ from history_store.records import Value
 from history_store.space import shown
 
 if TYPE_CHECKING:
+    from bo.transfer.duration_forecast import ExpectedSeconds
     from bo.transfer.expected_error import ExpectedError
     from history_store.mapping import Match
     from warmstart.measured_with import MeasuredWith
     from warmstart.suggestions.explanation import Explanation
+    from warmstart.suggestions.time_plan import TimePlan
     from warmstart.suggestions.tuned_before import TunedBefore
 
 SCHEMA_VERSION = 1
@@ -41,6 +43,7 @@ class InitialDesign:
         measured: whether the configuration was run in this form; False where it was put into another space and has values
             that were not: `not_measured` names them.
         not_measured: hyperparameters whose values were moved to what that space allows, or that the history never had.
+        seconds: that a run of it takes, where a plan was asked for.
     """
 
     config: Mapping[str, Value]
@@ -53,6 +56,7 @@ class InitialDesign:
     measured: bool = True
     not_measured: tuple[str, ...] = ()
     expected_error: "ExpectedError | None" = None
+    seconds: "ExpectedSeconds | None" = None
 
     @property
     def is_of_history(self) -> bool:
@@ -71,6 +75,7 @@ class InitialDesign:
             "expected_error": None if self.expected_error is None else self.expected_error.to_dict(),
             "measured": self.measured,
             "not_measured": list(self.not_measured),
+            **({} if self.seconds is None else {"seconds": self.seconds.to_dict()}),
         }
 
 
@@ -173,6 +178,7 @@ class Answer:
         expected_error: validation error to expect of the best configuration after a search; None where the history knows too little.
         workload: what the configurations train, where that was asked for.
         measured_with: the network, optimiser, image size and budget that the configurations are for; None where nobody said.
+        plan: what fits in the time that was given; None where none was. The suggestions are its runs.
     """
 
     dataset: DatasetSummary
@@ -191,6 +197,7 @@ class Answer:
     expected_error: "ExpectedError | None" = None
     workload: str | None = None
     measured_with: "MeasuredWith | None" = None
+    plan: "TimePlan | None" = None
 
     def __repr__(self) -> str:
         """Return a few lines: the dataset, the first configurations, the nearest datasets."""
@@ -228,6 +235,9 @@ class Answer:
             document["workload"] = self.workload
         if self.measured_with is not None:
             document["measured_with"] = self.measured_with.to_dict()
+        if self.plan is not None:
+            errors = [each.expected_error for each in self.suggestions]
+            document["plan"] = self.plan.to_dict([None if each is None else each.to_dict() for each in errors])
         if self.tuned_before is not None:
             document["tuned_before"] = self.tuned_before.to_dict()
         reasons = {} if self.explanation is None else self.explanation.to_dict()

@@ -54,6 +54,7 @@ def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
             "distance": design.distance,
             "source_error": design.source_error,
             "expected_regret": design.expected_regret,
+            **({} if design.seconds is None else {"seconds": design.seconds.value}),
             "measured": design.measured,
             **{name: value for name, value in design.natural.items() if name not in design.config},
         }

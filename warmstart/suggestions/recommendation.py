@@ -12,6 +12,7 @@ from bo.transfer.designs import designs
 from bo.transfer.strategies import Choice
 from bo.transfer.strategies import Query as StrategyQuery
 from bo.transfer.strategies.joint import expected_regrets
+from bo.transfer.strategies.query import UNCALIBRATED
 from bo.transfer.strategies.sources import number_groups
 from history_store.error_tables import fill_failed
 from history_store.space import natural
@@ -26,6 +27,7 @@ from warmstart.suggestions.tuned_before import TunedBefore, find_tuned_before
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
+    from warmstart.suggestions.time_plan import TimeLimit, TimePlan
     from warmstart.suggestions.translation import Picked, Translation
 
 Choose = Callable[[int], Sequence[Choice]]
@@ -53,13 +55,20 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     if known is not None:
         chosen = known.first(chosen)
         place = replace(place, notes=(known.note, *place.notes))
+    plan = None
+    if request.limit is not None:
+        most = None if request.k is None else k
+        planned, plan = _planned(place, errors, most, strategy, request.limit, known=known, broken=broken)
+        chosen, k = _given(planned), len(planned)
     translation = None if request.space is None else _translation(embedded, request.space, request.rename or {})
     picked = [] if translation is None else translation.pick(chosen, k=k, seed=seed)
-    choices = chosen(k) if translation is None else [each.choice for each in picked if each.choice is not None]
+    choices = list(chosen(k)) if translation is None else [each.choice for each in picked if each.choice is not None]
     listed = list_neighbours(place, LEAST_NEIGHBOURS, used={choice.neighbour for choice in choices})
     designed = _initial_designs(place, errors, choices, strategy, known=known)
     found = compose_answer(place, designed, strategy, neighbours=listed, seed=seed)
     found = replace(found, tuned_before=known)
+    if plan is not None:
+        found = _with_plan(found, plan)
     if known is None:
         found = _with_expected_errors(found, place, choices)
     if translation is not None:
@@ -71,6 +80,50 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     names = [neighbour.name for neighbour in listed]
     why = explain_answer(embedded, place.rows, place.distances, errors=errors, choices=choices, listed=names)
     return replace(found, explanation=why)
+
+
+def _planned(
+    place: Location,
+    errors: NDArray[np.float64],
+    most: int | None,
+    strategy: str,
+    limit: "TimeLimit",
+    *,
+    known: TunedBefore | None,
+    broken: NDArray[np.int64],
+) -> "tuple[list[Choice], TimePlan]":
+    """Plan what fits in a time; what that needs is loaded here alone."""
+    from warmstart.suggestions.time_plan import plan_for
+
+    embedded = place.embedded
+    rows = np.flatnonzero(~np.isnan(errors).all(axis=1))  # a row without any error says nothing
+    query = StrategyQuery(
+        errors[rows],
+        place.distances[rows] if place.has_distances and strategy not in NEEDS_NO_MODEL else None,
+        1,
+        reach=UNCALIBRATED if embedded.calibration is None else embedded.calibration.reach,
+        groups=number_groups([embedded.groups[row] for row in place.rows])[rows],
+    )
+    first = None if known is None else known.choice
+    choices, plan = plan_for(place, query, limit, most=most, first=first, left_out=broken.tolist())
+    known_as = {None: None} | {place: int(row) for place, row in enumerate(rows)}
+    choices = [
+        choice if choice is first else replace(choice, neighbour=known_as[choice.neighbour]) for choice in choices
+    ]
+    return choices, plan
+
+
+def _given(choices: Sequence[Choice]) -> Choose:
+    """Return a chooser of what was chosen already."""
+    return lambda k: choices[:k]
+
+
+def _with_plan(found: Answer, plan: "TimePlan") -> Answer:
+    """Add a plan, and to each suggestion how long it takes."""
+    designs = tuple(
+        replace(design, seconds=step.seconds) for design, step in zip(found.suggestions, plan.steps, strict=True)
+    )
+    return replace(found, suggestions=designs, plan=plan)
 
 
 def _failed_wherever_they_ran(place: Location) -> NDArray[np.int64]:

@@ -13,10 +13,13 @@ from warmstart.suggestions.location import Location
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
+    from warmstart.suggestions.time_plan import TimeLimit
 
 USUAL_K = 3
 NEEDS_NO_MODEL = ("portfolio", "average-rank")
 """Strategies that ask for no distances."""
+PLANNED = ("joint", "portfolio")
+"""Strategies whose choices can be weighed by their seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class Request:
         space: for which to suggest, where it is not the history's.
         rename: names of that space by the history's, where they do not tell themselves.
         explain: collect the reasons too.
+        limit: plan what fits in a time, of k configurations at most.
     """
 
     k: int | None = None
@@ -36,6 +40,7 @@ class Request:
     space: "SpaceLike | None" = None
     rename: Mapping[str, str] | None = None
     explain: bool = False
+    limit: "TimeLimit | None" = None
 
     def __post_init__(self) -> None:
         """Check what needs no history.
@@ -50,6 +55,21 @@ class Request:
         if self.strategy is not None and self.strategy not in STRATEGIES:
             msg = f"expected one of {', '.join(STRATEGIES)}, got {self.strategy!r}. Leave it out for the default."
             raise UsageError(msg, param="strategy", given=self.strategy, choices=STRATEGIES)
+        if self.limit is not None:
+            self._check_planned()
+
+    def _check_planned(self) -> None:
+        """Check that what is asked can be weighed by its seconds.
+
+        Raises:
+            UsageError: another space than the history's, or a strategy that weighs nothing.
+        """
+        if self.space is not None:
+            msg = "expected no `space` beside it, got one: how long runs take is known over the history's space alone. Leave one of the two out."
+            raise UsageError(msg, param="time")
+        if self.strategy not in (None, *PLANNED):
+            msg = f"expected {' or '.join(PLANNED)} beside `time`, got {self.strategy!r}, which weighs no seconds. Leave one of the two out."
+            raise UsageError(msg, param="strategy", given=self.strategy, choices=PLANNED)
 
     def count(self, embedded: EmbeddedHistory) -> int:
         """Return how many configurations are asked of a history.

@@ -30,9 +30,16 @@ def joint(query: Query) -> list[Choice]:
     portfolio.
     """
     weights, worlds = query_weights(query), make_scenarios(query.errors)
-    rows = portfolio_rows(query.errors, query.k, weights=weights, scenarios=worlds)
+    return with_sources(
+        query, portfolio_rows(query.errors, query.k, weights=weights, scenarios=worlds), scenarios=worlds
+    )
+
+
+def with_sources(query: Query, rows: Sequence[int], *, scenarios: Scenarios | None = None) -> list[Choice]:
+    """Name the dataset that speaks for each of some rows, as `joint` does; without distances none does."""
     if query.distances is None:
         return [Choice(row) for row in rows]
+    weights, worlds = query_weights(query), make_scenarios(query.errors) if scenarios is None else scenarios
     regrets, share = worlds.regrets, weights[worlds.dataset] * worlds.share
     best, choices = np.ones(len(regrets)), []
     for row in rows:

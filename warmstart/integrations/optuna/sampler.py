@@ -55,6 +55,8 @@ WARM, SOURCE, PROMISED, CAME = "warm", "source", "promised", "came"
 """User attributes of an enqueued trial, for people: that it is warm, where from, the error there, and the value here."""
 COLLISION_S = 0.2
 """Seconds, at most, before a configuration is chosen anew that another worker chose at the same moment."""
+SPREAD = 512
+"""Points of the space among which one is sought that fits, where the best of all does not."""
 BLOCK = 16
 """Consecutive trials whose independent values are a Latin hypercube."""
 _log = logging.getLogger("warmstart")
@@ -67,6 +69,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     their range, are drawn from a design. Trials that run or wait are pending, failed trials teach where evaluations fail,
     pruned ones count with the last value that they reported.
     """
+
+    _fits: Callable[[Sequence[Config]], Sequence[bool]] | None = None
 
     def __init__(
         self,
@@ -133,6 +137,21 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         """Return the space that the sampler was given; None = what the trials show."""
         return None if self._given is None else self._given.space
 
+    def choose_among(self, fits: Callable[[Sequence[Config]], Sequence[bool]]) -> None:
+        """Suggest from now on only what fits, where anything does; see `finds_one`.
+
+        Args:
+            fits: tells of configurations which of them may be suggested; asked anew for each trial.
+        """
+        self._fits, self._made = fits, None
+
+    def finds_one(self, study: optuna.Study) -> bool:
+        """Tell whether the next trial is given a configuration that fits; without a space, or a limit, always."""
+        if self._given is None or self._fits is None:
+            return True
+        trials = study.get_trials(deepcopy=False)
+        return bool(self._fits([self._proposal(study, trials, self._given, len(trials))[2]])[0])
+
     def reseed_rng(self) -> None:
         """Draw another seed where none was given: a seed and a trial's number are one suggestion in any thread or process."""
         if not self._has_seed:
@@ -191,12 +210,33 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             optimizer = self._optimizer(problem, known, _newest(trials, setup), number)
             try:
                 config = optimizer.ask()[0]
+                if self._fits is not None and not self._fits([config])[0]:
+                    optimizer, config = self._fitting(problem, known, trials, setup, number) or (optimizer, config)
             except SpaceExhaustedError:
                 _log.warning("trial %d: every configuration was proposed already, and one is repeated", number)
                 config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, number]))
             chosen = known, optimizer, config, {"setup": setup, "related": self._related}
             self._made = made = (self._seed, number, said), chosen
         return made[1]
+
+    def _fitting(
+        self, problem: Problem, known: Known, trials: Sequence[FrozenTrial], setup: str, number: int
+    ) -> tuple[Optimizer, dict[str, Any]] | None:
+        """Choose among initial configurations, and points all over the space, that fit; None where none that is new does."""
+        assert self._fits is not None  # noqa: S101  asked where there is a limit
+        rng = np.random.default_rng([self._seed, number])
+        spread = problem.encoding.decode(problem.encoding.sample(SPREAD, rng=rng))
+        candidates = [*self._settings["initial"], *spread]
+        kept = [config for config, fits in zip(candidates, self._fits(candidates), strict=True) if fits]
+        if not kept:
+            return None
+        initial = tuple(config for config in self._settings["initial"] if config in kept)
+        settings = {**self._settings, "initial": initial, "candidates": kept}
+        optimizer = self._optimizer(problem, known, _newest(trials, setup), number, settings=settings)
+        try:
+            return optimizer, optimizer.ask()[0]
+        except SpaceExhaustedError:
+            return None
 
     def sample_independent(
         self, study: optuna.Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
@@ -272,11 +312,18 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         return known
 
     def _optimizer(
-        self, problem: Problem, known: Known, checkpoint: Mapping[str, Any] | None, number: int
+        self,
+        problem: Problem,
+        known: Known,
+        checkpoint: Mapping[str, Any] | None,
+        number: int,
+        *,
+        settings: Mapping[str, Any] | None = None,
     ) -> Optimizer:
-        """Set up the optimiser that suggests for a trial."""
+        """Set up the optimiser that suggests for a trial, with other settings where some are given."""
         n_designed = self._n_startup_trials if known.count < self._n_startup_trials else 0
-        optimizer = Optimizer(problem.space, **self._settings, n_startup_trials=n_designed, seed=self._seed)
+        settings = self._settings if settings is None else settings
+        optimizer = Optimizer(problem.space, **settings, n_startup_trials=n_designed, seed=self._seed)
         for told in known.told:
             optimizer.tell(
                 told.config,

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from training.workloads import DEFAULT
+from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.load import load_objective
@@ -34,12 +36,14 @@ class Limits:
         until: `time.monotonic` after which no trial begins, on this machine.
         trial_timeout: wall seconds of a trial.
         trial_memory: bytes of memory of a trial; None = any.
+        pace: chooses what ends in time, where the call has one in which all of it is over.
     """
 
     trials: float = math.inf
     until: float = math.inf
     trial_timeout: float = math.inf
     trial_memory: int | None = None
+    pace: Pace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,8 @@ def work(
     """
     with ExitStack() as stack:
         runners = runners or Runners(objectives, log, stack)
+        if limits.pace is not None:
+            _keep_to(limits.pace, group)
         while time.monotonic() < limits.until:
             chosen = group.next(limits.trials)
             if chosen is None:
@@ -138,11 +144,26 @@ def work(
                 seed=run.seed,
                 budget=queue.plan.budget,
                 report=report,
-                timeout=limits.trial_timeout,
+                timeout=_timeout(limits),
                 memory=limits.trial_memory,
             )
-            queue.end(run, outcome)
+            queue.end(run, outcome if limits.pace is None else limits.pace.ended(outcome))
             ended()
+
+
+def _keep_to(pace: Pace, group: StudyGroup) -> None:
+    """Let studies choose from now on what ends in time, by what it promises per second."""
+    from history_store.space import load_space
+
+    for queue in group.queues:
+        queue.choose_among(partial(pace.fits, queue, load_space(queue.plan.space)))
+
+
+def _timeout(limits: Limits) -> float:
+    """Return the seconds that a trial which begins now may take."""
+    if limits.pace is None:
+        return limits.trial_timeout
+    return max(min(limits.trial_timeout, limits.pace.left), 1e-3)
 
 
 class Runners:

@@ -22,14 +22,20 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
     from warmstart.descriptor import Descriptor
+    from warmstart.studies.history.time_plan import TimedCall
     from warmstart.suggestions.advisor import Advisor
-    from warmstart.suggestions.answer import InitialDesign
+    from warmstart.suggestions.answer import Answer, InitialDesign
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
 
 
 def ask_history(
-    plan: StudySpec, *, sources: Sources, on_message: Callable[[str], object], query: Query | Descriptor | None = None
+    plan: StudySpec,
+    *,
+    sources: Sources,
+    on_message: Callable[[str], object],
+    query: Query | Descriptor | None = None,
+    timed: TimedCall | None = None,
 ) -> StudySpec:
     """Ask the history about the dataset of a plan, and for the related datasets that it wants.
 
@@ -38,6 +44,7 @@ def ask_history(
         sources: the history that is asked, and the model of the meta-features.
         on_message: called with each line that a person should hear.
         query: the dataset of the plan, where it is open already, or described by a client.
+        timed: the time of the call; where the history knows how long its runs took, it plans what fits.
 
     Returns: the plan with what to begin with in its space, and with the evaluations of related datasets.
 
@@ -73,15 +80,35 @@ def ask_history(
         )
         return replace(asked, configs=usual)
     place = locate()
+    found = _suggested(plan, place, advisor(), timed)
+    for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
+        on_message(note)
+    configs = tuple(_warm_config(each) for each in found.suggestions if each.is_of_history)
+    if (
+        found.plan is not None
+    ):  # where runs are shorter than foreseen, what pays goes on; and so it does in another call
+        configs += tuple(WarmConfig(config) for config in found.plan.others)
+    return asked.with_warm(configs, history_state(Path(found.history)))
+
+
+def _suggested(plan: StudySpec, place: Location, advisor: Advisor, timed: TimedCall | None) -> Answer:
+    """Return what the history suggests: what fits in the time of a call, where it knows that; else the best of all."""
+    if timed is not None and _plans(plan, place):
+        found = advisor.suggest(place, None, strategy=plan.strategy, time=timed.limit(plan))
+        timed.plan = found.plan
+        if found.suggestions:
+            return found  # else: what does not fit now may fit in another call
     space, rename = _other_space(plan, place), dict(plan.rename)
     k = min(plan.k, max(1, len(place.embedded.configs)))  # a young history gives what it has
-    found = advisor().suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
-    for note in found.notes:
-        on_message(note)
-    if not found.suggestions:
-        on_message("The study begins cold.")
-    configs = tuple(_warm_config(each) for each in found.suggestions if each.is_of_history)
-    return asked.with_warm(configs, history_state(Path(found.history)))
+    return advisor.suggest(place, k, strategy=plan.strategy, space=space, rename=rename)
+
+
+def _plans(plan: StudySpec, place: Location) -> bool:
+    """Tell whether the history plans the first trials by their seconds."""
+    from warmstart.studies.history.time_plan import can_plan
+    from warmstart.suggestions.request import PLANNED
+
+    return plan.strategy in (None, *PLANNED) and can_plan(plan, place)
 
 
 def _warm_config(design: InitialDesign) -> WarmConfig:

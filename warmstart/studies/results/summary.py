@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from history_store.space import natural, shown
 from warmstart.studies.objectives.metric import PLAIN, Metric
@@ -13,6 +13,9 @@ from warmstart.studies.results.trial import Trial, best_of, count_statuses, ende
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.trial_queue import TrialQueue
+
+if TYPE_CHECKING:
+    from warmstart.suggestions.time_plan import TimePlan
 
 SCHEMA_VERSION = 1
 
@@ -34,6 +37,7 @@ class TuneResult:
         seconds: wall time of this call.
         exhausted: whether every configuration of the space had its trial, so that there are no more.
         metric: what the trials are judged by; their errors are what it stands for.
+        plan: what the history planned for the time of this call; None where it planned nothing.
     """
 
     study: str
@@ -48,6 +52,7 @@ class TuneResult:
     seconds: float = 0.0
     exhausted: bool = False
     metric: Metric = PLAIN
+    plan: TimePlan | None = None
 
     @property
     def counts(self) -> dict[str, int]:
@@ -111,7 +116,12 @@ class TuneResult:
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
             "seconds": self.seconds,
+            **({} if self.plan is None else {"plan": self._plan_record(self.plan)}),
         }
+
+    def _plan_record(self, plan: TimePlan) -> dict[str, Any]:
+        """Return a plan, with the errors that were promised of its runs."""
+        return plan.to_dict([each.expected_error for each in self.warm])
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -244,8 +244,13 @@ class StudySpec(Search, WarmStart):
             "none": 0 if self.tasks else self.n_startup_trials,
         }[self.warm]
 
-    def sampler(self, told: Sequence[RelatedTask] = ()) -> WarmStartSampler:
-        """Make the sampler; it learns from the related datasets, and from what was told of others tuned together with this one."""
+    def sampler(self, told: Sequence[RelatedTask] = (), *, acquisition: str | None = None) -> WarmStartSampler:
+        """Make the sampler; it learns from the related datasets, and from what was told of others tuned together with this one.
+
+        Args:
+            told: of the others.
+            acquisition: instead of the study's.
+        """
         from history_store.space import load_space
         from warmstart.integrations.optuna.sampler import WarmStartSampler
 
@@ -254,7 +259,7 @@ class StudySpec(Search, WarmStart):
         return WarmStartSampler(
             space=load_space(self.space),
             surrogate=f"mt-{self.surrogate}" if related else self.surrogate,
-            acquisition=self.acquisition,
+            acquisition=acquisition or self.acquisition,
             initial=[warm.config for warm in self.configs],
             related=related if is_placed else [replace(task, meta_feature=None) for task in related],
             meta_feature=self.meta_feature if is_placed else None,

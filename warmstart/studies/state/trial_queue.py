@@ -23,6 +23,7 @@ from history_store.errors import DataError
 from history_store.json_text import parse_json
 from history_store.records import Value
 from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.options import Search
 from warmstart.studies.state.lease import is_extra, is_leased
 from warmstart.studies.state.locks import ASKING
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from bo.observation import Observation
     from bo.transfer.expected_error import ExpectedError
     from warmstart.integrations.optuna.pruner import HistoryPruner
+    from warmstart.integrations.optuna.sampler import WarmStartSampler
 
 RUN = "warmstart:run"
 """User attribute of a trial: its configuration and seed; it is there once the trial can be run."""
@@ -47,6 +49,8 @@ WORKER = "warmstart:worker"
 WARM, SOURCE, PROMISED, CAME = "warm", "source", "promised", "came"
 """User attributes of a warm trial, for people: that it is one, where its configuration is from, its error there and here."""
 Wait = Literal["wait"]
+Fits = Callable[[Sequence[Mapping[str, Any]]], Sequence[bool]]
+"""Tells of configurations which of them may be begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class TrialQueue:
         space = load_space(plan.space)
         self._problem = Problem(space, to_distributions(space), is_given=True)
         study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
+        self._fits: Fits | None = None
         self._claims = store.claims(study._study_id)  # noqa: SLF001  what tells studies of one storage apart
         self._reports = ReportWriter(partial(write_reports, store))
 
@@ -132,12 +137,29 @@ class TrialQueue:
         """
         with self.store.guard(), self.asking():
             run, under_way = self.orphan()
-            if run is not None:
+            if run is not None and (self._fits is None or self._fits([run.config])[0]):
                 return run
+            if run is not None:  # it does not end in time: it is left for another call
+                self.let_go(run)
             trials = self.study.get_trials(deepcopy=False)
             if begun(trials) >= total or self.is_exhausted(trials):
                 return "wait" if under_way else None
-            return self.start()
+            return self.start() if self._fits is None or self._sampler.finds_one(self.study) else None
+
+    def choose_among(self, fits: Fits) -> None:
+        """Choose from now on only what fits; expected improvement is that per second then.
+
+        Args:
+            fits: tells of configurations which of them may be begun; asked anew for each trial.
+        """
+        self._fits = fits
+        is_usual = self.plan.acquisition == Search.acquisition
+        self.study.sampler = self.plan.sampler(acquisition="ei-per-second" if is_usual else None)
+        self._sampler.choose_among(fits)
+
+    @property
+    def _sampler(self) -> WarmStartSampler:
+        return cast("WarmStartSampler", self.study.sampler)
 
     def orphan(self) -> tuple[Run | None, int]:
         """Find a trial that lost its worker, for who is `asking`; counts those that run elsewhere, where there is none."""

@@ -1,0 +1,112 @@
+"""`tune --time`: the whole command ends in time, its plan is shown first, and what it does not fit is refused."""
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import warmstart
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE))
+
+from studies import write_space  # noqa: E402
+
+SLOW = """
+import time
+
+
+def objective(config, seed, report):
+    for step in range(1, 11):
+        time.sleep({seconds} / 10)
+        report(step, 0.5)
+    return float(config["x"]) if "x" in config else 0.25
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """Work in a folder with an objective and its space."""
+    write_space(tmp_path)
+    shutil.copy(HERE / "studies.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def tune(cli, *args):
+    return cli("tune", "--space", "space.json", "--study", "s", "--surrogate", "gp-map", "--format", "json", *args)
+
+
+@pytest.mark.timeout(120)
+def test_the_command_ends_in_time_and_a_trial_that_does_not_is_no_failure(cli, folder):
+    (folder / "slow.py").write_text(SLOW.format(seconds=600))
+    began = time.monotonic()
+    run = tune(cli, "--objective", "slow:objective", "--time", 12)
+    assert time.monotonic() - began < 60  # on a busy machine; the trial alone asks for ten minutes
+    assert run.code == 0, run.err
+    assert "Plan: " in run.err
+    assert "the first ones tell how long each takes" in run.err
+    assert "no trial has ended with an error in this time" in run.err
+    found = run.json()
+    assert found["best"] is None
+    assert found["trials"] in ({"pruned": 1}, {})  # none where the start took all of the time
+
+
+@pytest.mark.timeout(120)
+def test_trials_go_on_while_they_fit_and_a_second_call_has_its_own_time(cli, folder):
+    (folder / "slow.py").write_text(SLOW.format(seconds=0.2))
+    first = tune(cli, "--objective", "slow:objective", "--time", "20s", "--trials", 3, "--no-warm")
+    assert first.code == 0, first.err
+    assert first.json()["trials"] == {"ok": 3}
+    again = tune(cli, "--objective", "slow:objective", "--time", "20s", "--trials", 5, "--no-warm")
+    assert again.json()["trials"] == {"ok": 5}
+    assert "each begun only where it is likely to end in time" in again.err
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--timeout", "5m"), "which begins no trial after a while, got both"),
+        (("--server", "http://127.0.0.1:1"), "beside a server"),
+        (("--dataset", "a", "--dataset", "b"), "beside several datasets"),
+        (("--ray",), "beside Ray"),
+    ],
+)
+def test_what_a_time_for_the_whole_command_does_not_go_with(cli, folder, args, told):
+    if args == ("--ray",):
+        pytest.importorskip("ray")
+    run = tune(cli, "--objective", "studies:objective", "--time", "10m", *args)
+    assert (run.code, run.out) == (2, "")
+    error = json.loads(run.err.splitlines()[-1])["error"]
+    assert told in error["message"]
+    assert error["params"] == ["time"]
+    assert not (folder / "warmstart-studies.db").exists()
+
+
+def test_a_time_that_is_none(cli, folder):
+    run = tune(cli, "--objective", "studies:objective", "--time", "soon")
+    assert run.code == 2
+    assert (
+        "--time: expected a length of time above 0, got 'soon'"
+        in json.loads(run.err.splitlines()[-1])["error"]["message"]
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_built_in_network_is_planned_by_the_history(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = []
+    began = time.monotonic()
+    found = warmstart.tune("sklearn:digits", time="2m", budget=40, on_message=said.append)
+    assert time.monotonic() - began < 150
+    assert found.plan is not None
+    assert found.plan.short_run is not None
+    assert any(line.startswith("Plan: ") for line in said)
+    assert found.best is not None
+    assert "plan" in found.to_dict()
+    more = warmstart.tune("sklearn:digits", time="1m", budget=40, on_message=said.append)
+    assert len(more.trials) > len(found.trials)

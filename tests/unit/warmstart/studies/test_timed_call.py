@@ -1,0 +1,131 @@
+"""A timed call: which history plans for it, what a short run says, what people are told."""
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from history_store.errors import UsageError
+from history_store.history import History
+from warmstart.studies.execution.pace import Pace
+from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines
+from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.options import Sources
+from warmstart.studies.tune_options import TuneOptions
+from warmstart.suggestions.durations import no_durations
+
+
+class Runner:
+    """Trains in no time, or fails."""
+
+    def __init__(self, status=TrialStatus.OK):
+        self.amounts, self.status = [], status
+
+    def run(self, config, *, seed, budget, timeout):
+        self.amounts.append(budget)
+        time.sleep(budget / 1000)
+        return Outcome(0.5 if self.status is TrialStatus.OK else None, self.status, 0.1, "it broke")
+
+
+@pytest.fixture
+def measured(tiny, tmp_path):
+    """Copy the tiny history with runs of the usual workload, which took 0.5 s."""
+    path = tmp_path / "measured.h5"
+    shutil.copy(tiny.history, path)
+    with History.open(path, write=True) as history:
+        runs = [replace(run, duration=0.5, origin="collect/compact-400") for run in history.evaluations()]
+        history.extend([*runs, *(replace(run, seed=5) for run in runs)])
+    return path
+
+
+@pytest.fixture
+def asked(measured, tiny, photos):
+    """Ask the history for a study of the built-in network in a time."""
+
+    def ask(seconds, runner, **more):
+        said = []
+        given = {"history": measured, "model": tiny.model, "device": "cpu", "on_message": said.append, "time": seconds}
+        options = TuneOptions.of({**given, **more})
+        spec = options.plan(str(photos), None, query=options.open(str(photos)))
+        call = TimedCall(time.monotonic(), seconds, 1, None, said.append)
+        call.runner = runner
+        return options.complete(spec, timed=call), call, said
+
+    return ask
+
+
+def test_the_history_plans_what_fits(asked):
+    runner = Runner()
+    spec, call, _ = asked(20.0, runner)
+    assert runner.amounts == [1, 10, 40]
+    assert call.plan.short_run.seconds == pytest.approx(0.4, rel=0.5)  # 400 steps of a millisecond
+    planned = [dict(step.config) for step in call.plan.steps]
+    assert [dict(each.config) for each in spec.configs][: len(planned)] == planned
+    assert call.plan.total <= 16
+    assert spec.design == len(spec.configs)
+    lines = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, done=0)
+    assert lines[0].startswith(f"Plan: {len(planned)} runs in ")
+    assert lines[1].startswith("  1. batch_size ")
+    assert lines[-1].startswith("  then the search: about ")
+
+
+def test_where_nothing_fits_the_warm_start_is_kept_for_another_call(asked):
+    spec, call, _ = asked(0.3, Runner())
+    assert call.plan.steps == ()
+    assert len(spec.configs) == 3
+    (line,) = plan_lines(call, Pace(call.ends, call.plan.durations, ()), spec, done=0)
+    assert line.startswith("Plan: of the history's configurations none ends in ")
+
+
+def test_a_short_run_that_fails_is_told_of(asked):
+    spec, call, said = asked(20.0, Runner(TrialStatus.CRASHED))
+    assert any("gave no result (it broke): the first trials tell" in line for line in said)
+    assert call.plan.short_run is None
+    assert spec.configs
+
+
+def test_how_many_is_the_plan_s_to_say(asked):
+    with pytest.raises(UsageError, match="expected no `k` beside `time`, got 5: the plan decides"):
+        asked(20.0, Runner(), k=5)
+
+
+def test_whose_durations_count(measured, tiny, photos):
+    sources = Sources(history=measured, model=tiny.model)
+
+    def known(**more):
+        options = TuneOptions.of({"history": measured, "model": tiny.model, "device": "cpu", **more})
+        query = TuneOptions.of({"history": measured}).open(str(photos))
+        return known_durations(options.plan(str(photos), None, query=query), sources=sources, query=query)
+
+    assert known().forecaster.knows_level
+    assert not known(budget=40.0).forecaster.knows_level  # which takes longer is known, not how long
+    assert known(command="python train.py {batch_size} {warmstart.config}") is None
+    assert known(space={"x": [0.0, 1.0]}, command="python train.py {x}") is None
+
+
+def test_a_history_of_the_same_script_counts(measured, tiny, photos):
+    with History.open(measured, write=True) as history:
+        runs = [run for run in history.evaluations() if run.origin != "test"]
+        own = [replace(run, origin="collect/own:train.py/all", seed=9 + n) for n, run in enumerate(runs * 2)]
+        history.extend(own)
+    command = "python train.py {warmstart.config}"
+    options = TuneOptions.of({"history": measured, "model": tiny.model, "command": command})
+    query = TuneOptions.of({"history": measured}).open(str(photos))
+    spec = options.plan(str(photos), None, query=query)
+    found = known_durations(spec, sources=options.sources, query=query)
+    assert found.origin == "collect/own:train.py/all"
+    other = replace(spec, objective={**spec.objective, "command": "python other.py {warmstart.config}"})
+    assert known_durations(other, sources=options.sources, query=query) is None
+
+
+def test_what_is_said_without_a_plan(photos):
+    from ConfigSpace import ConfigurationSpace
+
+    call = TimedCall(time.monotonic(), 60.0, 1, None, print)
+    pace = Pace(call.ends, no_durations(ConfigurationSpace({"x": (0.0, 1.0)})))
+    (first,), (later,) = plan_lines(call, pace, None, done=0), plan_lines(call, pace, None, done=2)
+    assert first.endswith("the first ones tell how long each takes.")
+    assert later.endswith("each begun only where it is likely to end in time.")
+    assert Path(photos).is_dir()

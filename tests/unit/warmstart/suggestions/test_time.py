@@ -1,0 +1,165 @@
+"""Plans for a time: what an answer says, how fast a machine is found to be, and what is refused."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import warmstart
+from bo.transfer.duration_forecast import whole_seconds
+from history_store.errors import UsageError
+from history_store.history import History
+from warmstart.measured_with import workload_of
+from warmstart.suggestions import time_plan
+from warmstart.suggestions.time_plan import ShortRun, TimeLimit, in_time, short_run_by
+
+
+@pytest.fixture
+def timed(tiny, tmp_path):
+    """A copy of the tiny history whose last two configurations take ten times as long."""
+    path = tmp_path / "timed.h5"
+    shutil.copy(tiny.history, path)
+    with History.open(path, write=True) as history:
+        runs = [
+            replace(run, duration=(20.0 if history.configs.index(run.config) > 5 else 2.0), seed=2, origin="slow")
+            for run in history.evaluations()
+        ]
+        history.extend([*runs, *(replace(run, seed=3) for run in runs)])
+    return path
+
+
+def plan_of(timed, tiny, photos, **more):
+    return warmstart.answer(photos, history=timed, model=tiny.model, **more)
+
+
+def test_what_fits_is_planned_with_its_seconds(timed, tiny, photos):
+    found = plan_of(timed, tiny, photos, time=7)
+    plan = found.plan
+    assert plan.short_run is None  # nothing of ours was measured: the history's seconds hold
+    assert 1 <= len(plan.steps) <= 3
+    assert plan.total <= 7
+    assert all(1.5 < step.seconds.value < 2.5 for step in plan.steps)
+    assert [design.config for design in found.suggestions] == [step.config for step in plan.steps]
+    assert [design.seconds for design in found.suggestions] == [step.seconds for step in plan.steps]
+    document = found.to_dict()["plan"]
+    assert (document["time_s"], document["workers"], document["short_run"]) == (7.0, 1, None)
+    assert [run["config"] for run in document["runs"]] == [dict(step.config) for step in plan.steps]
+    assert document["total_s"] + document["left_s"] == pytest.approx(7.0, abs=0.01)
+    assert "by the history's machine" in plan.line
+    assert "takes" not in plan.line
+
+
+def test_k_is_how_many_at_most(timed, tiny, photos):
+    assert len(plan_of(timed, tiny, photos, time="1h", k=2).suggestions) == 2
+    assert len(plan_of(timed, tiny, photos, time="1h").suggestions) > 2
+
+
+def test_without_a_time_nothing_is_said_of_it(tiny, photos):
+    found = warmstart.answer(photos, history=tiny.history, model=tiny.model)
+    assert found.plan is None
+    assert "plan" not in found.to_dict()
+    assert "seconds" not in found.to_dict()["suggestions"][0]
+
+
+def test_a_short_run_says_how_fast_this_machine_is(timed, tiny, photos):
+    asked = []
+
+    def measure(origin, config):
+        asked.append((origin, dict(config)))
+        return ShortRun(config, 20.0, took=1.0)  # ten times as slow
+
+    advisor = warmstart.Advisor(timed, tiny.model)
+    found = advisor.suggest(photos, time=TimeLimit(70.0, measure))
+    assert len(asked) == 1
+    assert asked[0][0] == "slow"
+    assert all(15 < step.seconds.value < 30 for step in found.plan.steps)
+    assert "by a short run of 1.0 s" in found.plan.line
+    spent = advisor.suggest(photos, time=TimeLimit(70.0, measure, spent=lambda: 60.0))
+    assert spent.suggestions == ()
+    assert spent.plan.line.startswith("Nothing fits in 10 s")
+    assert len(advisor.suggest(photos, time=TimeLimit(25.0, measure, workers=2)).suggestions) == 2
+
+
+def test_two_short_runs_are_extrapolated(monkeypatch):
+    trained, now = [], iter([0.0, 1.0, 3.0, 7.0])
+    monkeypatch.setattr(time_plan.time, "perf_counter", lambda: next(now))
+    found = short_run_by(lambda config, amount: trained.append(amount) is None, {"x": 1}, 400)
+    assert trained == [1, 10, 40]
+    assert found.seconds == pytest.approx(4.0 + 2.0 / 30 * 360)  # 2 s for 10 updates, 4 s for 40
+    assert found.took == 7.0
+    now = iter([0.0, 1.0, 3.0])
+    alone = short_run_by(lambda config, amount: amount < 40, {"x": 1}, 400)
+    assert (alone.seconds, alone.took) == (80.0, 3.0)  # the second took too long: in proportion to the first
+    now = iter([0.0])
+    assert short_run_by(lambda config, amount: False, {"x": 1}, 400) is None
+    assert whole_seconds((10, 3.0), (50, 2.0), 400) == 16.0  # a busy moment: in proportion
+
+
+def test_lengths_of_time_for_people():
+    assert [in_time(s) for s in (4.21, 48.4, 60, 552, 3600, 7500)] == [
+        *("4.2 s", "48 s", "1 min", "9 min 12 s", "1 h", "2 h 5 min"),
+    ]
+
+
+def test_whose_runs_can_be_repeated_here():
+    assert workload_of("collect/compact-400")[0].name == "cnn"
+    assert workload_of("tune/compact-400")[1] == "compact-400"
+    assert workload_of("collect/own:train.py/all") is None
+    assert workload_of("import/smac") is None
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"time": "soon"}, "expected a length of time above 0, got 'soon'"),
+        ({"time": 0}, "expected a length of time above 0, got 0"),
+        ({"time": True}, "expected text or a number, got True"),
+        ({"time": 9, "strategy": "nearest"}, "expected joint or portfolio beside `time`, got 'nearest'"),
+        ({"time": 9, "space": {"x": [0.0, 1.0]}}, "expected no `space` beside it"),
+        ({"time": 9, "workload": "transfer"}, "expected a history that measured transfer"),
+    ],
+)
+def test_what_cannot_be_planned(tiny, photos, more, told):
+    with pytest.raises(UsageError, match=told):
+        warmstart.answer(photos, history=tiny.history, model=tiny.model, **more)
+
+
+def test_a_history_without_durations(tiny, tmp_path, photos):
+    path = tmp_path / "untimed.h5"
+    with History.open(tiny.history) as old, History.create(path, old.space_json, configs=old.configs) as new:
+        new.extend(
+            [replace(run, duration=float("nan")) for run in old.evaluations()],
+            datasets=[old.dataset(name) for name in old.names],
+        )
+        assert np.isnan(new.evaluations()[0].duration)
+    with pytest.raises(UsageError, match="expected a history that knows how long its runs took"):
+        warmstart.answer(photos, history=path, model=tiny.model, time=60, strategy="portfolio")
+
+
+def test_the_command_shows_the_plan(cli, timed, tiny, photos):
+    asked = ("suggest", photos, "--history", timed, "--model", tiny.model, "--time", "7s")
+    table = cli(*asked)
+    assert table.code == 0, table.err
+    assert "takes" in table.out
+    assert "2 s" in table.out
+    assert " of 7.0 s, by the history's machine" in " ".join(table.out.split())
+    assert cli(*asked, "--format", "json").json()["plan"]["time_s"] == 7.0
+    assert "seconds" in cli(*asked, "--format", "csv").out.splitlines()[0]
+    refused = cli(*asked, "--server", "http://127.0.0.1:1")
+    assert (refused.code, refused.out) == (2, "")
+
+
+def test_the_command_says_so_where_nothing_fits(cli, timed, tiny, photos):
+    run = cli("suggest", photos, "--history", timed, "--model", tiny.model, "--time", "0.5s")
+    assert run.code == 0
+    assert "Nothing fits in 0.5 s" in run.out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_shipped_history_plans_by_a_short_run():
+    found = warmstart.answer("sklearn:digits", time="2m")
+    assert found.plan.short_run.took > 0
+    assert found.plan.total <= 120
+    assert len(found.suggestions) == len(found.plan.steps)

@@ -1,0 +1,235 @@
+"""How the time of one call of a study is to be used: what the history says of seconds, a short run here, and the plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from bo.transfer.duration_forecast import UNKNOWN, TimedRun
+from history_store.errors import UsageError, WarmstartError
+from history_store.records import Config
+from history_store.space import load_space, shown
+from training.workloads import get_workload
+from warmstart.measured_with import workload_of
+from warmstart.studies.execution.pace import Pace, finished_here
+from warmstart.studies.execution.trial_process import TrialRunner
+from warmstart.studies.execution.worker import Runners
+from warmstart.studies.objectives.base import Objective
+from warmstart.studies.options import Sources
+from warmstart.studies.own_workload import OwnScript
+from warmstart.studies.state.spec import StudySpec, same_space
+from warmstart.studies.state.trial_queue import TrialQueue
+from warmstart.suggestions.durations import Durations, fit_history, no_durations
+from warmstart.suggestions.time_plan import SPREAD, ShortRun, TimeLimit, TimePlan, in_time, short_run_by
+
+if TYPE_CHECKING:
+    from warmstart.suggestions.location import Location
+    from warmstart.suggestions.query import Query
+
+FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
+"""Of the time of a call, so much is kept for its end (a trial that is ended, the report, its pictures), but no more than that share; where the
+machine is busy, twice as long as the start took, but no more than the second share."""
+SLACK = 0.95
+"""Share of the time that is planned: some goes by between two trials."""
+SHARE = 0.25
+"""Share of the time that a short run may take at most."""
+
+
+@dataclass(slots=True)
+class TimedCall:
+    """The time of one call.
+
+    Attributes:
+        began: `time.monotonic` when the call began.
+        seconds: that it has.
+        workers: trials at a time.
+        target: what is evaluated.
+        on_message: called with each line that a person should hear.
+        runner: of the target, where trials run in this process's child; else a short run starts one.
+        plan: what the history planned, where the study begins with that.
+        start: seconds that the call took until this was made.
+    """
+
+    began: float
+    seconds: float
+    workers: int
+    target: Objective
+    on_message: Callable[[str], object]
+    runner: TrialRunner | None = None
+    plan: TimePlan | None = None
+    start: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Note how long the start took, which tells how long the end will."""
+        self.start = time.monotonic() - self.began
+
+    @property
+    def ends(self) -> float:
+        """Return `time.monotonic` at which the last trial must have ended."""
+        usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(2 * self.start, BUSY_SHARE * self.seconds)
+        return self.began + self.seconds - max(usual, busy)
+
+    def runs_by(self, runners: Runners | None) -> Runners | None:
+        """Let one process make the short run and run the trials, where they run in one; return it."""
+        self.runner = None if runners is None else runners[0]
+        return runners
+
+    @property
+    def left(self) -> float:
+        """Return the seconds that are left."""
+        return self.ends - time.monotonic()
+
+    def limit(self, spec: StudySpec) -> TimeLimit:
+        """Return how much time the history may plan, with what makes short runs of a study's workload."""
+        asked = self.left
+        return TimeLimit(
+            asked,
+            lambda _origin, config: self.short_run(spec, config),
+            self.workers,
+            spent=lambda: asked - SLACK * max(self.left, 0.0),
+        )
+
+    def short_run(self, spec: StudySpec, config: Config) -> ShortRun | None:
+        """Run a part of a configuration; None where the objective is a person's own, or a run has no parts that are known."""
+        if spec.workload is None:
+            return None
+        workload = get_workload(spec.workload)
+        amount = workload.steps(workload.budget(spec.objective.get("target_budget"), amount=spec.budget), config=config)
+        if not amount:
+            return None
+        if self.runner is not None:
+            return self._short_run_by(self.runner, config, amount)
+        with TrialRunner(self.target) as runner:
+            return self._short_run_by(runner, config, amount)
+
+    def _short_run_by(self, runner: TrialRunner, config: Config, amount: float) -> ShortRun | None:
+        """Make a short run by a runner, within a share of the time; where it gives no result, say so."""
+        end, note = time.monotonic() + SHARE * max(self.left, 1.0), "too slow"
+
+        def train(config: Config, part: float) -> bool:
+            nonlocal note
+            if (left := end - time.monotonic()) <= 0:
+                return False
+            outcome = runner.run(config, seed=0, budget=part, timeout=left)
+            note = outcome.note or note
+            return outcome.error is not None
+
+        found = short_run_by(train, config, amount)
+        if found is None:
+            said = "The short run that was to tell how fast this machine is gave no result"
+            self.on_message(f"{said} ({note}): the first trials tell.")
+        return found
+
+    def pace(self, queue: TrialQueue, *, sources: Sources, query: Query | None) -> Pace:
+        """Return what is known of how long the trials of a study take here, and when they must have ended.
+
+        Args:
+            queue: the study.
+            sources: the history.
+            query: the dataset of the study, where it is open.
+        """
+        if self.plan is not None:
+            return Pace(self.ends, self.plan.durations, self.plan.told)
+        spec, space = queue.plan, load_space(queue.plan.space)
+        durations = known_durations(spec, sources=sources, query=query) or no_durations(space)
+        told = list[TimedRun]()
+        if spec.workload is not None and not finished_here(queue.trials()):
+            config = dict(spec.configs[0].config) if spec.configs else dict(space.get_default_configuration())
+            found = self.short_run(spec, config)
+            told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=SPREAD)
+        return Pace(self.ends, durations, tuple(told))
+
+
+def known_durations(spec: StudySpec, *, sources: Sources, query: Query | None) -> Durations | None:
+    """Return what the history says of how long trials take; None where it says nothing of this job, or is gone."""
+    from warmstart.suggestions.advisor import Advisor
+
+    if query is None:
+        return None
+    try:
+        advisor = Advisor(**asdict(sources), exclude_group=spec.exclude_group, seed=spec.seed)
+        place = advisor.locate(query)
+        if not has_durations_of(spec, place):
+            return None
+        found = fit_history(place, load_space(spec.space))
+    except WarmstartError:  # the study does not need the history any more
+        return None
+    return None if found is None or not _is_measured_by(spec, found.origin) else _levelled(found, spec)
+
+
+def has_durations_of(spec: StudySpec, place: Location) -> bool:
+    """Tell whether a history is over the space of a study, so that its durations may count."""
+    return same_space(place.embedded.space_json, spec.space)
+
+
+def can_plan(spec: StudySpec, place: Location) -> bool:
+    """Tell whether a history can plan the first trials of a study: over its space, with durations of its job."""
+    from history_store.history import History
+    from warmstart.suggestions.durations import read_durations
+
+    if spec.rename or not has_durations_of(spec, place):
+        return False
+    names = [place.embedded.names[row] for row in place.with_runs.rows]
+    with History.open(place.embedded.path) as history:
+        _, origin = read_durations(history, names)
+    return _is_measured_by(spec, origin)
+
+
+def _is_measured_by(spec: StudySpec, origin: str) -> bool:
+    """Tell whether runs of an origin are of what a study evaluates."""
+    if not origin:
+        return False
+    if spec.workload is not None:
+        named = workload_of(origin)
+        return named is not None and named[0].name == spec.workload
+    if origin == f"tune/{spec.evaluated}":
+        return True
+    try:
+        script = OwnScript(objective=spec.objective.get("function"), command=spec.objective.get("command"))
+    except UsageError:
+        return False
+    return origin.split("/")[:2] == ["collect", f"own:{script.label}"]
+
+
+def _levelled(found: Durations, spec: StudySpec) -> Durations:
+    """Leave of durations of another budget only which configurations take longer, not how long."""
+    named = workload_of(found.origin)
+    is_same = named is None or named[1] == spec.objective.get("target_budget")
+    if is_same and spec.budget is None:
+        return found
+    return replace(found, forecaster=replace(found.forecaster, level_spread=UNKNOWN))
+
+
+def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> list[str]:
+    """Say for people what will be done in the time.
+
+    Args:
+        call: the call.
+        pace: what is known of seconds.
+        spec: of the study.
+        done: trials that ended before.
+    """
+    left, plan = max(call.left, 0.0), call.plan
+    if plan is None:
+        if not pace.told and not pace.durations.forecaster.knows_level and not done:
+            return [f"Plan: {in_time(left)} for trials; the first ones tell how long each takes."]
+        return [f"Plan: {in_time(left)} for trials, each begun only where it is likely to end in time."]
+    if not plan.steps:
+        return [f"Plan: of the history's configurations none ends in {in_time(left)}."]
+    lines = [f"Plan: {plan.line}"]
+    promised: Mapping[int, float | None] = {n: each.promised for n, each in enumerate(spec.configs)}
+    for n, step in enumerate(plan.steps):
+        values = ", ".join(f"{name} {_short(value)}" for name, value in shown(step.config).items())
+        error = promised.get(n)
+        expected = "" if error is None else f", error expected {error:.3g}"
+        lines.append(f"  {n + 1}. {values}: {in_time(step.seconds.value)}{expected}")
+    rest = int(plan.left * plan.workers / plan.usual)
+    if rest:
+        lines.append(f"  then the search: about {rest} trials of some {in_time(plan.usual)}")
+    return lines
+
+
+def _short(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
