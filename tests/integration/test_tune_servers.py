@@ -116,6 +116,7 @@ def test_eight_workers_of_a_server(server, tmp_path, kills):
 def test_a_server_that_is_gone(server):
     store = open_store(server.url)
     claims = store.claims(1)
+    assert claims.take(1)
     server.stop()
     with (
         pytest.raises(StorageError, match=r"sql.*://warm@127\.0\.0\.1.*expected a storage of studies that answers"),

@@ -85,14 +85,16 @@ class TrialQueue:
             StorageError: when a report cannot be written, and nobody was told of that yet.
         """
         try:
-            self._reports.close()
-        finally:
             self.let_all_go()
+        finally:
             self.store.close()
 
     def let_all_go(self) -> None:
-        """Return all claims back; the storage stays open for others."""
-        self._claims.close()
+        """Write what was reported last, and give all claims back; the storage stays open for others. Raises as `__exit__`."""
+        try:
+            self._reports.close()
+        finally:
+            self._claims.close()
 
     def trials(self) -> list[FrozenTrial]:
         """Return all trials, in order of their numbers.
