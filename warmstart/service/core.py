@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Annotated
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from history_store.errors import WarmstartError
@@ -21,6 +22,8 @@ from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 MOST_DESCRIPTORS = 1000
+MOST_ASKS = 32
+"""Threads that choose trials, which may take long: others have theirs for all the rest."""
 
 
 @dataclass(slots=True)
@@ -34,6 +37,7 @@ class Service:
         is_stopping: it takes no more.
         n_streams: followers of studies.
         writing: held by who writes to the history.
+        asks: of the threads that choose trials.
     """
 
     settings: ServiceSettings
@@ -42,6 +46,7 @@ class Service:
     is_stopping: bool = False
     n_streams: int = 0
     writing: Lock = field(default_factory=Lock)
+    asks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ASKS))
     _descriptors: OrderedDict[str, Descriptor] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _loading: Lock = field(default_factory=Lock)

@@ -2,9 +2,11 @@
 
 import contextlib
 import math
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -240,25 +242,28 @@ def get_trials(name: StudyName, service: Shared, _: Reader, limit: Limit = 100, 
 
 
 @router.post("/studies/{name}/trials:ask", responses=problems(404, 409, 507))
-def ask(name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None) -> Offered:
+async def ask(
+    name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None
+) -> Offered:
     """Ask for trials: those that lost their worker first, once, then new ones. The same key again gets the same."""
-    import uuid
+    offered = await to_thread.run_sync(_asked, name, body, service, key or uuid.uuid4().hex, limiter=service.asks)
+    if offered.trials:
+        audit(request, "trials.ask", study=name, client=body.client, trials=[each.number for each in offered.trials])
+    return offered
 
+
+def _asked(name: str, body: AskRequest, service: Service, key: str) -> Offered:
+    """Ask for as many trials as a client wants."""
     total = math.inf if body.trials is None else body.trials
     offered: list[OfferedTrial] = []
-    state: Literal["offered", "wait", "done"] = "offered"
-    base = key or uuid.uuid4().hex
     for i in range(body.count):
         with service.studies.study(name) as trials:
-            found = trials.ask(body.client, f"{base}.{i}", lease_s=body.lease_s, total=total)
+            found = trials.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
             budget = trials.queue.plan.budget
         if found is None or found == "wait":
-            state = "offered" if offered else "done" if found is None else "wait"
-            break
+            return Offered(state="offered" if offered else "done" if found is None else "wait", trials=offered)
         offered.append(_offered(found, budget))
-    if offered:
-        audit(request, "trials.ask", study=name, client=body.client, trials=[each.number for each in offered])
-    return Offered(state=state, trials=offered)
+    return Offered(state="offered", trials=offered)
 
 
 @router.post("/studies/{name}/trials/{number}:report", responses=problems(404, 409, 507))

@@ -1,4 +1,4 @@
-"""The studies of a server: one storage, opened once, and a lock for each study."""
+"""The studies of a server: one storage, and each study, opened once."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ MOST_OPEN = 200
 
 @dataclass(slots=True)
 class _Open:
-    """A study that is open, once its first user opened it; one thread at a time uses it."""
+    """A study that is open, once its first user opened it."""
 
     trials: LeasedTrials | None = None
     lock: Lock = field(default_factory=Lock)
@@ -89,7 +89,7 @@ class StudyBook:
 
     @contextlib.contextmanager
     def study(self, name: str) -> Iterator[LeasedTrials]:
-        """Use a study, alone.
+        """Use a study, beside others.
 
         Raises:
             ProblemError: 404 where there is none of that name.
@@ -104,7 +104,7 @@ class StudyBook:
             with found.lock:
                 if found.trials is None:
                     found.trials = self._open(store, name)
-                yield found.trials
+            yield found.trials
 
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:

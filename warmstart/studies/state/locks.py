@@ -18,6 +18,8 @@ ASKING = 0
 """The claim of whoever chooses the next trial; trial t has claim t + 1."""
 SPAN = 2**32
 """Locks of one study."""
+LEASING = SPAN - 1
+"""The claim of whoever looks whether leases hold, and changes them: for moments, while choosing a trial may take minutes."""
 NO_STUDY = 0
 """Of those who make the tables; studies count from 1."""
 YEAR_S = 31_536_000
