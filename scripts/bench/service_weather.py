@@ -85,7 +85,9 @@ class Setting:
     def options(self) -> dict[str, Any]:
         """Return how its studies are begun."""
         search = (
-            {"surrogate": "gp-map", "startup": self.trials} if self.surrogate == "random" else {"surrogate": self.surrogate}
+            {"surrogate": "gp-map", "startup": self.trials}
+            if self.surrogate == "random"
+            else {"surrogate": self.surrogate}
         )
         return {"space": SPACE, "seed": self.seed, **search}
 

@@ -5,6 +5,7 @@ import math
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import quote
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Request, Response
@@ -192,8 +193,25 @@ class StudyPage(BaseModel):
     next: str | None
 
 
+_OF_STUDY = {
+    "ask": {"operationId": "ask", "parameters": {"name": "$response.body#/name"}},
+    "trials": {"operationId": "get_trials", "parameters": {"name": "$response.body#/name"}},
+    "study": {"operationId": "get_study", "parameters": {"name": "$response.body#/name"}},
+}
+_TRIAL = {"name": "$request.path.name", "number": "$response.body#/trials/0/number"}
+_CLIENT = {"client": "$request.body#/client"}
+_OF_TRIAL = {
+    "report": {"operationId": "report", "parameters": _TRIAL, "requestBody": {**_CLIENT, "step": 1, "error": 0.5}},
+    "heartbeat": {"operationId": "heartbeat", "parameters": _TRIAL, "requestBody": _CLIENT},
+    "tell": {"operationId": "tell", "parameters": _TRIAL, "requestBody": {**_CLIENT, "error": 0.5}},
+}
+_BEGUN_BEFORE: dict[str, Any] = {"description": "It was begun before.", "links": _OF_STUDY}
+
+
 @router.post(
-    "/studies", status_code=201, responses={**problems(404, 409, 507), 200: {"description": "It was begun before."}}
+    "/studies",
+    status_code=201,
+    responses={**problems(404, 409, 507), 200: _BEGUN_BEFORE, 201: {"links": _OF_STUDY}},
 )
 def post_study(body: StudyRequest, request: Request, response: Response, service: Shared, _: Runner) -> dict[str, Any]:
     """Begin a study; the same request again finds it, another one of that name is refused."""
@@ -214,7 +232,7 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         audit(request, "studies.begin", study=body.name)
     else:
         response.status_code = 200
-    response.headers["location"] = request.url_for("get_study", name=body.name).path
+    response.headers["location"] = request.url_for("get_study", name="-").path[:-1] + quote(body.name, safe="")
     with service.studies.study(body.name) as trials:
         return {**study_record(trials.queue), "notes": notes}
 
@@ -241,7 +259,7 @@ def get_trials(name: StudyName, service: Shared, _: Reader, limit: Limit = 100, 
     return StudyPage(items=[trial_record(each) for each in part], next=following)
 
 
-@router.post("/studies/{name}/trials:ask", responses=problems(404, 409, 507))
+@router.post("/studies/{name}/trials:ask", responses={**problems(404, 409, 507), 200: {"links": _OF_TRIAL}})
 async def ask(
     name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None
 ) -> Offered:
