@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
 from servers import Wire, running
 
-from history_store.errors import LeaseLostError, StorageError, UsageError
+from history_store.errors import DataError, LeaseLostError, StorageError, UsageError
 from warmstart.client import Client
 from warmstart.remote_study import RemoteTrial
 from warmstart.studies.state.storage import open_store
@@ -263,3 +263,24 @@ def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
         told = second._post("report", {"step": 5, "error": 0.9, "lease_s": 60})
     assert told["stop"]
     assert 0.03 < told["expected_error"]["low"] < told["expected_error"]["value"] < told["expected_error"]["high"] <= 1
+
+
+def test_importance_of_hyperparameters(url):
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        with pytest.raises(DataError, match="expected at least 5 trials with an error"):
+            client.transport.get("/studies/a/importance")
+        for _ in range(8):
+            trial = study.ask()
+            trial.tell(trial.config["n"] + 0.01 * trial.config["x"])
+        found = client.transport.get("/studies/a/importance")
+        assert (found["surrogate"], found["n_trials"]) == ("gp-map", 8)
+        first, second = found["hyperparameters"]
+        assert first["name"] == "n"
+        assert first["total"] > 0.8 > 0.2 > second["total"]
+        for share in (first, second):
+            assert 0 <= share["alone"] <= share["total"] + 1e-4 <= share["high"] + 2e-4
+            assert share["low"] <= share["total"]
+        assert client.transport.get("/studies/a/importance") == found
+        study.ask().tell(2.0)
+        assert client.transport.get("/studies/a/importance")["n_trials"] == 9

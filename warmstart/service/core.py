@@ -14,6 +14,7 @@ from history_store.errors import WarmstartError
 from warmstart.descriptor import Descriptor
 from warmstart.locations import history_path, model_path
 from warmstart.service.auth import Scope, Token
+from warmstart.service.importance import KeptImportance
 from warmstart.service.metrics import Metrics
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
@@ -38,6 +39,7 @@ class Service:
         n_streams: followers of studies.
         writing: held by who writes to the history.
         asks: of the threads that choose trials.
+        importance: of hyperparameters in studies, as it was computed last.
     """
 
     settings: ServiceSettings
@@ -46,6 +48,7 @@ class Service:
     is_stopping: bool = False
     n_streams: int = 0
     writing: Lock = field(default_factory=Lock)
+    importance: KeptImportance = field(default_factory=KeptImportance)
     asks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ASKS))
     _descriptors: OrderedDict[str, Descriptor] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)

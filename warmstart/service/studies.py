@@ -15,6 +15,7 @@ from history_store.errors import UsageError
 from warmstart.service.bodies import Body, Name, Number, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
+from warmstart.service.importance import ImportanceRecord
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
 from warmstart.service.spaces import space_from_wire
@@ -249,6 +250,17 @@ def get_study(name: StudyName, service: Shared, _: Reader) -> dict[str, Any]:
     """Describe a study: its options, how far it is, its best trial."""
     with service.studies.study(name) as trials:
         return study_record(trials.queue)
+
+
+@router.get("/studies/{name}/importance", responses=problems(404))
+async def get_importance(name: StudyName, service: Shared, _: Reader) -> ImportanceRecord:
+    """Tell which hyperparameters the error depends on, by the study's surrogate; 422 with fewer than five errors."""
+    return await to_thread.run_sync(_importance, name, service, limiter=service.asks)
+
+
+def _importance(name: str, service: Service) -> ImportanceRecord:
+    with service.studies.study(name) as trials:
+        return service.importance.of(name, trials)
 
 
 @router.get("/studies/{name}/trials", responses=problems(404))
