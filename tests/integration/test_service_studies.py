@@ -133,7 +133,8 @@ def test_tune_on_a_server_and_on_from_there_at_home(tiny, tmp_path, cli, monkeyp
     with running(history=tiny.history, model=tiny.model, storage=tmp_path / "s.db") as url:
         wire = Wire(int(url.rpartition(":")[2]))
         with wire.open() as relayed:
-            found = cli(*own, "--server", relayed, "--trials", "4", "--format", "json")
+            report = ("--report", "told.md")
+            found = cli(*own, "--server", relayed, "--trials", "4", *report, "--format", "json")
         assert found.code == 0, found.err
         assert b"secret" not in bytes(wire.sent)
         document = json.loads(found.out)
@@ -143,6 +144,14 @@ def test_tune_on_a_server_and_on_from_there_at_home(tiny, tmp_path, cli, monkeyp
             client.begin_study("s", **FAST)
         refused = cli(*own, "--server", url, "--history", str(tiny.history))
         assert (refused.code, "--history: expected no --server beside it" in refused.err) == (2, True)
+        for option in (("--storage", "x.db"), ("--record", "d"), ("--save-model", "m.pt"), ("--workers", "2")):
+            refused = cli(*own, "--server", url, *option)
+            assert refused.code == 2, option
+            assert option[0] in refused.err
+            assert not (tmp_path / "x.db").exists()
+        assert json.loads((tmp_path / "told.json").read_text())["settings"]["surrogate"] == "gp-map"
+        assert document["report"] == "told.md"
+        assert (tmp_path / "told.html").is_file()
     at_home = cli(*own, "--storage", "s.db", "--history", str(tiny.history), "--trials", "5", "--format", "json")
     assert at_home.code == 0, at_home.err
     assert json.loads(at_home.out)["trials"] == {"ok": 5}

@@ -77,7 +77,7 @@ export function importanceOf(found) {
     ...shares.flatMap((each, i) => {
       const y = i * row + 8;
       return [
-        Object.assign(svg("text", { x: left - 8, y: y + 15, "text-anchor": "end" }), { textContent: each.name }),
+        Object.assign(svg("text", { x: left - 8, y: y + 15, "text-anchor": "end" }), { textContent: each.name.replace("log10_", "") }),
         svg("rect", { class: "bar", x: left, y, width: Math.max(1, x(each.total) - left), height: row - 10 }),
         svg("rect", { class: "bar alone", x: left, y, width: Math.max(0, x(each.alone) - left), height: row - 10 }),
         svg("line", { class: "range", x1: x(each.low), x2: x(each.high), y1: y + (row - 10) / 2, y2: y + (row - 10) / 2 }),
