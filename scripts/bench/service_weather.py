@@ -108,7 +108,6 @@ class Log:
             self.lines = [json.loads(line) for line in whole.splitlines()]
             self.path.write_bytes(whole + b"\n" * bool(whole))
         self.counts.update(line["kind"] for line in self.lines)
-        self._file = self.path.open("a", encoding="utf-8")
 
     def add(self, kind: str, **what: Any) -> None:
         """Write one line."""
@@ -116,8 +115,8 @@ class Log:
         with self._lock:
             self.lines.append(line)
             self.counts[kind] += 1
-            self._file.write(json.dumps(line) + "\n")
-            self._file.flush()
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
 
 
 @dataclass

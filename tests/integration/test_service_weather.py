@@ -5,11 +5,13 @@ import importlib.util
 import json
 import shutil
 import socket
+import tempfile
 import threading
 import time
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from stripes import pictures
@@ -247,22 +249,24 @@ def test_servers_share_a_database(database):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("storage", ["sqlite", "postgresql"])
-def test_kills_with_a_write_open(storage, tmp_path):
+def test_kills_with_a_write_open(storage):
     if storage == "postgresql" and (reason := Postgres.missing()) is not None:
         pytest.skip(reason)
     if importlib.util.find_spec("fcntl") is None or shutil.which("taskset") is None:
         pytest.skip("taskset is not installed")
-    tmp_path.chmod(0o755)
     setting = Setting(
         storage=storage, studies=3, clients=6, trials=6, kills=3, servers=2, surrogate="random", seed=0
     )  # fmt: skip
-    found = run(setting, tmp_path / "work")
-    assert (found["faults"], found["first faults"]) == (0, [])
-    assert found["kills with a write open"] == 3
-    assert found["answers"]["tell"] == 18
-    again = run(setting, tmp_path / "work")  # there is nothing left to do
-    assert (again["faults"], again["answers"]["tell"]) == (0, 18)
-    json.dumps(again)
+    with tempfile.TemporaryDirectory(prefix="weather") as place:
+        folder = Path(place)
+        folder.chmod(0o755)  # the database is another user's
+        found = run(setting, folder / "work")
+        assert (found["faults"], found["first faults"]) == (0, [])
+        assert found["kills with a write open"] == 3
+        assert found["answers"]["tell"] == 18
+        again = run(setting, folder / "work")  # there is nothing left to do
+        assert (again["faults"], again["answers"]["tell"]) == (0, 18)
+        json.dumps(again)
 
 
 def test_the_database_is_not_needed_to_say_that_it_is_gone(tmp_path):
