@@ -17,6 +17,7 @@ from warmstart.studies.execution.worker import work
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.progress import RunningTrial, StudyProgress
+from warmstart.studies.results.report import write_report
 from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.results.trial import Trial, best_of
 from warmstart.studies.state.spec import StudySpec, WarmConfig
@@ -28,8 +29,15 @@ if TYPE_CHECKING:
 
     from warmstart.studies.execution.worker import Limits
 
-_LOCAL = ("storage", "history", "related", "cluster", "record", "save_model")
-"""Options of a study that lies here."""
+_LOCAL = {
+    "storage": "The study lies in the server's storage: leave it out",
+    "history": "The server asks the history that it was started with: leave it out",
+    "related": "Tune without `server` to learn from related datasets",
+    "cluster": "Run the same command on each machine instead",
+    "record": "Record runs with `warmstart history record --server URL`, or tune without `server`",
+    "save_model": "Train the best configuration here to keep its network, or tune without `server`",
+}
+"""Options of a study that lies here, and what to do instead."""
 
 
 def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) -> TuneResult:
@@ -44,11 +52,9 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     """
     began = time.monotonic()
     options.check_time(server=True)
-    for name in _LOCAL:
+    for name, step in _LOCAL.items():
         if getattr(options, name):
-            msg = (
-                f"expected no `server` beside it, got {getattr(options, name)!r}. The server has its own; leave it out."
-            )
+            msg = f"expected no `server` beside it, got {getattr(options, name)!r}. {step}."
             raise UsageError(msg, param=name)
     if options.workers not in (None, 1):
         msg = f"expected one worker with `server`, got {options.workers}. Run the command as often as you want workers."
@@ -64,7 +70,11 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     with _Worker(study, plan, options, limits) as worker:
         worker.look()
         work(worker, [target], limits, log=log, ended=worker.look, begun=worker.look)  # type: ignore[arg-type]  # what of a fleet it uses
-    return replace(_result(study, plan, begun), seconds=time.monotonic() - began)
+    found = replace(_result(study, plan, begun), seconds=time.monotonic() - began)
+    return _reported(found, plan, begun, options)
+
+
+_SEARCHED = ("seed", "surrogate", "acquisition", "pruner")
 
 
 class _Worker:
@@ -206,6 +216,22 @@ def _ended(study: RemoteStudy) -> tuple[Trial, ...]:
         for each in study.trials()
         if each["state"] != "running"
     )
+
+
+def _reported(found: TuneResult, plan: StudySpec, begun: Mapping[str, Any], options: TuneOptions) -> TuneResult:
+    """Write the report where a place was named: without one, the server's pages have all that it would say."""
+    if options.report is None or options.report is True:
+        return found
+    place, searched = Path(options.report), {name: begun["search"][name] for name in _SEARCHED}
+    reported = replace(found, report=str(place))
+    try:
+        write_report(place, reported, replace(plan, **searched, warm=begun["warm"]["mode"]))
+    except OSError as error:
+        options.on_message(
+            f"{place}: the report could not be written ({error.strerror}); the study is on the server all the same."
+        )
+        return found
+    return reported
 
 
 def _result(study: RemoteStudy, plan: StudySpec, begun: Mapping[str, Any]) -> TuneResult:

@@ -2,7 +2,8 @@
 
 The server runs on one core, the load on another where there are two.
 
-    python scripts/bench/service_latency.py --datasets 10000 --requests 10000 --rate 50 --out report.json
+    python scripts/bench/service_latency.py                                                 # the whole, ten minutes
+    python scripts/bench/service_latency.py --datasets 300 --requests 300 --out /tmp/latency.json   # a minute
 """
 
 import argparse
@@ -19,6 +20,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -126,7 +128,7 @@ def main() -> None:
     parser.add_argument("--datasets", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--rate", type=float, default=50.0)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "service_latency.json")
     given = parser.parse_args()
     header = read_header(model_path())
     rng = np.random.default_rng(1)
@@ -154,6 +156,8 @@ def main() -> None:
         report["echo"] = measured([sys.executable, "-c", ECHO, str(port)], port, bodies, given.rate, warm)
     report |= {
         "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("warmstart", "fastapi", "uvicorn", "numpy")},
+        "cores": len(os.sched_getaffinity(0)),
         "load_average": os.getloadavg()[0],
         "self_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

@@ -1,5 +1,6 @@
 """The page: from files of the package alone, and without JavaScript."""
 
+import os
 import re
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +13,7 @@ pytest.importorskip("httpx", reason="the extra `dev` is not installed")
 from servers import running
 from starlette.testclient import TestClient
 
+from warmstart.client import Client
 from warmstart.service.app import create_app
 from warmstart.service.auth import add_token
 from warmstart.service.settings import ServiceSettings
@@ -84,6 +86,21 @@ def test_main_stories_in_a_browser(tmp_path, size, scheme):
         page.wait_for_selector("#dataset table")
         page.click("nav >> text=Studies")
         page.wait_for_selector("#study-list p")
+        with Client(url) as client:
+            study = client.begin_study("squares", space={"x": [0.0, 1.0], "n": {"int": [1, 4]}}, surrogate="gp-map")
+            for _ in range(6):
+                trial = study.ask()
+                trial.tell(trial.config["n"] + trial.config["x"])
+            page.click("nav >> text=Suggest")
+            page.click("nav >> text=Studies")
+            page.click("#study-list button.link")
+            page.click("#weigh button", timeout=60_000)
+            page.wait_for_selector("#study svg .bar.alone", timeout=60_000)
+            study.ask().tell(0.5)  # the page goes on, and keeps what it shows
+            page.locator("#study tbody tr").nth(8).wait_for(timeout=60_000)
+            assert page.locator("#study svg .range").count() == 2
+        if (shots := os.environ.get("WARMSTART_SCREENSHOTS")) is not None:
+            page.screenshot(path=f"{shots}/study-{size[0]}-{scheme}.png", full_page=True)
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert (errors, wide) == ([], 0)
         assert [each for each in asked if not each.startswith((url, "data:"))] == []

@@ -16,7 +16,7 @@ pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 
 from servers import Wire, running
 
-from history_store.errors import LeaseLostError, StorageError, UsageError
+from history_store.errors import DataError, LeaseLostError, StorageError, UsageError
 from warmstart.client import Client
 from warmstart.remote_study import RemoteTrial
 from warmstart.studies.state.storage import open_store
@@ -133,7 +133,8 @@ def test_tune_on_a_server_and_on_from_there_at_home(tiny, tmp_path, cli, monkeyp
     with running(history=tiny.history, model=tiny.model, storage=tmp_path / "s.db") as url:
         wire = Wire(int(url.rpartition(":")[2]))
         with wire.open() as relayed:
-            found = cli(*own, "--server", relayed, "--trials", "4", "--format", "json")
+            report = ("--report", "told.md")
+            found = cli(*own, "--server", relayed, "--trials", "4", *report, "--format", "json")
         assert found.code == 0, found.err
         assert b"secret" not in bytes(wire.sent)
         document = json.loads(found.out)
@@ -143,6 +144,14 @@ def test_tune_on_a_server_and_on_from_there_at_home(tiny, tmp_path, cli, monkeyp
             client.begin_study("s", **FAST)
         refused = cli(*own, "--server", url, "--history", str(tiny.history))
         assert (refused.code, "--history: expected no --server beside it" in refused.err) == (2, True)
+        for option in (("--storage", "x.db"), ("--record", "d"), ("--save-model", "m.pt"), ("--workers", "2")):
+            refused = cli(*own, "--server", url, *option)
+            assert refused.code == 2, option
+            assert option[0] in refused.err
+            assert not (tmp_path / "x.db").exists()
+        assert json.loads((tmp_path / "told.json").read_text())["settings"]["surrogate"] == "gp-map"
+        assert document["report"] == "told.md"
+        assert (tmp_path / "told.html").is_file()
     at_home = cli(*own, "--storage", "s.db", "--history", str(tiny.history), "--trials", "5", "--format", "json")
     assert at_home.code == 0, at_home.err
     assert json.loads(at_home.out)["trials"] == {"ok": 5}
@@ -263,3 +272,24 @@ def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
         told = second._post("report", {"step": 5, "error": 0.9, "lease_s": 60})
     assert told["stop"]
     assert 0.03 < told["expected_error"]["low"] < told["expected_error"]["value"] < told["expected_error"]["high"] <= 1
+
+
+def test_importance_of_hyperparameters(url):
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        with pytest.raises(DataError, match="expected at least 5 trials with an error"):
+            client.transport.get("/studies/a/importance")
+        for _ in range(8):
+            trial = study.ask()
+            trial.tell(trial.config["n"] + 0.01 * trial.config["x"])
+        found = client.transport.get("/studies/a/importance")
+        assert (found["surrogate"], found["n_trials"]) == ("gp-map", 8)
+        first, second = found["hyperparameters"]
+        assert first["name"] == "n"
+        assert first["total"] > 0.8 > 0.2 > second["total"]
+        for share in (first, second):
+            assert 0 <= share["alone"] <= share["total"] + 1e-4 <= share["high"] + 2e-4
+            assert share["low"] <= share["total"]
+        assert client.transport.get("/studies/a/importance") == found
+        study.ask().tell(2.0)
+        assert client.transport.get("/studies/a/importance")["n_trials"] == 9

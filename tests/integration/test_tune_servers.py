@@ -1,14 +1,8 @@
 """Studies on database servers, started here on loopback."""
 
-import importlib.util
 import json
-import os
-import pwd
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -18,6 +12,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE))
 
+from database_servers import MariaDB, Postgres  # noqa: E402
 from test_tune_kills import COMMAND, prepare  # noqa: E402
 
 from history_store.errors import StorageError  # noqa: E402
@@ -27,112 +22,14 @@ from warmstart.studies.state.storage import open_store  # noqa: E402
 from warmstart.studies.state.trial_queue import WORKER, open_queue  # noqa: E402
 
 
-def worker():
-    """Find a user who may run servers: they refuse root."""
-    try:
-        return pwd.getpwnam("nobody") if os.getuid() == 0 else pwd.getpwuid(os.getuid())
-    except KeyError:
-        return None
-
-
-USER = worker()
-
-
-class Server:
-    """A server in a folder of its own."""
-
-    driver = ""
-
-    def __init__(self, folder, port):
-        self.folder, self.port = folder, port
-        self.as_user = {"user": USER.pw_uid, "group": USER.pw_gid} if os.getuid() == 0 else {}
-
-    def run(self, *command, **options):
-        settings = {"cwd": self.folder, "check": True, "stdout": subprocess.DEVNULL, **self.as_user, **options}
-        subprocess.run([str(word) for word in command], **settings)
-
-
-class Postgres(Server):
-    driver = "psycopg"
-
-    @staticmethod
-    def programs():
-        # Debian keeps them off the path.
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda folder: float(folder.parent.name))
-        if not found and (there := shutil.which("pg_ctl")):
-            found = [Path(there).resolve().parent]
-        return found[-1] if found else None
-
-    @property
-    def url(self):
-        return f"postgresql://warm:secret@127.0.0.1:{self.port}/postgres"
-
-    def start(self):
-        options = f"-p {self.port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off"
-        data = ("-D", self.folder / "data")
-        self.run(self.programs() / "initdb", *data, "-A", "trust", "-U", "warm", "--no-sync")
-        self.run(self.programs() / "pg_ctl", *data, "-w", "-l", self.folder / "log", "-o", options, "start")
-
-    def stop(self):
-        self.run(self.programs() / "pg_ctl", "-D", self.folder / "data", "-m", "immediate", "stop", check=False)
-
-
-class MariaDB(Server):
-    driver = "pymysql"
-    process = None
-
-    @staticmethod
-    def programs():
-        return shutil.which("mariadbd", path=f"{os.environ['PATH']}:/usr/sbin")
-
-    @property
-    def url(self):
-        return f"mysql+pymysql://warm:secret@127.0.0.1:{self.port}/warm"
-
-    def start(self):
-        data = ("--no-defaults", f"--datadir={self.folder / 'data'}")
-        self.run("mariadb-install-db", *data, "--auth-root-authentication-method=normal", "--skip-test-db")
-        script = self.folder / "init.sql"
-        script.write_text(
-            "create database warm;\n"
-            "create user warm@'127.0.0.1' identified by 'secret';\n"
-            "grant all on warm.* to warm@'127.0.0.1';\n"
-        )
-        place = (
-            f"--port={self.port}",
-            "--bind-address=127.0.0.1",
-            "--skip-name-resolve",
-            f"--socket={self.folder / 'socket'}",
-        )
-        with (self.folder / "log").open("w") as log:
-            self.process = subprocess.Popen([self.programs(), *data, *place, f"--init-file={script}"], stdout=log, stderr=log, cwd=self.folder, **self.as_user)  # fmt: skip
-        ready = f"port: {self.port}"
-        while ready not in (self.folder / "log").read_text():
-            assert self.process.poll() is None, (self.folder / "log").read_text()
-            time.sleep(0.05)
-
-    def stop(self):
-        self.process.kill()
-        self.process.wait()
-
-
 @pytest.fixture(params=[Postgres, MariaDB])
 def server(request):
     """Start a server on a free port of loopback."""
     kind = request.param
-    if kind.programs() is None or USER is None:
-        pytest.skip(f"no server of {kind.__name__} can be started here")
-    if importlib.util.find_spec(kind.driver) is None:
-        pytest.skip(f"{kind.driver} is not installed here")
-    folder = Path(tempfile.mkdtemp(prefix="sql"))
-    os.chown(folder, USER.pw_uid, USER.pw_gid)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        started = kind(folder, free.getsockname()[1])
-    started.start()
-    yield started
-    started.stop()
-    shutil.rmtree(folder)
+    if (reason := kind.missing()) is not None:
+        pytest.skip(reason)
+    with kind.started() as started:
+        yield started
 
 
 def test_a_claim_is_of_one_session_until_that_ends(server):
@@ -219,6 +116,7 @@ def test_eight_workers_of_a_server(server, tmp_path, kills):
 def test_a_server_that_is_gone(server):
     store = open_store(server.url)
     claims = store.claims(1)
+    assert claims.take(1)
     server.stop()
     with (
         pytest.raises(StorageError, match=r"sql.*://warm@127\.0\.0\.1.*expected a storage of studies that answers"),

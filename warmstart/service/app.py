@@ -43,6 +43,7 @@ def create_app(settings: ServiceSettings) -> Guard:
         redoc_url=None,
         lifespan=life,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,  # clients that are generated name their functions by it
     )
     api.state.service = service
     for part in (health, descriptors, uploads, suggestions, studies, events, history):

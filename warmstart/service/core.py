@@ -7,12 +7,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Annotated
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from history_store.errors import WarmstartError
 from warmstart.descriptor import Descriptor
 from warmstart.locations import history_path, model_path
 from warmstart.service.auth import Scope, Token
+from warmstart.service.importance import KeptImportance
 from warmstart.service.metrics import Metrics
 from warmstart.service.problems import ProblemError
 from warmstart.service.settings import ServiceSettings
@@ -21,6 +23,8 @@ from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 MOST_DESCRIPTORS = 1000
+MOST_ASKS = 32
+"""Threads that choose trials, which may take long: others have theirs for all the rest."""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,8 @@ class Service:
         is_stopping: it takes no more.
         n_streams: followers of studies.
         writing: held by who writes to the history.
+        asks: of the threads that choose trials.
+        importance: of hyperparameters in studies, as it was computed last.
     """
 
     settings: ServiceSettings
@@ -42,6 +48,8 @@ class Service:
     is_stopping: bool = False
     n_streams: int = 0
     writing: Lock = field(default_factory=Lock)
+    importance: KeptImportance = field(default_factory=KeptImportance)
+    asks: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_ASKS))
     _descriptors: OrderedDict[str, Descriptor] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _loading: Lock = field(default_factory=Lock)

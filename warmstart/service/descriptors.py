@@ -77,7 +77,14 @@ class DescriptorRecord(Body):
     notes: list[str] = Field(default_factory=list, description="Of an upload: pictures left out.")
 
 
-@router.post("/descriptors", status_code=201, responses=problems())
+_OF_DESCRIPTOR: dict[str, Any] = {
+    "descriptor": {"operationId": "get_descriptor", "parameters": {"descriptor_id": "$response.body#/id"}},
+    "suggestions": {"operationId": "post_suggestions", "requestBody": {"descriptor": "$response.body#/id"}},
+    "neighbours": {"operationId": "post_neighbours", "requestBody": {"descriptor": "$response.body#/id"}},
+}
+
+
+@router.post("/descriptors", status_code=201, responses={**problems(), 201: {"links": _OF_DESCRIPTOR}})
 def post_descriptor(
     body: DescriptorBody, request: Request, response: Response, service: Shared, _: Reader
 ) -> DescriptorRecord:

@@ -1,11 +1,13 @@
 """The server process: a socket, uvicorn, and an end that lets requests under way finish."""
 
+import asyncio
 import signal
 import socket
 from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from history_store.errors import UsageError
 from warmstart.service.app import create_app
@@ -41,6 +43,7 @@ def make_server(
     kind = "http" if settings.tls_cert is None else "https"
     config = uvicorn.Config(
         app,
+        http=_patience(settings.body_timeout_s),
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
         log_config=None,
@@ -54,6 +57,39 @@ def make_server(
         lifespan="on",
     )
     return _Server(config, app.stop, lambda: on_message(f"{kind}://{shown}:{port}{settings.root_path}"))
+
+
+def _patience(seconds: float) -> type[H11Protocol]:
+    """Return uvicorn's protocol with an end to it where the head of a request does not arrive in time."""
+
+    class Patience(H11Protocol):
+        _impatience: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._unwatch()
+            super().connection_lost(exc)
+
+        def _watch(self) -> None:
+            """Wait for a head from its first byte on; its body is the app's to wait for."""
+            if self.cycle is not None and not self.cycle.response_complete:
+                self._unwatch()
+            elif self._impatience is None:
+                self._impatience = self.loop.call_later(seconds, self.transport.close)
+
+        def _unwatch(self) -> None:
+            if self._impatience is not None:
+                self._impatience.cancel()
+                self._impatience = None
+
+    return Patience
 
 
 class _Server(uvicorn.Server):

@@ -2,9 +2,12 @@
 
 import contextlib
 import math
+import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import quote
 
+from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,6 +15,7 @@ from history_store.errors import UsageError
 from warmstart.service.bodies import Body, Name, Number, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
+from warmstart.service.importance import ImportanceRecord
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
 from warmstart.service.spaces import space_from_wire
@@ -190,8 +194,25 @@ class StudyPage(BaseModel):
     next: str | None
 
 
+_OF_STUDY = {
+    "ask": {"operationId": "ask", "parameters": {"name": "$response.body#/name"}},
+    "trials": {"operationId": "get_trials", "parameters": {"name": "$response.body#/name"}},
+    "study": {"operationId": "get_study", "parameters": {"name": "$response.body#/name"}},
+}
+_TRIAL = {"name": "$request.path.name", "number": "$response.body#/trials/0/number"}
+_CLIENT = {"client": "$request.body#/client"}
+_OF_TRIAL = {
+    "report": {"operationId": "report", "parameters": _TRIAL, "requestBody": {**_CLIENT, "step": 1, "error": 0.5}},
+    "heartbeat": {"operationId": "heartbeat", "parameters": _TRIAL, "requestBody": _CLIENT},
+    "tell": {"operationId": "tell", "parameters": _TRIAL, "requestBody": {**_CLIENT, "error": 0.5}},
+}
+_BEGUN_BEFORE: dict[str, Any] = {"description": "It was begun before.", "links": _OF_STUDY}
+
+
 @router.post(
-    "/studies", status_code=201, responses={**problems(404, 409, 507), 200: {"description": "It was begun before."}}
+    "/studies",
+    status_code=201,
+    responses={**problems(404, 409, 507), 200: _BEGUN_BEFORE, 201: {"links": _OF_STUDY}},
 )
 def post_study(body: StudyRequest, request: Request, response: Response, service: Shared, _: Runner) -> dict[str, Any]:
     """Begin a study; the same request again finds it, another one of that name is refused."""
@@ -212,7 +233,7 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         audit(request, "studies.begin", study=body.name)
     else:
         response.status_code = 200
-    response.headers["location"] = request.url_for("get_study", name=body.name).path
+    response.headers["location"] = request.url_for("get_study", name="-").path[:-1] + quote(body.name, safe="")
     with service.studies.study(body.name) as trials:
         return {**study_record(trials.queue), "notes": notes}
 
@@ -231,6 +252,17 @@ def get_study(name: StudyName, service: Shared, _: Reader) -> dict[str, Any]:
         return study_record(trials.queue)
 
 
+@router.get("/studies/{name}/importance", responses=problems(404))
+async def get_importance(name: StudyName, service: Shared, _: Reader) -> ImportanceRecord:
+    """Tell which hyperparameters the error depends on, by the study's surrogate; 422 with fewer than five errors."""
+    return await to_thread.run_sync(_importance, name, service, limiter=service.asks)
+
+
+def _importance(name: str, service: Service) -> ImportanceRecord:
+    with service.studies.study(name) as trials:
+        return service.importance.of(name, trials)
+
+
 @router.get("/studies/{name}/trials", responses=problems(404))
 def get_trials(name: StudyName, service: Shared, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> StudyPage:
     """List the trials of a study by number."""
@@ -239,26 +271,29 @@ def get_trials(name: StudyName, service: Shared, _: Reader, limit: Limit = 100, 
     return StudyPage(items=[trial_record(each) for each in part], next=following)
 
 
-@router.post("/studies/{name}/trials:ask", responses=problems(404, 409, 507))
-def ask(name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None) -> Offered:
+@router.post("/studies/{name}/trials:ask", responses={**problems(404, 409, 507), 200: {"links": _OF_TRIAL}})
+async def ask(
+    name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None
+) -> Offered:
     """Ask for trials: those that lost their worker first, once, then new ones. The same key again gets the same."""
-    import uuid
+    offered = await to_thread.run_sync(_asked, name, body, service, key or uuid.uuid4().hex, limiter=service.asks)
+    if offered.trials:
+        audit(request, "trials.ask", study=name, client=body.client, trials=[each.number for each in offered.trials])
+    return offered
 
+
+def _asked(name: str, body: AskRequest, service: Service, key: str) -> Offered:
+    """Ask for as many trials as a client wants."""
     total = math.inf if body.trials is None else body.trials
     offered: list[OfferedTrial] = []
-    state: Literal["offered", "wait", "done"] = "offered"
-    base = key or uuid.uuid4().hex
     for i in range(body.count):
         with service.studies.study(name) as trials:
-            found = trials.ask(body.client, f"{base}.{i}", lease_s=body.lease_s, total=total)
+            found = trials.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
             budget = trials.queue.plan.budget
         if found is None or found == "wait":
-            state = "offered" if offered else "done" if found is None else "wait"
-            break
+            return Offered(state="offered" if offered else "done" if found is None else "wait", trials=offered)
         offered.append(_offered(found, budget))
-    if offered:
-        audit(request, "trials.ask", study=name, client=body.client, trials=[each.number for each in offered])
-    return Offered(state=state, trials=offered)
+    return Offered(state="offered", trials=offered)
 
 
 @router.post("/studies/{name}/trials/{number}:report", responses=problems(404, 409, 507))

@@ -1,4 +1,4 @@
-"""The studies of a server: one storage, opened once, and a lock for each study."""
+"""The studies of a server: one storage, and each study, opened once."""
 
 from __future__ import annotations
 
@@ -54,11 +54,15 @@ class Gate:
             self._state.notify_all()
 
 
+MOST_OPEN = 200
+"""Studies that are open at a time: each has a file of locks open, and what its sampler remembers."""
+
+
 @dataclass(slots=True)
 class _Open:
-    """A study that is open; one thread at a time uses it."""
+    """A study that is open, once its first user opened it."""
 
-    trials: LeasedTrials
+    trials: LeasedTrials | None = None
     lock: Lock = field(default_factory=Lock)
 
 
@@ -85,7 +89,7 @@ class StudyBook:
 
     @contextlib.contextmanager
     def study(self, name: str) -> Iterator[LeasedTrials]:
-        """Use a study, alone.
+        """Use a study, beside others.
 
         Raises:
             ProblemError: 404 where there is none of that name.
@@ -95,9 +99,12 @@ class StudyBook:
         if self.is_empty:
             raise no_study(name)
         with self._used() as store:
-            found = self._find(store, name)
+            with self._opening:
+                found = self._studies.setdefault(name, _Open())
             with found.lock:
-                yield found.trials
+                if found.trials is None:
+                    found.trials = self._open(store, name)
+            yield found.trials
 
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
@@ -138,6 +145,9 @@ class StudyBook:
         if self._is_broken:
             with self._gate.alone():
                 self._close()
+        elif len(self._studies) > MOST_OPEN:
+            with self._gate.alone():
+                self._close_studies()
         with self._reset_on_error(), self._gate.shared():
             yield self._opened()
 
@@ -160,16 +170,13 @@ class StudyBook:
                 self._store = open_store(self._named)
             return self._store
 
-    def _find(self, store: Store, name: str) -> _Open:
+    def _open(self, store: Store, name: str) -> LeasedTrials:
         from warmstart.studies.state.leased_trials import LeasedTrials
         from warmstart.studies.state.trial_queue import open_queue
 
-        with self._opening:
-            if name not in self._studies:
-                with store.guard():
-                    self._check_known(store, name)
-                self._studies[name] = _Open(LeasedTrials(open_queue(store, name)))
-            return self._studies[name]
+        with store.guard():
+            self._check_known(store, name)
+        return LeasedTrials(open_queue(store, name))
 
     def _check_known(self, store: Store, name: str) -> None:
         try:
@@ -179,14 +186,18 @@ class StudyBook:
 
     def _close(self) -> None:
         """Close all studies and the storage."""
-        for each in self._studies.values():
-            with contextlib.suppress(StorageError, OSError):
-                each.trials.queue.let_all_go()
-        self._studies.clear()
+        self._close_studies()
         if self._store is not None:
             with contextlib.suppress(StorageError, OSError):
                 self._store.close()
         self._store, self._is_broken = None, False
+
+    def _close_studies(self) -> None:
+        for each in self._studies.values():
+            if each.trials is not None:
+                with contextlib.suppress(Exception):  # whoever reported was told of it
+                    each.trials.queue.let_all_go()
+        self._studies.clear()
 
 
 def no_study(name: str) -> ProblemError:

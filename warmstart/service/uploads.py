@@ -1,16 +1,20 @@
 """`/v1/descriptors:upload`: a dataset for those who want the server to look at it; nothing of it is kept."""
 
+import contextlib
+import errno
 import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
-from history_store.errors import DataError
+from history_store.errors import DataError, StorageFullError
 from warmstart.locations import model_path
 from warmstart.service.bodies import problems
 from warmstart.service.core import Runner, Service, Shared, audit
@@ -25,7 +29,7 @@ _BINARY: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary
 
 @router.post(
     "/descriptors:upload",
-    responses=problems(),
+    responses=problems(507),
     openapi_extra={"requestBody": {"required": True, "content": _BINARY}},
 )
 async def upload(request: Request, service: Shared, _: Runner) -> DescriptorRecord:
@@ -43,13 +47,27 @@ async def upload(request: Request, service: Shared, _: Runner) -> DescriptorReco
         raise ProblemError(415, "Unsupported content type", detail)
     with tempfile.TemporaryDirectory(prefix="warmstart-upload-") as place:
         file = Path(place) / f"upload.{kind}"
-        with file.open("wb") as opened:
+        with _telling_why(), file.open("wb") as opened:
             async for part in request.stream():
                 await run_in_threadpool(opened.write, part)
         record = await run_in_threadpool(_describe, file, kind, service)
     audit(request, "descriptors.upload", bytes=int(request.headers.get("content-length", 0)))
     body = DescriptorBody.model_validate(record["descriptor"])
     return DescriptorRecord(id=service.keep(body.read()), descriptor=body, notes=record["notes"])
+
+
+@contextlib.contextmanager
+def _telling_why() -> Iterator[None]:
+    """Say so where the disk is full, or the client is gone."""
+    try:
+        yield
+    except ClientDisconnect as error:
+        raise ProblemError(400, "Broken off", "expected the whole upload, got a part of it. Send it again.") from error
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        msg = "expected room on the server's disk for an upload, got none left. Send it again later, or a descriptor instead."
+        raise StorageFullError(msg) from error
 
 
 def _describe(file: Path, kind: str, service: Service) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Trials that are leased to clients elsewhere, beside workers of this machine."""
 
 import math
+import threading
 
 import pytest
 from problems import plane
@@ -158,3 +159,24 @@ def test_lease_reads_what_it_wrote(queue):
     lease = Lease("", 0.0).offered("a", 5.0, "k")
     assert lease.renewed(3.0).until == 5.0
     assert (lease.clients, lease.keys) == (("a",), ("k",))
+
+
+def test_nobody_waits_for_who_chooses(trials, queue, monkeypatch):
+    held, choosing, chosen, start = trials.ask("a", "1", lease_s=60), threading.Event(), threading.Event(), queue.start
+
+    def slowly():
+        choosing.set()
+        assert chosen.wait(60)
+        return start()
+
+    monkeypatch.setattr(queue, "start", slowly)
+    found = []
+    asking = threading.Thread(target=lambda: found.append(trials.ask("b", "1", lease_s=60)))
+    asking.start()
+    assert choosing.wait(60)
+    trials.renew(held.run.number, "a", lease_s=90)
+    trials.report(held.run.number, "a", 1, 0.75, lease_s=90)
+    assert trials.tell(held.run.number, "a", done()).value == 0.5
+    chosen.set()
+    asking.join(60)
+    assert found[0].run.number == 1

@@ -1,6 +1,6 @@
 // The page of `warmstart serve`: no library, nothing loaded from elsewhere.
 import { zipOf } from "./zip.js";
-import { bestSoFar, mapOf, parallel } from "./charts.js";
+import { bestSoFar, importanceOf, mapOf, parallel } from "./charts.js";
 import { asText, FORMATS } from "./formats.js";
 import { element, table, number } from "./elements.js";
 
@@ -8,6 +8,8 @@ const $ = (id) => document.getElementById(id);
 const base = document.baseURI.replace(/[#?].*$/, "").replace(/[^/]*$/, "");
 const isLocal = ["localhost", "127.0.0.1", "[::1]"].includes(location.hostname);
 let follower = null;
+let followed = null;
+let weights = null; // the importance that is shown, a node
 
 function say(text, isError = false) {
   $("status").textContent = text;
@@ -135,6 +137,8 @@ async function follow(name) {
   const path = `/studies/${encodeURIComponent(name)}`;
   let drawing = 0;
   const draw = () => { drawing = 0; drawStudy(name, [...trials.values()]); };
+  followed = name;
+  weights = null;
   drawStudy(name, []);
   try {
     const response = await ask(`${path}/events`, { stream: true, signal: follower.signal });
@@ -163,11 +167,27 @@ function drawStudy(name, trials) {
   const names = [...new Set(trials.flatMap((each) => Object.keys(each.config)))];
   $("study").replaceChildren(
     element("h3", {}, name),
-    bestSoFar(trials), parallel(trials, names),
+    bestSoFar(trials), parallel(trials, names), weights || weigher(name, trials),
     table("Trials, the latest first", ["trial", "state", "error", ...names, "note"],
       [...trials].reverse().map((each) =>
         [each.number, each.extra_of === null ? each.state : `extra of ${each.extra_of}`, number(each.error), ...names.map((key) => number(each.config[key])), each.note])),
   );
+}
+
+// Importance takes seconds of the server's time: it is computed when somebody asks.
+function weigher(name, trials) {
+  if (trials.filter((each) => each.error !== null && each.state !== "running").length < 5) return "";
+  const made = element("button", { type: "button" }, "Which hyperparameters matter?");
+  made.addEventListener("click", () => guarded("Fitting the study's surrogate", async () => {
+    const found = await ask(`/studies/${encodeURIComponent(name)}/importance`);
+    if (followed !== name) return;
+    weights = element("div", {}, element("h3", {}, "Importance"), importanceOf(found),
+      table("Importance of the hyperparameters", ["hyperparameter", "total", "from", "to", "by itself"],
+        found.hyperparameters.map((each) => [each.name, number(each.total), number(each.low), number(each.high), number(each.alone)])));
+    const shown = document.getElementById("weigh");
+    if (shown) shown.replaceWith(weights);
+  }));
+  return element("p", { id: "weigh" }, made);
 }
 
 // ---- datasets

@@ -68,3 +68,22 @@ export function parallel(trials, names) {
     ...axes.map((axis, i) => Object.assign(svg("text", { x: x(i), y: H - (i % 2 ? 8 : 24), "text-anchor": i === 0 ? "start" : i === axes.length - 1 ? "end" : "middle" }), { textContent: axis.replace("log10_", "") }))),
     element("figcaption", { class: "hint" }, "Each line is a trial; the strong one has the least error."));
 }
+
+// Bars of the share that each hyperparameter has of the error's variance; the thin line is where the share may lie.
+export function importanceOf(found) {
+  const shares = found.hyperparameters, row = 30, left = 190, height = shares.length * row + 34;
+  const x = scale(0, 1, left, W - 16);
+  const made = svg("svg", { viewBox: `0 0 ${W} ${height}`, role: "img", "aria-label": "How much of the error's variance each hyperparameter explains" },
+    ...shares.flatMap((each, i) => {
+      const y = i * row + 8;
+      return [
+        Object.assign(svg("text", { x: left - 8, y: y + 15, "text-anchor": "end" }), { textContent: each.name.replace("log10_", "") }),
+        svg("rect", { class: "bar", x: left, y, width: Math.max(1, x(each.total) - left), height: row - 10 }),
+        svg("rect", { class: "bar alone", x: left, y, width: Math.max(0, x(each.alone) - left), height: row - 10 }),
+        svg("line", { class: "range", x1: x(each.low), x2: x(each.high), y1: y + (row - 10) / 2, y2: y + (row - 10) / 2 }),
+      ];
+    }),
+    ...[0, 0.5, 1].map((at) => Object.assign(svg("text", { x: x(at), y: height - 8, "text-anchor": at === 1 ? "end" : "middle" }), { textContent: `${100 * at} %` })));
+  return element("figure", {}, made,
+    element("figcaption", { class: "hint" }, `Share of the variance of the predicted error, by the study's surrogate (${found.surrogate}) after ${found.n_trials} trials: dark by itself, light with others, the line from 5 % to 95 %.`));
+}

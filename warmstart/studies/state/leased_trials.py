@@ -1,11 +1,13 @@
 """The trials of a study as clients elsewhere share them: each is leased, and what they tell is kept, late or not.
 
-For one thread at a time: a server holds a lock for each study.
+For the threads of a server: one at a time chooses trials, which may take long; reports, results and signs of life do not
+wait for it.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +44,7 @@ class LeasedTrials:
 
     def __init__(self, queue: TrialQueue, *, clock: Callable[[], float] = time.time) -> None:
         """Take a study; `clock` tells the seconds since 1970."""
-        self.queue, self._clock = queue, clock
+        self.queue, self._clock, self._choosing = queue, clock, threading.Lock()
 
     def ask(self, client: str, key: str, *, lease_s: float, total: float = math.inf) -> LeasedTrial | Wait | None:
         """Offer a trial: one that lost its client or worker, else a new one.
@@ -60,12 +62,13 @@ class LeasedTrials:
             StorageError: the storage does not answer.
         """
         queue, key = self.queue, f"{client}:{key}"
-        with queue.store.guard(), queue.asking():
-            trials = queue.study.get_trials(deepcopy=False)
-            known = next((trial for trial in trials if key in _keys(trial)), None)
-            if known is not None:
-                return self._again(known, client, key, lease_s)
-            self._give_up(trials)
+        with self._choosing, queue.store.guard(), queue.asking():
+            with queue.leasing():
+                trials = queue.study.get_trials(deepcopy=False)
+                known = next((trial for trial in trials if key in _keys(trial)), None)
+                if known is not None:
+                    return self._again(known, client, key, lease_s)
+                self._give_up(trials)
             run, under_way = queue.orphan()
             if run is None:
                 trials = queue.study.get_trials(deepcopy=False)
@@ -86,13 +89,13 @@ class LeasedTrials:
             LeaseLostError: the client does not hold it, or no longer.
             StorageError: the storage does not answer.
         """
-        with self.queue.store.guard(), self.queue.asking():
+        with self.queue.store.guard(), self.queue.leasing():
             trial, lease = self._held(number, client)
             return self._renewed(trial, lease, lease_s)
 
     def report(self, number: int, client: str, step: float, error: float, *, lease_s: float) -> tuple[bool, Lease]:
         """Keep what a trial reports, and renew its lease; tells whether the pruner would stop it here. Raises as `renew`."""
-        with self.queue.store.guard(), self.queue.asking():
+        with self.queue.store.guard(), self.queue.leasing():
             trial, lease = self._held(number, client)
             stop = self.queue.report(_run(trial), step, error)
             self.queue.flush()  # what a server acknowledged is written
@@ -100,7 +103,8 @@ class LeasedTrials:
 
     def heading(self, number: int) -> ExpectedError | None:
         """Forecast the final error of a trial, where the study's pruner does."""
-        return self.queue.heading(self._trial(number), self.queue.trials())
+        with self.queue.store.guard(), self.queue.leasing():
+            return self.queue.heading(self._trial(number), self.queue.trials())
 
     def tell(self, number: int, client: str, outcome: Outcome) -> FrozenTrial:
         """Keep what came of a trial; the same again changes nothing.
@@ -113,7 +117,7 @@ class LeasedTrials:
             StorageError: the storage does not answer.
         """
         queue = self.queue
-        with queue.store.guard(), queue.asking():
+        with queue.store.guard(), queue.leasing():
             trial = self._trial(number)
             lease = Lease.of(trial)
             if not outcome.curve:

@@ -21,6 +21,7 @@ from warmstart.studies.state.sqlite_file import check_not_elsewhere, engine_opti
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
+    from sqlalchemy import Engine
 
 DEFAULT = "warmstart-studies.db"
 JOURNALS = (".journal", ".jsonl", ".log")
@@ -62,12 +63,14 @@ class Store:
         optuna: the storage as Optuna has it.
         path: the file of a local storage; None on a server.
         inode: of that file.
+        sessions: connections to a server for claims alone; None for a local storage.
     """
 
     url: str
     optuna: BaseStorage
     path: Path | None
     inode: int = 0
+    sessions: Engine | None = None
 
     @property
     def shown(self) -> str:
@@ -78,7 +81,8 @@ class Store:
         """Return the claims on the trials of a study."""
         if self.path is not None:
             return FileClaims(_beside(self.path, ".claims"), study, like=self.path)
-        return DatabaseClaims(self.optuna._backend.engine, study)  # type: ignore[attr-defined]  # noqa: SLF001
+        assert self.sessions is not None  # noqa: S101  one of the two is there
+        return DatabaseClaims(self.sessions, study)
 
     def check(self) -> None:
         """Check that a local storage is still the file that was opened: SQLite writes on to one that is gone.
@@ -92,9 +96,9 @@ class Store:
 
     def close(self) -> None:
         """Close the connections to a database; what is asked of it later opens others."""
-        engine = getattr(getattr(self.optuna, "_backend", None), "engine", None)
-        if engine is not None:
-            engine.dispose()
+        for engine in (getattr(getattr(self.optuna, "_backend", None), "engine", None), self.sessions):
+            if engine is not None:
+                engine.dispose()
 
     def guard(self) -> contextlib.AbstractContextManager[None]:
         """Turn what goes wrong with the storage into a `StorageError` that says what to do."""
@@ -126,7 +130,7 @@ def open_store(text: str | os.PathLike[str] | None = None) -> Store:
         msg = f"expected a path, or a URL of sqlite, {', '.join(SERVERS)}, got {named!r}. Leave it out for {DEFAULT}."
         raise UsageError(msg, param="storage")
     with telling(named):
-        return Store(named, _server(named), None)
+        return _server(named)
 
 
 def is_still_to_be_made(text: str | os.PathLike[str] | None = None) -> bool:
@@ -258,16 +262,20 @@ class _JournalLock(_WriterLock):
         return True
 
 
-def _server(url: str) -> BaseStorage:
+def _server(url: str) -> Store:
     from optuna.storages import RDBStorage, get_storage
     from sqlalchemy import create_engine
 
     try:
-        # Several that make the tables at a time would be in each other's way.
-        alone = DatabaseClaims(create_engine(url), NO_STUDY)
+        # Apart from the storage's own, which are few: who holds a claim must not wait for who waits for that claim.
+        sessions = create_engine(url, pool_pre_ping=True, max_overflow=-1)
+        alone = DatabaseClaims(
+            sessions, NO_STUDY
+        )  # several that make the tables at a time would be in each other's way
         try:
             alone.take(ASKING, patience=True)
-            return get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
+            opened = get_storage(RDBStorage(url, engine_kwargs={"pool_pre_ping": True}))
+            return Store(url, opened, None, sessions=sessions)
         finally:
             alone.close()
     except ImportError as error:

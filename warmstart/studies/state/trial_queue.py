@@ -11,6 +11,7 @@ import contextlib
 import math
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from history_store.records import Value
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Search
 from warmstart.studies.state.lease import is_extra, is_leased
-from warmstart.studies.state.locks import ASKING
+from warmstart.studies.state.locks import ASKING, LEASING
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
 from warmstart.studies.state.spec import PLAN, SHORT, StudySpec, warm_of
 from warmstart.studies.state.storage import Store
@@ -64,7 +65,10 @@ class Run:
 
 
 class TrialQueue:
-    """The trials of a study, for one worker."""
+    """The trials of a study, for one worker.
+
+    One thread at a time may choose trials, while another one reports and tells.
+    """
 
     def __init__(self, store: Store, study: optuna.Study, plan: StudySpec) -> None:
         """Take a study; `open_queue` finds one by its name."""
@@ -77,7 +81,8 @@ class TrialQueue:
         self._problem = Problem(space, to_distributions(space), is_given=True)
         study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
         self._fits: Fits | None = None
-        self._claims = store.claims(study._study_id)  # noqa: SLF001  what tells studies of one storage apart
+        number = study._study_id  # noqa: SLF001  what tells studies of one storage apart
+        self._claims, self._lease_claim, self._lease_lock = store.claims(number), store.claims(number), threading.Lock()
         self._reports = ReportWriter(partial(write_reports, store))
 
     def __enter__(self) -> Self:
@@ -90,14 +95,17 @@ class TrialQueue:
             StorageError: when a report cannot be written, and nobody was told of that yet.
         """
         try:
-            self._reports.close()
-        finally:
             self.let_all_go()
+        finally:
             self.store.close()
 
     def let_all_go(self) -> None:
-        """Return all claims back; the storage stays open for others."""
-        self._claims.close()
+        """Write what was reported last, and give all claims back; the storage stays open for others. Raises as `__exit__`."""
+        try:
+            self._reports.close()
+        finally:
+            self._claims.close()
+            self._lease_claim.close()
 
     def trials(self) -> list[FrozenTrial]:
         """Return all trials, in order of their numbers.
@@ -165,15 +173,16 @@ class TrialQueue:
         """Find a trial that lost its worker, for who is `asking`; counts those that run elsewhere, where there is none."""
         from optuna.trial import TrialState
 
-        under_way = 0
-        for trial in self.study.get_trials(deepcopy=False):
-            if trial.state != TrialState.RUNNING:
-                continue
-            if is_leased(trial, time.time()) or not self._claims.take(trial.number + 1):
-                under_way += 1
-            elif (run := self._taken_over(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
-                return run, under_way
-        return None, under_way
+        under_way, found = 0, None
+        with self.leasing():
+            for trial in self.study.get_trials(deepcopy=False):
+                if trial.state != TrialState.RUNNING:
+                    continue
+                if is_leased(trial, time.time()) or not self._claims.take(trial.number + 1):
+                    under_way += 1
+                elif (found := self._unended(trial._trial_id)) is not None:  # noqa: SLF001  Optuna's storages know trials by it
+                    break
+        return (None if found is None else self._taken_over(found)), under_way
 
     def start(self) -> Run:
         """Begin a new trial, for who is `asking`."""
@@ -253,20 +262,36 @@ class TrialQueue:
         finally:
             self._claims.release(ASKING)
 
-    def _taken_over(self, trial_id: int) -> Run | None:
-        """Go on with a trial that is ours now, from wherever its worker left it; None where nothing is left to run."""
-        from optuna.trial import Trial
+    @contextlib.contextmanager
+    def leasing(self) -> Iterator[None]:
+        """Let one process, and one thread of it, look at leases and change them at a time."""
+        with self._lease_lock:
+            self.store.check()
+            self._lease_claim.take(LEASING, patience=True)
+            try:
+                yield
+            finally:
+                self._lease_claim.release(LEASING)
 
+    def _unended(self, trial_id: int) -> FrozenTrial | None:
+        """Return a trial that is ours now; None where it needed no more than its end, which it gets."""
         trial = self.store.optuna.get_trial(trial_id)
         if not trial.state.is_finished():
             if OUTCOME not in trial.user_attrs:
-                if RUN not in trial.user_attrs:
-                    return self._filled(Trial(self.study, trial_id))
-                self._sign(trial_id)
-                return Run(trial.number, trial_id, **trial.user_attrs[RUN])
+                return trial
             self._tell(trial_id, outcome_of(trial.user_attrs[OUTCOME]))
         self._claims.release(trial.number + 1)
         return None
+
+    def _taken_over(self, trial: FrozenTrial) -> Run:
+        """Go on with a trial that is ours now, from wherever its worker left it."""
+        from optuna.trial import Trial
+
+        trial_id = trial._trial_id  # noqa: SLF001
+        if RUN not in trial.user_attrs:
+            return self._filled(Trial(self.study, trial_id))
+        self._sign(trial_id)
+        return Run(trial.number, trial_id, **trial.user_attrs[RUN])
 
     def _filled(self, trial: optuna.Trial) -> Run:
         """Choose the configuration of a new trial."""
