@@ -117,6 +117,7 @@ def test_many_kills(tmp_path, storage):
     check_killed(tmp_path, 30, random.Random(2), storage)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_workers_that_are_killed_lose_nothing_and_do_nothing_twice(tmp_path):
     """Whole groups and single processes die; every trial ends once, with the seed that is its own."""
