@@ -29,7 +29,8 @@ def create_app(settings: ServiceSettings) -> Guard:
     service = Service(settings, StudyBook(settings.storage))
 
     @asynccontextmanager
-    async def life(_app: FastAPI) -> AsyncIterator[None]:
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        app.openapi()  # the first to ask for a route has it built, which is not safe beside the requests of another app
         yield
         service.is_stopping = True
         service.studies.close()
