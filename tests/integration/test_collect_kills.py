@@ -142,6 +142,7 @@ def kill_until(kills: int, folder: Path, rng: random.Random) -> None:
         finish(place)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_killed_collection_goes_on(tmp_path: Path) -> None:
     kill_until(1, tmp_path, random.Random(0))

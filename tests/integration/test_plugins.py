@@ -27,6 +27,11 @@ pytestmark = pytest.mark.timeout(300)
 def plugin(tmp_path, monkeypatch):
     """Install the example package for this process."""
     monkeypatch.syspath_prepend(install(tmp_path / "site"))
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    """Forget the package after each test, whichever imported it."""
     yield
     for table in (READERS, STRATEGIES, SURROGATES, IMPORTERS, WORKLOADS):
         table._loaded.clear()

@@ -184,6 +184,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path, workers):
     assert err == "Stopped after 0 trials; all are kept.\nThe same command goes on.\nerror: Interrupted.\n"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(60)
 def test_a_second_call_is_a_second_worker(tmp_path):
     folder = prepare(tmp_path / "f")
