@@ -182,7 +182,6 @@ def test_wrong_calls_are_told(cli, table, more, code, match):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_a_killed_run_goes_on_with_its_models(cli, tiny, tmp_path):
     folder = tmp_path / "models"
     call = ["evaluate", "--history", tiny.history, "--folds", 3, "--steps", 8, "--rivals", "nearest-learned"]
