@@ -33,11 +33,13 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
     Raises:
         DataError: when the text is no such JSON, or names no hyperparameter.
     """
+    import numpy as np
     from ConfigSpace import ConfigurationSpace
 
     try:
-        space = ConfigurationSpace.from_serialized_dict(parse_stored_json(text))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        with np.errstate(over="raise"):  # bounds so large that ConfigSpace cannot round them
+            space = ConfigurationSpace.from_serialized_dict(parse_stored_json(text))
+    except (ValueError, KeyError, TypeError, AttributeError, FloatingPointError) as error:
         msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
         raise DataError(msg) from error
     if not len(space):

@@ -14,6 +14,8 @@ from metafeat.model_file import ModelHeader
 if TYPE_CHECKING:
     from history_store.history import History
 
+_LARGEST = 1e12
+"""No statistic of pictures comes near it."""
 VERSION = 1
 SIZES = (50, 100, 200, 400)
 """Pictures in a draw, for each of which it is measured how far distances move."""
@@ -88,8 +90,14 @@ class References:
         features = np.array(fields["features"], dtype=np.float64) if "features" in fields else None
         fits = effects.shape == (len(names),) and pixels.ndim == 2 and len(pixels) == len(names)
         fits = fits and (features is None or features.shape == (len(names), len(FEATURES)))
-        if not fits or len(sizes) != len(movements) or not (np.isfinite(effects).all() and np.isfinite(pixels).all()):
-            msg = f"expected statistics of {len(names)} datasets, got {effects.shape} and {pixels.shape}"
+        parts = (
+            (effects, pixels, np.array(movements))
+            if features is None
+            else (effects, pixels, np.array(movements), features)
+        )
+        fits = fits and len(sizes) == len(movements) and all((np.abs(part) < _LARGEST).all() for part in parts)
+        if not fits:
+            msg = f"expected statistics of {len(names)} datasets below {_LARGEST:g}, got {effects.shape} and {pixels.shape}"
             raise ValueError(msg)
         return cls(names, effects, pixels, sizes, movements, features)
 
