@@ -1,4 +1,7 @@
-"""What went wrong in a library, in our words: its own text is for those who know the library (`-vv` shows it)."""
+"""Words for people: numbers with their nouns, lengths of time, and what went wrong in a library, in our words.
+
+A library's own text is for those who know the library (`-vv` shows it).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,32 @@ class FaultError(ValueError):
 def counted(n: int, noun: str) -> str:
     """Return a number with its noun: `1 trial`, `2 trials`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}es" if noun.endswith("s") else f"{n} {noun}s"
+
+
+def duration(seconds: float) -> str:
+    """Write a length of time for people, to two units at most: ``12 s``, ``4 min``, ``1 h 20 min``, ``3 d 2 h``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, rest = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {rest} min" if rest else f"{hours} h"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def exact_duration(seconds: float) -> str:
+    """Write a length of time for people, to the second: ``4.2 s``, ``48 s``, ``9 min 12 s``, ``2 h 5 min``."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
+    return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 >= 60 else "")
 
 
 def in_words(error: BaseException) -> str:

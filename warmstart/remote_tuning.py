@@ -38,6 +38,8 @@ _LOCAL = {
     "save_model": "Train the best configuration here to keep its network, or tune without `server`",
 }
 """Options of a study that lies here, and what to do instead."""
+_SEARCHED = ("seed", "surrogate", "acquisition", "pruner")
+"""What a server decides of a search where nothing was asked."""
 
 
 def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) -> TuneResult:
@@ -72,9 +74,6 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
         work(worker, [target], limits, log=log, ended=worker.look, begun=worker.look)  # type: ignore[arg-type]  # what of a fleet it uses
     found = replace(_result(study, plan, begun), seconds=time.monotonic() - began)
     return _reported(found, plan, begun, options)
-
-
-_SEARCHED = ("seed", "surrogate", "acquisition", "pruner")
 
 
 class _Worker:

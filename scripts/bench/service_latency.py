@@ -3,7 +3,7 @@
 The server runs on one core, the load on another where there are two.
 
     python scripts/bench/service_latency.py                                                 # the whole, ten minutes
-    python scripts/bench/service_latency.py --datasets 300 --requests 300 --out /tmp/latency.json   # a minute
+    python scripts/bench/service_latency.py --datasets 300 --requests 300 --out latency.json   # a minute
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     pip install schemathesis
     python scripts/bench/service_schema.py                    # 10,000 requests or more
-    python scripts/bench/service_schema.py --cases 500 --out /tmp/schema.json
+    python scripts/bench/service_schema.py --cases 500 --out schema.json
 
 Rounds of other seeds follow each other until there were enough requests; the same command goes on where it was stopped. What
 a server answers besides JSON, and answers without end, is left to the tests: uploads and events.

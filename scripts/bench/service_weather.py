@@ -5,7 +5,7 @@ transaction and is started again. The server has the first core, the clients the
 that the service is measured and not a surrogate; `--surrogate gp` has asks by the number of trials.
 
     python scripts/bench/service_weather.py --storage sqlite                      # the whole: 32 x 400 trials, 100 kills
-    python scripts/bench/service_weather.py --studies 4 --clients 8 --trials 20 --kills 5 --work /tmp/w   # a minute
+    python scripts/bench/service_weather.py --studies 4 --clients 8 --trials 20 --kills 5 --work weather   # a minute
 
 Every answer that a client had is a line in the folder --work; the same command goes on where it was stopped.
 """

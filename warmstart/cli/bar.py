@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from history_store.wording import duration
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -200,17 +202,3 @@ def _tell(bar: Bar, over: threading.Event) -> None:
     while not over.wait(LINE_S):
         sys.stderr.write(bar.line() + "\n")
         sys.stderr.flush()
-
-
-def duration(seconds: float) -> str:
-    """Write a time for people: ``12 s``, ``4 min``, ``1 h 20 min``, ``3 d 2 h``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, rest = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {rest} min" if rest else f"{hours} h"
-    return f"{hours // 24} d {hours % 24} h"

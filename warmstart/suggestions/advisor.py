@@ -35,7 +35,8 @@ from warmstart.suggestions.without_history import measures, usual_answer
 
 if TYPE_CHECKING:
     from warmstart.spaces import SpaceLike
-    from warmstart.suggestions.time_plan import Measure, TimeLimit
+    from warmstart.suggestions.short_run import MeasureShortRun
+    from warmstart.suggestions.time_plan import TimeLimit
 
 _CHECKS: Mapping[str, Check] = {
     "history": check_path,
@@ -290,9 +291,9 @@ class Advisor:
         check_length("time", time)
         return TimeLimit(parse_time(time, param="time"))
 
-    def _measure(self, query: Query) -> "Measure":
+    def _measure(self, query: Query) -> "MeasureShortRun":
         """Return what makes short runs on a dataset."""
-        from warmstart.suggestions.time_plan import measure_on
+        from warmstart.suggestions.short_run import measure_on
 
         return measure_on(query.source, device=self.device, threads=self.threads, skip_broken=self.skip_broken)
 

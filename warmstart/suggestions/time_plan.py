@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,52 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.duration_forecast import ExpectedSeconds, TimedRun, whole_seconds
+from bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
 from bo.transfer.strategies import Query as StrategyQuery
 from bo.transfer.strategies.joint import query_weights, with_sources
-from bo.transfer.time_plan import PlannedRun, plan_runs
+from bo.transfer.time_plan import plan_runs
 from history_store.errors import UsageError
 from history_store.records import Config
-from warmstart.measured_with import workload_of
+from history_store.wording import exact_duration
+from warmstart.suggestions.short_run import SPREAD, MeasureShortRun, ShortRun
 
 if TYPE_CHECKING:
     from bo.transfer.strategies import Choice
-    from history_store.images import ImageSource
     from warmstart.suggestions.durations import Durations
     from warmstart.suggestions.location import Location
 
 Floats = NDArray[np.float64]
-
-SPREAD = 0.15
-"""Standard deviation of the logarithm of seconds that were extrapolated from a short run."""
-_SHORT, _LONGER = 40, 10
-"""The two short runs are such a part of a whole one."""
-
-Train = Callable[[Config, float], bool]
-"""Trains a configuration for an amount of its budget; tells whether that gave a result."""
-
-
-@dataclass(frozen=True, slots=True)
-class ShortRun:
-    """A short run on this machine, which tells how fast it is.
-
-    Attributes:
-        config: that was run for a part of its budget.
-        seconds: that a whole run would take.
-        took: seconds that it took.
-    """
-
-    config: Config
-    seconds: float
-    took: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON types."""
-        return {"config": dict(self.config), "seconds": round(self.seconds, 3), "took_s": round(self.took, 3)}
-
-
-Measure = Callable[[str, Config], ShortRun | None]
-"""Measures a short run of a configuration; the text is the origin of the history's runs. None where nothing can be run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +38,7 @@ class TimeLimit:
     """
 
     seconds: float
-    measure: Measure | None = None
+    measure: MeasureShortRun | None = None
     workers: int = 1
     spent: Callable[[], float] | None = None
 
@@ -136,12 +104,12 @@ class TimePlan:
         where = (
             "by the history's machine, since nothing could be run here"
             if self.short_run is None
-            else f"on this machine, by a short run of {in_time(self.short_run.took)}"
+            else f"on this machine, by a short run of {exact_duration(self.short_run.took)}"
         )
         if not self.steps:
-            return f"Nothing fits in {in_time(self.limit)} ({where})."
-        rest = f"; {in_time(self.left)} are left" if self.left >= 1 else ""
-        return f"{runs} in {in_time(self.total)} of {in_time(self.limit)}, {where}{rest}."
+            return f"Nothing fits in {exact_duration(self.limit)} ({where})."
+        rest = f"; {exact_duration(self.left)} are left" if self.left >= 1 else ""
+        return f"{runs} in {exact_duration(self.total)} of {exact_duration(self.limit)}, {where}{rest}."
 
     def to_dict(self, expected: Sequence[Mapping[str, float] | None] = ()) -> dict[str, Any]:
         """Return the fields as JSON types, with the error to expect of each run where that is known."""
@@ -162,18 +130,6 @@ class TimePlan:
                 for step, error in zip(self.steps, errors, strict=True)
             ],
         }
-
-
-def in_time(seconds: float) -> str:
-    """Write a length of time for people: ``4.2 s``, ``48 s``, ``9 min 12 s``, ``2 h 5 min``."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min" + (f" {whole % 60} s" if whole % 60 else "")
-    return f"{whole // 3600} h" + (f" {whole % 3600 // 60} min" if whole % 3600 >= 60 else "")
 
 
 def plan_for(
@@ -230,73 +186,9 @@ def plan_for(
     )
     choices = with_sources(query, [run.row for run in runs])
     choices = [first if first is not None and choice.row == first.row else choice for choice in choices]
-    steps = tuple(_step(run, embedded.configs[run.row], expected[run.row]) for run in runs)
+    steps = tuple(PlanStep(dict(embedded.configs[run.row]), run.begins, expected[run.row]) for run in runs)
     usual = float(np.median([each.value for each in expected]))
     chosen = [run.row for run in runs]
     pays = plan_runs(query.errors, seconds, limit=np.inf, weights=weights, first=chosen)
     others = tuple(dict(embedded.configs[run.row]) for run in pays if run.row not in chosen)
     return choices, TimePlan(left, steps, limit.workers, short_run, usual, durations, tuple(told), others)
-
-
-def _step(run: PlannedRun, config: Config, seconds: ExpectedSeconds) -> PlanStep:
-    return PlanStep(dict(config), run.begins, seconds)
-
-
-def short_run_by(train: Train, config: Config, amount: float) -> ShortRun | None:
-    """Time two short runs of a configuration, and extrapolate.
-
-    Args:
-        train: trains it for an amount; false where that gave no result, or took too long.
-        config: the configuration.
-        amount: of a whole run, in whole steps.
-
-    Returns: None where nothing gave a result. Where the first of the two did alone, the whole is taken to be in proportion to it, which is rather
-        too long.
-    """
-    few = max(round(amount / _SHORT), 1)
-    many = max(round(amount / _LONGER), few + 1)
-    clock = [time.perf_counter()]
-    for part in (1, few, many):  # the first one is for what a process does once
-        if not train(config, part):
-            break
-        clock.append(time.perf_counter())
-    if len(clock) < 3:
-        return None
-    first = few, clock[2] - clock[1]
-    second = (many, clock[3] - clock[2]) if len(clock) > 3 else first
-    return ShortRun(dict(config), max(whole_seconds(first, second, amount), 1e-3), clock[-1] - clock[0])
-
-
-def measure_on(source: ImageSource, *, device: str, threads: int | None, skip_broken: bool = False) -> Measure:
-    """Return what makes short runs on a dataset in this process, with what a history was measured with."""
-
-    def measure(origin: str, config: Config) -> ShortRun | None:
-        named = workload_of(origin)
-        if named is None:
-            return None
-        from metafeat.device import resolve_device
-        from training.workloads import SourceDataset
-
-        workload, budget = named
-        dataset = SourceDataset(source, skip_broken=skip_broken)
-        length = workload.budget(budget)
-        amount = workload.steps(length, config=config, n_train=len(dataset.rows("train")))
-        if not amount:
-            return None
-        import torch
-
-        before = torch.get_num_threads()
-        torch.set_num_threads(threads or 1)
-        try:
-            prepared = workload.prepare(dataset, device=resolve_device(device))
-            return short_run_by(
-                lambda config, part: (
-                    prepared.train(config, seed=0, budget=workload.budget(budget, amount=part)).status.has_error
-                ),
-                config,
-                amount,
-            )
-        finally:
-            torch.set_num_threads(before)
-
-    return measure

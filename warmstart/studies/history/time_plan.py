@@ -11,6 +11,7 @@ from bo.transfer.duration_forecast import UNKNOWN, TimedRun
 from history_store.errors import UsageError, WarmstartError
 from history_store.records import Config
 from history_store.space import load_space, shown
+from history_store.wording import exact_duration
 from training.workloads import get_workload
 from warmstart.measured_with import workload_of
 from warmstart.studies.execution.pace import Pace, finished_here
@@ -22,7 +23,8 @@ from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec, same_space
 from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.durations import Durations, fit_history, no_durations
-from warmstart.suggestions.time_plan import SPREAD, ShortRun, TimeLimit, TimePlan, in_time, short_run_by
+from warmstart.suggestions.short_run import SPREAD, ShortRun, short_run_by
+from warmstart.suggestions.time_plan import TimeLimit, TimePlan
 
 if TYPE_CHECKING:
     from warmstart.suggestions.location import Location
@@ -214,20 +216,20 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
     left, plan = max(call.left, 0.0), call.plan
     if plan is None:
         if not pace.told and not pace.durations.forecaster.knows_level and not done:
-            return [f"Plan: {in_time(left)} for trials; the first ones tell how long each takes."]
-        return [f"Plan: {in_time(left)} for trials, each begun only where it is likely to end in time."]
+            return [f"Plan: {exact_duration(left)} for trials; the first ones tell how long each takes."]
+        return [f"Plan: {exact_duration(left)} for trials, each begun only where it is likely to end in time."]
     if not plan.steps:
-        return [f"Plan: of the history's configurations none ends in {in_time(left)}."]
+        return [f"Plan: of the history's configurations none ends in {exact_duration(left)}."]
     lines = [f"Plan: {plan.line}"]
     promised: Mapping[int, float | None] = {n: each.promised for n, each in enumerate(spec.configs)}
     for n, step in enumerate(plan.steps):
         values = ", ".join(f"{name} {_short(value)}" for name, value in shown(step.config).items())
         error = promised.get(n)
         expected = "" if error is None else f", error expected {error:.3g}"
-        lines.append(f"  {n + 1}. {values}: {in_time(step.seconds.value)}{expected}")
+        lines.append(f"  {n + 1}. {values}: {exact_duration(step.seconds.value)}{expected}")
     rest = int(plan.left * plan.workers / plan.usual)
     if rest:
-        lines.append(f"  then the search: about {rest} trials of some {in_time(plan.usual)}")
+        lines.append(f"  then the search: about {rest} trials of some {exact_duration(plan.usual)}")
     return lines
 
 

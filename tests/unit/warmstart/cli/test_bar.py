@@ -5,8 +5,9 @@ import time
 
 import pytest
 
+from history_store.wording import duration
 from warmstart.cli import bar as module
-from warmstart.cli.bar import Bar, duration, progress_on_stderr
+from warmstart.cli.bar import Bar, progress_on_stderr
 
 
 @pytest.fixture

@@ -10,9 +10,11 @@ import warmstart
 from bo.transfer.duration_forecast import whole_seconds
 from history_store.errors import UsageError
 from history_store.history import History
+from history_store.wording import exact_duration
 from warmstart.measured_with import workload_of
-from warmstart.suggestions import time_plan
-from warmstart.suggestions.time_plan import ShortRun, TimeLimit, in_time, short_run_by
+from warmstart.suggestions import short_run
+from warmstart.suggestions.short_run import ShortRun, short_run_by
+from warmstart.suggestions.time_plan import TimeLimit
 
 
 @pytest.fixture
@@ -83,7 +85,7 @@ def test_a_short_run_says_how_fast_this_machine_is(timed, tiny, photos):
 
 def test_two_short_runs_are_extrapolated(monkeypatch):
     trained, now = [], iter([0.0, 1.0, 3.0, 7.0])
-    monkeypatch.setattr(time_plan.time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(short_run.time, "perf_counter", lambda: next(now))
     found = short_run_by(lambda config, amount: trained.append(amount) is None, {"x": 1}, 400)
     assert trained == [1, 10, 40]
     assert found.seconds == pytest.approx(4.0 + 2.0 / 30 * 360)  # 2 s for 10 updates, 4 s for 40
@@ -97,7 +99,7 @@ def test_two_short_runs_are_extrapolated(monkeypatch):
 
 
 def test_lengths_of_time_for_people():
-    assert [in_time(s) for s in (4.21, 48.4, 60, 552, 3600, 7500)] == [
+    assert [exact_duration(s) for s in (4.21, 48.4, 60, 552, 3600, 7500)] == [
         *("4.2 s", "48 s", "1 min", "9 min 12 s", "1 h", "2 h 5 min"),
     ]
 

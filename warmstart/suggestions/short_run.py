@@ -1,0 +1,106 @@
+"""A short run on this machine, which tells how long a whole one takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bo.transfer.duration_forecast import whole_seconds
+from history_store.records import Config
+from warmstart.measured_with import workload_of
+
+if TYPE_CHECKING:
+    from history_store.images import ImageSource
+
+SPREAD = 0.15
+"""Standard deviation of the logarithm of seconds that were extrapolated from a short run."""
+_SHORT, _LONGER = 40, 10
+"""The two short runs are such a part of a whole one."""
+
+Train = Callable[[Config, float], bool]
+"""Trains a configuration for an amount of its budget; tells whether that gave a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShortRun:
+    """A short run on this machine, which tells how fast it is.
+
+    Attributes:
+        config: that was run for a part of its budget.
+        seconds: that a whole run would take.
+        took: seconds that it took.
+    """
+
+    config: Config
+    seconds: float
+    took: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON types."""
+        return {"config": dict(self.config), "seconds": round(self.seconds, 3), "took_s": round(self.took, 3)}
+
+
+MeasureShortRun = Callable[[str, Config], ShortRun | None]
+"""Measures a short run of a configuration; the text is the origin of the history's runs. None where nothing can be run."""
+
+
+def short_run_by(train: Train, config: Config, amount: float) -> ShortRun | None:
+    """Time two short runs of a configuration, and extrapolate.
+
+    Args:
+        train: trains it for an amount; false where that gave no result, or took too long.
+        config: the configuration.
+        amount: of a whole run, in whole steps.
+
+    Returns: None where nothing gave a result. Where the first of the two did alone, the whole is taken to be in proportion to it, which is rather
+        too long.
+    """
+    few = max(round(amount / _SHORT), 1)
+    many = max(round(amount / _LONGER), few + 1)
+    clock = [time.perf_counter()]
+    for part in (1, few, many):  # the first one is for what a process does once
+        if not train(config, part):
+            break
+        clock.append(time.perf_counter())
+    if len(clock) < 3:
+        return None
+    first = few, clock[2] - clock[1]
+    second = (many, clock[3] - clock[2]) if len(clock) > 3 else first
+    return ShortRun(dict(config), max(whole_seconds(first, second, amount), 1e-3), clock[-1] - clock[0])
+
+
+def measure_on(source: ImageSource, *, device: str, threads: int | None, skip_broken: bool = False) -> MeasureShortRun:
+    """Return what makes short runs on a dataset in this process, with what a history was measured with."""
+
+    def measure(origin: str, config: Config) -> ShortRun | None:
+        named = workload_of(origin)
+        if named is None:
+            return None
+        from metafeat.device import resolve_device
+        from training.workloads import SourceDataset
+
+        workload, budget = named
+        dataset = SourceDataset(source, skip_broken=skip_broken)
+        length = workload.budget(budget)
+        amount = workload.steps(length, config=config, n_train=len(dataset.rows("train")))
+        if not amount:
+            return None
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads or 1)
+        try:
+            prepared = workload.prepare(dataset, device=resolve_device(device))
+            return short_run_by(
+                lambda config, part: (
+                    prepared.train(config, seed=0, budget=workload.budget(budget, amount=part)).status.has_error
+                ),
+                config,
+                amount,
+            )
+        finally:
+            torch.set_num_threads(before)
+
+    return measure
