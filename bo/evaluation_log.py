@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,32 +52,36 @@ class EvaluationLog:
         self.revision = 0
         self._encoding, self._timeout, self._clock = encoding, timeout, clock
 
-    def encode(self, config: object, where: str) -> Floats:
-        """Read one configuration as a point `p`.
+    def locate(self, config: object, where: str = "history") -> tuple[Floats, str]:
+        """Return the point `p` of a configuration and its key.
 
         Raises:
             UsageError: when it is none.
             DataError: when it does not fit the space.
         """
-        if not isinstance(config, Mapping):
-            msg = f"{where}: expected a configuration, values by name, got {config!r}. Give a dictionary."
-            raise UsageError(msg)
-        return self._encoding.encode([dict(config)]).ravel()
+        points, keys = self.locate_all([config], lambda _: where)
+        return points[0], keys[0]
 
-    def locate(self, config: object, where: str = "history") -> tuple[Floats, str]:
-        """Return the point of a configuration and its key; raises as `encode`."""
-        point = self.encode(config, where)
-        return point, self._encoding.keys(point[None])[0]
+    def locate_all(self, configs: Sequence[object], where: Callable[[int], str]) -> tuple[Floats, list[str]]:
+        """Return the points of configurations, `n x p`, and their keys; `where` names one by its place. Raises as `locate`."""
+        for i, config in enumerate(configs):
+            if not isinstance(config, Mapping):
+                msg = f"{where(i)}: expected a configuration, values by name, got {config!r}. Give a dictionary."
+                raise UsageError(msg)
+        points = self._encoding.encode(cast("Sequence[Config]", configs))
+        return points, self._encoding.keys(points)
 
     def distinct(self, configs: Sequence[Config], where: str) -> list[dict[str, Value]]:
         """Read configurations, each once; raises as `encode`."""
-        given: object = configs
-        if isinstance(given, str | Mapping) or not isinstance(given, Iterable):
-            msg = f"{where}: expected several configurations, got {given!r}. Give a list of dictionaries."
+        several: object = configs
+        if isinstance(several, str | Mapping) or not isinstance(several, Iterable):
+            msg = f"{where}: expected several configurations, got {several!r}. Give a list of dictionaries."
             raise UsageError(msg)
+        given = list(configs)
+        _, keys = self.locate_all(given, lambda i: f"{where}[{i}]")
         found: dict[str, dict[str, Value]] = {}
-        for i, config in enumerate(configs):
-            found.setdefault(self.locate(config, f"{where}[{i}]")[1], dict(config))
+        for key, config in zip(keys, given, strict=True):
+            found.setdefault(key, dict(config))
         return list(found.values())
 
     def begin(self, config: dict[str, Value], *, since: float | None = None) -> None:
@@ -86,20 +90,28 @@ class EvaluationLog:
         self.pending[key] = Pending(config, point, self._clock() if since is None else since)
         self.taken[key] = None
 
-    def record(self, observation: Observation, where: str = "history") -> None:
-        """Keep an evaluation; one that was counted as lost gives way to it."""
-        point, key = self.locate(observation.config, where)
-        for i, told in enumerate(self.told):
-            if told.status == "lost" and observation.status != "lost" and np.array_equal(self.points[i], point):
-                del self.told[i], self.points[i], self.keys[i]
-                break
-        self._keep(observation, point, key)
+    def begin_new(self, configs: Sequence[Config]) -> None:
+        """Count configurations as pending from now on that were never proposed."""
+        points, keys = self.locate_all(configs, lambda _: "pending")
+        for config, point, key in zip(configs, points, keys, strict=True):
+            if key not in self.taken:
+                self.pending[key] = Pending(dict(config), point, self._clock())
+                self.taken[key] = None
+
+    def record(self, observations: Sequence[Observation], where: str = "history") -> None:
+        """Keep evaluations, all or none of them; one that was counted as lost gives way to its own. Raises as `locate`."""
+        points, keys = self.locate_all([observation.config for observation in observations], lambda _: where)
+        for observation, point, key in zip(observations, points, keys, strict=True):
+            if observation.status != "lost":
+                self._drop_lost(point)
+            self._keep(observation, point, key)
 
     def restore(self, told: Iterable[Mapping[str, Any]], pending: Iterable[Mapping[str, Any]]) -> None:
         """Take the evaluations and the pending configurations of a saved run, as they were."""
-        for each in told:
-            observation = Observation.from_dict(each)
-            self._keep(observation, *self.locate(observation.config))
+        observations = [Observation.from_dict(each) for each in told]
+        points, keys = self.locate_all([observation.config for observation in observations], lambda _: "history")
+        for observation, point, key in zip(observations, points, keys, strict=True):
+            self._keep(observation, point, key)
         for each in pending:
             self.begin(dict(each["config"]), since=float(each["since"]))
 
@@ -133,6 +145,13 @@ class EvaluationLog:
     def data(self) -> TrialData:
         """Return what models learn from."""
         return TrialData(tuple(self.told), self.columns(self.points), self.columns(self.pending_points), self.revision)
+
+    def _drop_lost(self, point: Floats) -> None:
+        """Forget the loss of a configuration that answered after all."""
+        for i, told in enumerate(self.told):
+            if told.status == "lost" and np.array_equal(self.points[i], point):
+                del self.told[i], self.points[i], self.keys[i]
+                return
 
     def _keep(self, observation: Observation, point: Floats, key: str) -> None:
         self.pending.pop(key, None)

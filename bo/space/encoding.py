@@ -131,24 +131,21 @@ class Encoding:
         Raises:
             DataError: when a configuration does not fit the space; the message names it and what is wrong.
         """
-        configs = [_as_dict(config) for config in configs]
-        present = np.array([[axis.name in config for axis in self._axes] for config in configs], dtype=np.bool_)
-        present = present.reshape(-1, len(self._axes))
-        numbers = np.full(present.shape, np.nan)
-        for j, axis in enumerate(self._axes):
-            given = np.flatnonzero(present[:, j]).tolist()
-            numbers[given, j] = axis.parse([configs[row][axis.name] for row in given])
-        active = self._active(numbers)
-        misfits = (present != active) | (present & np.isnan(numbers))
-        more = np.array([len(config) for config in configs], dtype=np.int64) > present.sum(axis=1)
-        for row in np.flatnonzero(misfits.any(axis=1) | more).tolist():
-            raise DataError(self._misfit(configs[row], active[row], numbers[row]))
+        given = [_as_dict(config) for config in configs]
+        numbers, active, misfits = self._read(given)
+        for row in np.flatnonzero(misfits).tolist():
+            raise DataError(self._misfit(given[row], active[row], numbers[row]))
         for row in np.flatnonzero(self._forbids(numbers)).tolist():
-            raise DataError(_expected(configs[row], f"one that is forbidden by {self._clause(numbers[row])}"))
-        points = np.full((len(configs), self.p), INACTIVE)
+            raise DataError(_expected(given[row], f"one that is forbidden by {self._clause(numbers[row])}"))
+        points = np.full((len(given), self.p), INACTIVE)
         for k, j in enumerate(self._free):
             points[active[:, j], k] = self._axes[j].units(numbers[active[:, j], j])
         return self._kept(points, numbers)
+
+    def fits(self, configs: Sequence[Config]) -> Bools:
+        """Return which of n configurations the space allows: those that `encode` takes."""
+        numbers, _, misfits = self._read([_as_dict(config) for config in configs])
+        return ~(misfits | self._forbids(numbers))
 
     def key(self, config: Config) -> str:
         """Return a text that is equal for configurations that are equal after rounding."""
@@ -277,6 +274,23 @@ class Encoding:
                 for row in np.flatnonzero(np.isin(points[:, k], np.fromiter(exact, dtype=np.float64))):
                     numbers[row, j] = exact[points[row, k]]
         return np.where(self._active(numbers), numbers, np.nan)
+
+    def _read(self, configs: Sequence[Config]) -> tuple[Floats, Bools, Bools]:
+        """Read n configurations.
+
+        Returns: their numbers, NaN where there is none or it does not fit; what is active by them; which configurations do not fit,
+            clauses left aside.
+        """
+        present = np.array([[axis.name in config for axis in self._axes] for config in configs], dtype=np.bool_)
+        present = present.reshape(-1, len(self._axes))
+        numbers = np.full(present.shape, np.nan)
+        for j, axis in enumerate(self._axes):
+            given = np.flatnonzero(present[:, j]).tolist()
+            numbers[given, j] = axis.parse([configs[row][axis.name] for row in given])
+        active = self._active(numbers)
+        misfits = ((present != active) | (present & np.isnan(numbers))).any(axis=1)
+        more = np.array([len(config) for config in configs], dtype=np.int64) > present.sum(axis=1)
+        return numbers, active, misfits | more
 
     def _kept(self, points: Floats, numbers: Floats) -> Floats:
         """Remember the reals that are not on the grid; a point that stands for another one already moves by an ulp."""

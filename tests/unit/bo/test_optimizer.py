@@ -12,7 +12,7 @@ from problems import bowl, mixed, plane
 from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from bo import Optimizer, RelatedTask
+from bo import Observation, Optimizer, RelatedTask
 from bo.models import ACQUISITIONS, TrialData
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 
@@ -231,6 +231,20 @@ def test_the_record_is_what_was_told():
     assert np.isnan(second.error)
     assert optimizer.best == first
     assert optimizer.pending == []
+
+
+def test_many_evaluations_told_at_once_are_those_told_one_by_one():
+    one, many = Optimizer(grid(), seed=3), Optimizer(grid(), seed=3)
+    other = Optimizer(grid(), seed=4)
+    configs = other.ask(5)
+    for config in configs:
+        one.tell(config, sum(config.values()), duration=2.0)
+    many.tell_all([Observation.of(c, sum(c.values()), duration=2.0) for c in configs])
+    assert many.to_dict() == one.to_dict()
+    assert many.ask() == one.ask()
+    with pytest.raises(DataError, match="expected one that the space allows"):
+        many.tell_all([Observation.of(configs[0], 0.5), Observation.of({"nonsense": 1}, 0.5)])
+    assert len(many.history()) == 5  # all or none
 
 
 def test_the_best_meets_its_constraints():

@@ -38,7 +38,7 @@ def test_it_is_the_expected_improvement_over_the_best_mean(space):
     run, config = told(space)
     beliefs = run._fitted
     evidence, _ = run._promised
-    here, zero, one = beliefs.predict(evidence, run._log.columns([run._log.encode(config, "")]))
+    here, zero, one = beliefs.predict(evidence, run._log.columns([run._log.locate(config)[0]]))
     best = beliefs.predict(evidence, evidence.X)[0].mean.min(axis=1)
     mean, sd = zero + one * here.mean[:, 0], one * np.sqrt(here.var[:, 0])
     gap = zero + one * best - mean

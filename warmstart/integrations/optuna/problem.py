@@ -19,7 +19,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from bo.observation import Observation
 from bo.space.encoding import Encoding
-from history_store.errors import DataError
 from history_store.records import Config, Value
 from history_store.space import dump_space
 from warmstart.integrations.optuna.space import snapped
@@ -54,24 +53,36 @@ class Problem:
         return hashlib.sha256(dump_space(self.space).encode()).hexdigest()[:16]
 
     def config(self, trial: FrozenTrial) -> dict[str, Value] | None:
-        """Read a trial as a configuration: its own values, then what was planned for it; inactive ones left out.
+        """Read one trial; see `configs`."""
+        return self.configs([trial])[0]
 
-        Returns: None where something is missing, or the space does not allow it.
+    def configs(self, trials: Collection[FrozenTrial]) -> list[dict[str, Value] | None]:
+        """Read trials as configurations: their own values, then what was planned for them; inactive ones left out.
+
+        Returns: for each trial its configuration; None where something is missing, or the space does not allow it.
         """
-        planned = trial.system_attrs.get(CLAIM, {}) | trial.system_attrs.get("fixed_params", {})
-        values = self.values({**planned, **trial.params})
-        if self._fits(values):
-            return values
+        found = []
+        for trial in trials:
+            planned = trial.system_attrs.get(CLAIM, {}) | trial.system_attrs.get("fixed_params", {})
+            found.append(self.values({**planned, **trial.params}))
+        fits = self.encoding.fits(found)
+        return [
+            values if ok else self._completed(values, is_whole=trial.state in _WHOLE)
+            for trial, values, ok in zip(trials, found, fits, strict=True)
+        ]
+
+    def _completed(self, values: Mapping[str, Value], *, is_whole: bool) -> dict[str, Value] | None:
+        """Leave out what is inactive, and take defaults for what a finished trial lacks, unless the user stated the space."""
         full = {name: values.get(name, self.space[name].default_value) for name in self.space}
         try:
             active = deactivate_inactive_hyperparameters(full, self.space)
         except (ForbiddenValueError, ValueError):
             return None
         missing = [n for n in active if n not in values and not isinstance(self.space[n], Constant)]
-        if missing and (self.is_given or trial.state not in _WHOLE):
+        if missing and (self.is_given or not is_whole):
             return None
-        values = {name: full[name] for name in active}
-        return values if self._fits(values) else None
+        completed = {name: full[name] for name in active}
+        return completed if self.encoding.fits([completed])[0] else None
 
     def values(self, params: Mapping[str, Any]) -> dict[str, Value]:
         """Return Optuna's parameters as values of the space, those that are none of it left out."""
@@ -100,14 +111,6 @@ class Problem:
             if len(points):
                 break
         return self.encoding.decode(points)[0]
-
-    def _fits(self, config: Config) -> bool:
-        """Tell whether the space holds a configuration."""
-        try:
-            self.encoding.encode([config])
-        except DataError:
-            return False
-        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +143,7 @@ def read_trials(trials: Collection[FrozenTrial], problem: Problem, direction: St
     told: list[Observation] = []
     pending: list[dict[str, Value]] = []
     unread: list[int] = []
-    for trial in trials:
-        config = problem.config(trial)
+    for trial, config in zip(trials, problem.configs(trials), strict=True):
         if config is None:
             if trial.state == TrialState.COMPLETE:
                 unread.append(trial.number)

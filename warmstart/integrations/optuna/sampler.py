@@ -16,7 +16,6 @@ import contextlib
 import functools
 import json
 import logging
-import math
 import os
 import random
 import time
@@ -286,8 +285,9 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         if len(others) + 1 < size:
             return False
         known = read_trials(others, problem, study.direction)
-        configs = [*(told.config for told in known.told), *known.pending, problem.config(trial)]
-        return len({problem.encoding.key(config) for config in configs if config is not None}) >= size
+        own = problem.config(trial)
+        configs = [*(told.config for told in known.told), *known.pending, *([] if own is None else [own])]
+        return len(set(problem.encoding.keys(problem.encoding.encode(configs)))) >= size
 
     def _shown_problem(self, trials: Sequence[FrozenTrial], search_space: Mapping[str, BaseDistribution]) -> Problem:
         """Return the space of distributions, with the conditions that completed trials show."""
@@ -324,14 +324,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         n_designed = self._n_startup_trials if known.count < self._n_startup_trials else 0
         settings = self._settings if settings is None else settings
         optimizer = Optimizer(problem.space, **settings, n_startup_trials=n_designed, seed=self._seed)
-        for told in known.told:
-            optimizer.tell(
-                told.config,
-                told.error,
-                duration=_finite(told.duration),
-                status=told.status,
-                constraints=told.constraints,
-            )
+        optimizer.tell_all(known.told)
         last = checkpoint or optimizer.checkpoint()
         count, digest = last.get("related", self._related)
         if count != self._related[0]:
@@ -369,11 +362,6 @@ def _newest(trials: Sequence[FrozenTrial], setup: str) -> dict[str, Any] | None:
         if checkpoint is not None and checkpoint["setup"] == setup:
             return checkpoint
     return None
-
-
-def _finite(value: float) -> float | None:
-    """Return None for a number that is not known."""
-    return value if math.isfinite(value) else None
 
 
 def _is_searched(distribution: BaseDistribution) -> bool:

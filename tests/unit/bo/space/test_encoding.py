@@ -430,6 +430,21 @@ class TestRefusals:
             Encoding(space)
 
 
+def test_what_fits_is_what_can_be_encoded(rng):
+    encoding = Encoding(layered_space())
+    good = encoding.decode(encoding.sample(40, rng=rng))
+    bad = [{**good[0], "more": 1}, dict(list(good[1].items())[1:]), {**good[2], next(iter(good[2])): "?"}, {}]
+    assert encoding.fits(good).all()
+    assert not encoding.fits(bad).any()
+    assert encoding.fits([*bad, *good]).tolist() == [False] * 4 + [True] * 40
+    for config in bad:
+        with pytest.raises(DataError):
+            encoding.encode([config])
+    forbidden = Encoding(discrete())
+    assert forbidden.fits([]).tolist() == []
+    assert not forbidden.fits([{"a": 2, "b": "x"}])[0]
+
+
 def test_rows_are_encoded_together(rng):
     space = layered_space()
     encoding = Encoding(space)
