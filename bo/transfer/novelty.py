@@ -27,6 +27,8 @@ CHANCE_SCORE = 1.64
 """Labels that mean nothing score higher one time in twenty: no limit lies above."""
 WEAK_EFFECT = 0.1
 """Effect that is expected of a dataset with weak classes, where a history knows no better."""
+MANY_EFFECTS = 200
+"""More are looked at by so many of their quantiles."""
 WHITE = 0.1
 """A spectrum that falls by less from octave to octave is white, where a history knows no better; noise has 0.01 to 0.05."""
 WHITE_MARGIN = 0.9
@@ -34,6 +36,8 @@ WHITE_MARGIN = 0.9
 
 BLOCK = 256
 """Rows of distances that are held at a time."""
+MANY = 4000
+"""From more datasets, those that seem nearest are sought in single precision."""
 CANDIDATES = 4
 """Of those that seem nearest, so many are measured exactly: rounding may change their order."""
 
@@ -76,50 +80,63 @@ def nearest_other_group(distances: ArrayLike, groups: Sequence[Hashable]) -> NDA
     if not np.all(np.isfinite(matrix) & (matrix >= 0)):
         msg = "nearest_other_group: expected finite distances of 0 or more, got others. Leave datasets without an embedding out."
         raise DataError(msg)
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    codes = np.array([numbers[group] for group in groups], dtype=np.int64)
+    codes = _numbered(groups)
     others = np.where(codes[:, None] != codes[None, :], matrix, np.inf)
     nearest = others.min(axis=1, initial=np.inf)
     result: NDArray[np.float64] = np.where(np.isfinite(nearest), nearest, np.nan)
     return result
 
 
-def nearest_other_group_of(vectors: ArrayLike, groups: Sequence[Hashable]) -> NDArray[np.float64]:
+def nearest_other_group_of(
+    vectors: ArrayLike, groups: Sequence[Hashable], *, asked: NDArray[np.int64] | None = None
+) -> NDArray[np.float64]:
     """Compute the same from vectors, without the `m x m` distances: `BLOCK` rows of them at a time.
 
     Args:
         vectors: `m x d`; distances are Euclidean.
         groups: `m` sibling groups.
+        asked: `n` rows whose distances are wanted; None = all.
 
-    Returns: `m` float64; NaN where there is no other group.
+    Returns: `n` float64; NaN where there is no other group.
 
     Raises:
         UsageError: when the shapes do not fit.
         DataError: when a number is not finite.
     """
-    wide = np.asarray(vectors, dtype=np.float64)
-    if wide.ndim != 2 or len(wide) != len(groups):
-        msg = f"nearest_other_group_of: expected `m x d` vectors for {len(groups)} groups, got shape {wide.shape}. Give one group a dataset."
+    given = np.asarray(vectors)
+    if given.ndim != 2 or len(given) != len(groups):
+        msg = f"nearest_other_group_of: expected `m x d` vectors for {len(groups)} groups, got shape {given.shape}. Give one group a dataset."
         raise UsageError(msg)
-    if not np.isfinite(wide).all():
+    if not np.isfinite(given).all():
         msg = "nearest_other_group_of: expected finite vectors, got others. Leave datasets without an embedding out."
         raise DataError(msg)
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    codes = np.array([numbers[group] for group in groups], dtype=np.int64)
-    central = wide - wide.mean(axis=0) if len(wide) else wide
-    lengths = np.square(central).sum(axis=1)
-    result = np.full(len(wide), np.nan)
-    for start in range(0, len(wide), BLOCK):
-        block = slice(start, start + BLOCK)
-        # A product of matrices finds the nearest few, rounded; their distances are then computed one by one.
+    codes, rows = _numbered(groups), np.arange(len(given)) if asked is None else asked
+    # A product of matrices finds the nearest few, rounded; their distances are then computed one by one.
+    rounded = "f8" if len(given) <= MANY else "f4"
+    central: NDArray[np.float64] = given.astype(rounded)
+    if len(given):
+        central -= given.mean(axis=0, dtype=np.float64).astype(rounded)
+    lengths = np.einsum("ij,ij->i", central, central)
+    result = np.full(len(rows), np.nan)
+    for start in range(0, len(rows), BLOCK):
+        block = rows[start : start + BLOCK]
         squared = lengths - 2.0 * (central[block] @ central.T)
         squared[codes[block, None] == codes] = np.inf
-        few = np.argpartition(squared, min(CANDIDATES, len(wide)) - 1, axis=1)[:, :CANDIDATES]
-        exact = np.linalg.norm(wide[few] - wide[block, None], axis=2)
-        exact[np.isinf(np.take_along_axis(squared, few, axis=1))] = np.inf
-        nearest = exact.min(axis=1)
-        result[block] = np.where(np.isfinite(nearest), nearest, np.nan)
+        nearest = np.full(len(block), np.inf)
+        for _ in range(min(CANDIDATES, len(given))):
+            one = squared.argmin(axis=1)
+            exact = np.linalg.norm(given[one].astype(np.float64) - given[block].astype(np.float64), axis=1)
+            each = np.arange(len(block)), one
+            nearest = np.minimum(nearest, np.where(np.isinf(squared[each]), np.inf, exact))
+            squared[each] = np.inf
+        result[start : start + BLOCK] = np.where(np.isfinite(nearest), nearest, np.nan)
     return result
+
+
+def _numbered(groups: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Number the groups in the order in which they come."""
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
+    return np.array([numbers[group] for group in groups], dtype=np.int64)
 
 
 def judge_novelty(nearest: float, reference: ArrayLike) -> Novelty:
@@ -172,6 +189,8 @@ def signal_limit(weight: float, effects: ArrayLike) -> float:
     Returns: the limit, at most `CHANCE_SCORE`.
     """
     known = np.asarray(effects, dtype=np.float64).ravel()
+    if known.size > MANY_EFFECTS:
+        known = np.quantile(known, (np.arange(MANY_EFFECTS) + 0.5) / MANY_EFFECTS)
     means = (known if known.size else np.array([WEAK_EFFECT])) * weight
 
     def silent(limit: float) -> float:
@@ -187,40 +206,66 @@ def signal_limit(weight: float, effects: ArrayLike) -> float:
     return low
 
 
-def pixel_novelty(point: ArrayLike, reference: ArrayLike, groups: Sequence[Hashable]) -> tuple[float, float]:
-    """Compare a dataset's pixel statistics with those of the history's datasets.
+@dataclass(frozen=True, slots=True, eq=False)
+class PixelNorms:
+    """What pixel statistics are usual among a history's datasets.
 
-    Args:
-        point: `p` statistics of the query.
-        reference: `m x p` of the history's datasets.
-        groups: `m` sibling groups, at least two different ones.
-
-    Returns: the distance to the third nearest dataset in units of the history's spread, and the 99th percentile of the
-        same distance of its own datasets to those of other groups.
-
-    Raises:
-        UsageError: when the shapes do not fit, or there is one group only.
+    Attributes:
+        centre: `p`; `unit`, `p`: what statistics are scaled by, the spread among the datasets.
+        known: `m x p`, scaled.
+        limit: the 99th percentile of the distances of its own datasets to the third nearest of those of other groups.
     """
-    known, query = np.asarray(reference, dtype=np.float64), np.asarray(point, dtype=np.float64)
-    if known.ndim != 2 or query.shape != known.shape[1:] or len(groups) != len(known) or len(set(groups)) < 2:
-        msg = f"pixel_novelty: expected `m x p` of two groups or more and `p`, got {known.shape}, {len(set(groups))} groups and {query.shape}. Leave the check out."
-        raise UsageError(msg)
-    centre, spread = known.mean(0), known.std(0)
-    unit = np.where(spread > 1e-9, spread, 1.0)
-    known, query = (known - centre) / unit, (query - centre) / unit
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    codes = np.array([numbers[group] for group in groups])
-    own = np.concatenate(
-        [_own_distances(known, codes, slice(start, start + BLOCK)) for start in range(0, len(known), BLOCK)]
-    )
-    distance = _nth_nearest(np.sqrt(np.square(known - query).sum(1))[None])[0]
-    return float(distance), float(np.percentile(own, PIXEL_PERCENTILE))
+
+    centre: NDArray[np.float64]
+    unit: NDArray[np.float64]
+    known: NDArray[np.float64]
+    limit: float
+
+    @classmethod
+    def of(
+        cls, reference: ArrayLike, groups: Sequence[Hashable], *, asked: NDArray[np.int64] | None = None
+    ) -> "PixelNorms":
+        """Compute what is usual.
+
+        Args:
+            reference: `m x p` statistics of the history's datasets.
+            groups: `m` sibling groups, at least two different ones.
+            asked: rows whose own distances make the limit; None = all.
+
+        Raises:
+            UsageError: when the shapes do not fit, or there is one group only.
+        """
+        known = np.asarray(reference, dtype=np.float64)
+        if known.ndim != 2 or len(groups) != len(known) or len(set(groups)) < 2:
+            msg = f"PixelNorms: expected `m x p` of two groups or more, got {known.shape} and {len(set(groups))} groups. Leave the check out."
+            raise UsageError(msg)
+        centre, spread = known.mean(0), known.std(0)
+        unit = np.where(spread > 1e-9, spread, 1.0)
+        known, codes = (known - centre) / unit, _numbered(groups)
+        rows = np.arange(len(known)) if asked is None else asked
+        own = [_own_distances(known, codes, rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK)]
+        return cls(centre, unit, known, float(np.percentile(np.concatenate(own), PIXEL_PERCENTILE)))
+
+    def distance(self, point: ArrayLike) -> float:
+        """Compute the distance of a dataset's `p` statistics to the third nearest, in units of the spread.
+
+        Raises:
+            UsageError: when there are not p.
+        """
+        query = np.asarray(point, dtype=np.float64)
+        if query.shape != self.centre.shape:
+            msg = f"PixelNorms: expected {len(self.centre)} statistics, got {query.shape}. Leave the check out."
+            raise UsageError(msg)
+        query = (query - self.centre) / self.unit
+        return float(_nth_nearest(np.sqrt(np.square(self.known - query).sum(1))[None])[0])
 
 
-def _own_distances(known: NDArray[np.float64], codes: NDArray[np.int64], block: slice) -> NDArray[np.float64]:
+def _own_distances(
+    known: NDArray[np.float64], codes: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.float64]:
     """Return the distances of some rows to their third nearest of another group."""
-    between = np.sqrt(np.square(known[block, None] - known[None]).sum(2))
-    between[codes[block, None] == codes[None]] = np.inf
+    between = np.sqrt(np.square(known[rows, None] - known[None]).sum(2))
+    between[codes[rows, None] == codes[None]] = np.inf
     return _nth_nearest(between)
 
 
@@ -239,7 +284,8 @@ def white_limit(falls: ArrayLike) -> float:
 
 def _nth_nearest(distances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return each row's third smallest finite distance, or the largest where there are fewer."""
-    ordered = np.sort(distances, axis=1)
+    few = np.partition(distances, NEAREST - 1, axis=1)[:, :NEAREST] if distances.shape[1] > NEAREST else distances
+    ordered = np.sort(few, axis=1)
     finite = np.isfinite(ordered).sum(1)
     rows: NDArray[np.float64] = ordered[np.arange(len(ordered)), np.minimum(NEAREST, finite) - 1]
     return rows

@@ -27,8 +27,12 @@ import numpy as np
 
 from history_store.history import History
 from history_store.records import DatasetInfo, Evaluation
+from metafeat.class_signal import ClassSignal
 from metafeat.model_file import read_header
+from metafeat.sample_statistics import SampleStatistics
+from warmstart.descriptor import Descriptor
 from warmstart.locations import model_path, shipped_history
+from warmstart.suggestions.references import References, read_references, store_references
 
 ECHO = """
 import sys, uvicorn
@@ -45,11 +49,13 @@ uvicorn.run(app, port=int(sys.argv[1]), log_level="error")
 
 
 def simulated(path: Path, m: int, model_hash: str) -> None:
-    """Write a history of m datasets in m / 2 groups over the shipped configurations, with embeddings near the shipped ones."""
+    """Write a history of m datasets in m / 2 groups over the shipped configurations; embeddings and statistics are near the shipped ones."""
     rng = np.random.default_rng(0)
     with History.open(shipped_history()) as shipped:
         configs, space, errors = [dict(config) for config in shipped.configs], shipped.space_json, shipped.errors
         known = np.stack(list(shipped.embeddings(model_hash).values()))
+        about = read_references(shipped, model_hash)
+    assert about is not None, "the shipped history holds the statistics of its datasets"
     usual = np.nanmean(errors, axis=0)
     infos = [DatasetInfo(f"d{i}", f"g{i // 2}", 100, 30, 30, 5) for i in range(m)]
     runs = [
@@ -57,10 +63,32 @@ def simulated(path: Path, m: int, model_hash: str) -> None:
         for i in range(m)
         for config, error in zip(configs, usual + rng.normal(0, 0.1, len(configs)), strict=True)
     ]
+    like = rng.integers(0, len(about.names), m)
+    names = tuple(f"d{i}" for i in range(m))
+    effects = np.abs(about.effects[like] + rng.normal(0, 0.05, m))
+    pixels = about.pixels[like] + rng.normal(0, 0.02, (m, about.pixels.shape[1]))
     vectors = known[rng.integers(0, len(known), m)] + rng.normal(0, 0.01, (m, known.shape[1])).astype(np.float32)
     with History.create(path, space, configs=configs) as history:
         history.extend(runs, datasets=infos)
         history.set_embeddings(model_hash, {f"d{i}": vectors[i].astype(np.float32) for i in range(m)})
+        store_references(history, References(names, effects, pixels, about.sizes, about.movements), model_hash)
+
+
+def descriptors(n: int) -> list[bytes]:
+    """Make bodies of requests: descriptors near those of the shipped datasets, with statistics of their pictures."""
+    header, rng = read_header(model_path()), np.random.default_rng(1)
+    with History.open(shipped_history()) as shipped:
+        known = np.stack(list(shipped.embeddings(header.hash).values()))
+        about = read_references(shipped, header.hash)
+    assert about is not None
+    bodies = []
+    for _ in range(n):
+        vector = (known[rng.integers(len(known))] + rng.normal(0, 0.01, known.shape[1])).astype(np.float32)
+        pixels = about.pixels[rng.integers(len(about.names))] + rng.normal(0, 0.02, about.pixels.shape[1])
+        sample = SampleStatistics(100, 1.0, 1.0, ClassSignal(float(rng.uniform(5, 50)), 20.0), pixels)
+        told = Descriptor(header.hash, vector, 100, 2, (50, 50), sample)
+        bodies.append(json.dumps({"descriptor": told.to_dict()}).encode())
+    return bodies
 
 
 def free_port() -> int:
@@ -130,21 +158,11 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=50.0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "service_latency.json")
     given = parser.parse_args()
-    header = read_header(model_path())
-    rng = np.random.default_rng(1)
-    with History.open(shipped_history()) as shipped:
-        known = np.stack(list(shipped.embeddings(header.hash).values()))
     warm = min(200, given.requests // 10)
-    bodies = []
-    for _ in range(given.requests + warm):
-        vector = known[rng.integers(len(known))] + rng.normal(0, 0.01, known.shape[1])
-        told = {"schema_version": 1, "extractor": header.hash, "vector": [round(float(v), 9) for v in vector]}
-        bodies.append(
-            json.dumps({"descriptor": {**told, "n_images": 100, "n_classes": 2, "class_counts": [50, 50]}}).encode()
-        )
+    bodies = descriptors(given.requests + warm)
     with tempfile.TemporaryDirectory() as folder:
         path, port = Path(folder) / "many.h5", free_port()
-        simulated(path, given.datasets, header.hash)
+        simulated(path, given.datasets, read_header(model_path()).hash)
         ours = [sys.executable, "-m", "warmstart", "serve", "--port", str(port), "--history", str(path), "-q"]
         report = {
             "datasets": given.datasets,

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_novelty, nearest_other_group_of
-from metafeat.sample import SAMPLE
+from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_novelty
 from warmstart.suggestions.answer import Confidence
 from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
-from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places
+from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory, nearest_places
+from warmstart.suggestions.norms import norms_of
 
 if TYPE_CHECKING:
     from metafeat.sample_statistics import SampleStatistics
@@ -28,19 +28,13 @@ def judge_query(
 
     Without statistics of the pictures, by the distance alone.
     """
-    kept = nearest_places(distances)
-    rows, distances = rows[kept], distances[kept]
-    groups, names = [embedded.groups[row] for row in rows], [embedded.names[row] for row in rows]
-    verdict = judge_novelty(float(distances.min()), nearest_other_group_of(embedded.vectors[rows], groups))
-    nearest = f"{names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
-    doubts = find_doubts(
-        sample,
-        class_names,
-        groups=groups,
-        names=names,
-        images_seen=min(min(embedded.about[row].n_train, SAMPLE) for row in rows),
-        references=embedded.references,
-    )
+    if len(rows) > SPREAD:  # what is usual near the query: comparing all with all would take too long
+        near = nearest_places(distances)
+        rows, distances = rows[near], distances[near]
+    norms = norms_of(embedded, rows)
+    verdict = judge_novelty(float(distances.min()), norms.nearest)
+    nearest = f"{norms.names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
+    doubts = find_doubts(sample, class_names, norms)
     slack = embedded.references.slack(sample.n_images) if embedded.references and sample else 0.0
     if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
         text = (

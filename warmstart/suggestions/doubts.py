@@ -7,9 +7,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from bo.transfer.novelty import FEW_GROUPS, pixel_novelty, signal_limit, white_limit
+from bo.transfer.novelty import CHANCE_SCORE, FEW_GROUPS, signal_limit, white_limit
 from history_store.readers.tree import split_of
 from metafeat.sample_statistics import ABOUT, SampleStatistics
+from warmstart.suggestions.norms import Norms
 from warmstart.suggestions.references import References
 
 LEAST_DISTINCT = 0.5
@@ -126,43 +127,30 @@ class Doubt:
     text: str
 
 
-def find_doubts(
-    sample: SampleStatistics | None,
-    class_names: Sequence[str],
-    *,
-    groups: Sequence[str],
-    names: Sequence[str],
-    images_seen: int,
-    references: References | None,
-) -> tuple[Doubt, ...]:
+def find_doubts(sample: SampleStatistics | None, class_names: Sequence[str], norms: Norms) -> tuple[Doubt, ...]:
     """Find reasons to doubt an answer, apart from its distances.
 
     Args:
         sample: statistics of the query; None where nobody knows them, and what they would show is not doubted.
         class_names: of the query.
-        groups: `m` sibling groups of the datasets that may answer.
-        names: `m` their names.
-        images_seen: fewest pictures of one of them that were looked at.
-        references: statistics of the history's datasets; without them generic limits hold, and pixels are compared with
-            those of noise alone.
+        norms: of the datasets that may answer; where they have no references generic limits hold, and pixels are compared
+            with those of noise alone.
 
     Returns: the reasons, in the order of `Code`.
     """
-    group_of = dict(zip(names, groups, strict=True))
-    known = None if references is None else references.of(names)
     of_pictures: tuple[Doubt | None, ...] = ()
     if sample is not None:
-        few = _few(sample, images_seen)
-        of_pictures = (*few, _repeated(sample), _silent(sample, known), *_pixels(sample, known, group_of))
-    found = (_small_history(groups), *of_pictures, *doubt_class_names(class_names, names))
+        few = _few(sample, norms.images_seen)
+        of_pictures = (*few, _repeated(sample), _silent(sample, norms.references), *_pixels(sample, norms))
+    found = (_small_history(norms), *of_pictures, *doubt_class_names(class_names, norms.names))
     return tuple(doubt for doubt in found if doubt is not None)
 
 
-def _small_history(groups: Sequence[str]) -> Doubt | None:
-    n = len(set(groups))
+def _small_history(norms: Norms) -> Doubt | None:
+    n, m = norms.n_groups, len(norms.names)
     if n >= FEW_GROUPS:
         return None
-    text = f"The history is small: {len(groups)} {'dataset' if len(groups) == 1 else 'datasets'} of {n} {'group' if n == 1 else 'groups'}, fewer than the {FEW_GROUPS} groups it takes to tell what is typical."
+    text = f"The history is small: {m} {'dataset' if m == 1 else 'datasets'} of {n} {'group' if n == 1 else 'groups'}, fewer than the {FEW_GROUPS} groups it takes to tell what is typical."
     return Doubt(Code.SMALL_HISTORY, text)
 
 
@@ -185,6 +173,8 @@ def _repeated(sample: SampleStatistics) -> Doubt | None:
 
 
 def _silent(sample: SampleStatistics, known: References | None) -> Doubt | None:
+    if sample.signal.score >= CHANCE_SCORE:  # no limit lies above
+        return None
     limit = signal_limit(sample.signal.weight, () if known is None else known.effects)
     if sample.signal.score >= limit:
         return None
@@ -192,11 +182,10 @@ def _silent(sample: SampleStatistics, known: References | None) -> Doubt | None:
     return Doubt(Code.NO_CLASS_INFORMATION, text)
 
 
-def _pixels(
-    sample: SampleStatistics, known: References | None, group_of: dict[str, str]
-) -> tuple[Doubt | None, Doubt | None]:
+def _pixels(sample: SampleStatistics, norms: Norms) -> tuple[Doubt | None, Doubt | None]:
     """Compare pixels with those of the history; the lowest pair of octaves tells what is shown rather than how."""
     falls = sample.falls[1:]
+    known = norms.references
     if known is not None and (known.pixels.shape[1:] != sample.pixels.shape or not known.names):
         known = None  # computed at another image size
     limit = white_limit(() if known is None else known.pixels[:, -len(falls) :])
@@ -207,10 +196,8 @@ def _pixels(
     if abs(whitest) < limit:
         text = f"Pixels without order: neighbouring pixels say hardly more of each other than distant ones, as in noise or shuffled pixels (the spectrum falls by {whitest:z.2f} an octave, at least {limit:.2f} is expected)."
         shuffled = Doubt(Code.SHUFFLED_PIXELS, text)
-    groups = [] if known is None else [group_of[name] for name in known.names]
-    if known is not None and len(set(groups)) >= FEW_GROUPS:
-        looks = slice(len(ABOUT))
-        distance, farthest = pixel_novelty(sample.pixels[looks], known.pixels[:, looks], groups)
+    if known is not None and norms.pixels is not None:
+        distance, farthest = norms.pixels.distance(sample.pixels[: len(ABOUT)]), norms.pixels.limit
         if distance > farthest:
             text = f"Unusual pixels: brightness, contrast, texture and variety are unlike those of any dataset of the history (distance {distance:.1f}, up to {farthest:.1f} is usual)."
             unusual = Doubt(Code.UNUSUAL_PIXELS, text)
@@ -222,8 +209,10 @@ def _pixels(
 
 def doubt_class_names(class_names: Sequence[str], names: Collection[str]) -> tuple[Doubt | None, Doubt | None]:
     """Question classes that are named like splits or like datasets, those of the history by their names among them."""
+    if len(class_names) < 2:
+        return None, None
     splits = [name for name in class_names if split_of(name) is not None or _NUMBERED.fullmatch(name)]
-    known = KNOWN_DATASETS | {_plain(name.partition("@")[0]) for name in names}
+    known = KNOWN_DATASETS | _plain_lines(re.sub("@.*", "", "\n".join(names)))
     datasets = [name for name in class_names if _plain(name) in known]
     as_splits = as_datasets = None
     if len(splits) >= 2 and 2 * len(splits) >= len(class_names):
@@ -239,7 +228,13 @@ def doubt_class_names(class_names: Sequence[str], names: Collection[str]) -> tup
 
 def _plain(name: str) -> str:
     """Strip signs and the words that people add to the name of a dataset."""
-    return re.sub(r"(dataset|data|images)$", "", re.sub(r"[^a-z0-9]", "", name.lower()))
+    return next(iter(_plain_lines(name.replace("\n", ""))))
+
+
+def _plain_lines(names: str) -> frozenset[str]:
+    """Strip the same of many names at once, one a line."""
+    letters = re.sub(r"[^a-z0-9\n]", "", names.lower())
+    return frozenset(re.sub(r"(dataset|data|images)$", "", letters, flags=re.MULTILINE).split("\n"))
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """A history and a model, read once for each state of their files."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -25,6 +25,8 @@ from warmstart.suggestions.references import (
 
 if TYPE_CHECKING:
     from history_store.history import History
+    from warmstart.suggestions.norms import Norms
+
 MANY = 2000
 """From a larger history, so many nearest datasets answer."""
 SPREAD = 10_000
@@ -52,6 +54,7 @@ class EmbeddedHistory:
         references: what the history's own datasets are like, where the history holds that for this model.
         other_groups: groups of the history's other datasets.
         measured_with: what its runs were measured with.
+        norms: what `warmstart.suggestions.norms.norms_of` remembers, by the rows that may answer.
     """
 
     path: Path
@@ -70,6 +73,7 @@ class EmbeddedHistory:
     references: References | None = None
     other_groups: frozenset[str] = frozenset()
     measured_with: MeasuredWith | None = None
+    norms: "dict[bytes, Norms]" = field(default_factory=dict, compare=False, repr=False)
 
     def rows_without(self, groups: Collection[str], own: str | None) -> NDArray[np.int64]:
         """Return the rows that may answer: not of these groups, not the query itself.

@@ -88,11 +88,12 @@ def place_vector(
 ) -> Location:
     """Measure the distances from a meta-feature to rows of an embedded history that has a model, and judge them."""
     distances = distances_to(vector, embedded, rows)
-    known = embedded.with_runs(rows)  # a dataset without runs says nothing of the history's experience
+    has_runs = embedded.has_runs[rows]  # a dataset without any says nothing of the history's experience
+    known = has_runs if has_runs.any() else slice(None)
     confidence = judge_query(
         embedded,
-        known,
-        distances[np.isin(rows, known)],
+        rows[known],
+        distances[known],
         sample=sample,
         class_names=() if query is None else query.source.class_names,
     )
@@ -137,9 +138,10 @@ def distances_to(
     found, n_exact = np.empty(len(rows)), MANY + MANY // 10
     close = np.arange(len(rows))
     if len(rows) > n_exact:
+        is_whole = len(rows) == len(embedded.vectors) and np.array_equal(rows, close)
         for start in range(0, len(rows), AT_ONCE):
             block = slice(start, start + AT_ONCE)
-            apart = embedded.vectors[rows[block]] - vector
+            apart = embedded.vectors[block if is_whole else rows[block]] - vector
             found[block] = np.einsum("ij,ij->i", apart, apart)
         close = np.argpartition(found, n_exact)[:n_exact]
     exact = embedded.vectors[rows[close]].astype(np.float64) - vector

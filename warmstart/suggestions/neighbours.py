@@ -11,17 +11,16 @@ from warmstart.suggestions.location import Location
 
 def list_neighbours(place: Location, least: int, *, used: Collection[int | None] = ()) -> tuple[Neighbour, ...]:
     """List the nearest datasets, at least so many and all those used."""
-    order = np.argsort(place.distances, kind="stable").tolist() if place.has_distances else []
-    listed = [row for rank, row in enumerate(order) if rank < least or row in used]
-    names, errors = place.names, place.embedded.errors[place.rows]
+    order = np.argsort(place.distances, kind="stable") if place.has_distances else np.zeros(0, np.int64)
+    more = [row for row in order[least:].tolist() if row in used] if used else []
     return tuple(
         Neighbour(
-            names[row],
+            place.embedded.names[place.rows[row]],
             distance := float(place.distances[row]),
-            _least_error(errors[row]),
+            _least_error(place.embedded.errors[place.rows[row]]),
             None if place.movement is None else (max(0.0, distance - place.movement), distance + place.movement),
         )
-        for row in listed
+        for row in [*order[:least].tolist(), *more]
     )
 
 

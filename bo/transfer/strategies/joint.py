@@ -94,25 +94,30 @@ def nearness_weights(
 
     Returns: `m` > 0 with sum 1.
     """
+    alone = np.zeros(len(distances), dtype=np.int64)
     if groups is None:
-        return _by_rank(distances, reach)
+        return _by_rank(distances, reach, among=alone)
     sources, place = np.unique(groups, return_inverse=True)
     nearest = np.full(len(sources), np.inf)
     np.minimum.at(nearest, place, distances)
-    weights = _by_rank(nearest, reach)[place]
-    for source in np.flatnonzero(np.bincount(place) > 1):
-        own = place == source
-        weights[own] *= _by_rank(distances[own], reach)
-    return weights
+    weights: NDArray[np.float64] = _by_rank(nearest, reach, among=alone[: len(sources)])[place]
+    return weights * _by_rank(distances, reach, among=place)
 
 
-def _by_rank(distances: NDArray[np.float64], reach: Reach) -> NDArray[np.float64]:
-    """Weigh by the rank of distances, see `nearness_weights`."""
-    _, place, counts = np.unique(distances, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts + 1) / 2)[place]
+def _by_rank(distances: NDArray[np.float64], reach: Reach, *, among: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Weigh by the rank of distances within each source, `among` which they are; each source has sum 1."""
+    order = np.lexsort((distances, among))
+    source, apart = among[order], distances[order]
+    is_first = np.append(True, source[1:] != source[:-1])
+    is_new = is_first | np.append(True, apart[1:] != apart[:-1])  # equal distances share their mean rank
+    run = np.cumsum(is_new) - 1
+    start, length = np.flatnonzero(is_new), np.bincount(run)
+    first = np.flatnonzero(is_first)[np.cumsum(is_first) - 1]
+    ranks = np.empty(len(order))
+    ranks[order] = (start + (length - 1) / 2)[run] - first
     total = np.zeros(len(distances))
     for each, share in reach:
         weights = np.ones(len(ranks)) if np.isinf(each) else 1.0 / (ranks + each)
-        total += share * weights / weights.sum()
-    scaled: NDArray[np.float64] = total / total.sum()
+        total += share * weights / np.bincount(among, weights)[among]
+    scaled: NDArray[np.float64] = total / np.bincount(among, total)[among]
     return scaled

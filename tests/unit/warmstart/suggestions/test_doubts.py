@@ -8,6 +8,7 @@ import pytest
 from metafeat.class_signal import ClassSignal
 from metafeat.sample_statistics import ABOUT, SampleStatistics
 from warmstart.suggestions.doubts import Code, find_doubts
+from warmstart.suggestions.norms import Norms
 from warmstart.suggestions.references import References
 
 NAMES = tuple(f"set{i}" for i in range(12))
@@ -17,9 +18,10 @@ FINE = SampleStatistics(400, 1.0, 1.0, ClassSignal(30.0, 60.0), PIXELS.mean(0))
 
 
 def codes(sample=FINE, class_names=("cat", "dog"), *, groups=NAMES, references=REFERENCES, images_seen=35):
-    found = find_doubts(
-        sample, class_names, groups=groups, names=NAMES[: len(groups)], images_seen=images_seen, references=references
-    )
+    names = NAMES[: len(groups)]
+    vectors = np.zeros((len(groups), 2), np.float32)
+    norms = Norms.of(vectors, groups=groups, names=names, images_seen=images_seen, references=references)
+    found = find_doubts(sample, class_names, norms)
     assert all(doubt.text[0].isupper() and doubt.text[-1] in ".?" for doubt in found)
     return [doubt.code.value for doubt in found]
 
