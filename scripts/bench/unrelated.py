@@ -2,7 +2,9 @@
 
 Families of functions, each a random one a seed; a target with three tasks of 30 points: `related` (the target,
 a little bent, in units of their own), `inverted` (minus that) or `unrelated` (other members of another family). Each multi-task surrogate is beside the same without
-related tasks, from its default start. A line of --runs is a search of 20 evaluations; the same command goes on where it was stopped.
+related tasks, from its default start. A family may also be a table, an npz as `warmstart evaluate --table` reads it: the target is one of its
+datasets, regret a share of its range, tasks are three datasets of other groups (`inverted`: minus those; `unrelated`: smooth
+functions of the configurations). A line of --runs is a search of 20 evaluations; the same command goes on where it was stopped.
 
     OMP_NUM_THREADS=1 python scripts/bench/unrelated.py --runs runs.jsonl [--families ...] [--kinds ...] [--surrogates mt-gp ...] [--seeds 0 20] [--out FILE.json]
 """
@@ -22,6 +24,10 @@ from numpy.typing import NDArray
 from runs import resume, write_report
 
 from bo import Optimizer, RelatedTask
+from bo.search import search_table
+from bo.surrogates import Task
+from bo.transfer.regret import regret_curve
+from training.evaluation.table import read_table
 
 Floats = NDArray[np.float64]
 Function = Callable[[Floats], Floats]
@@ -105,8 +111,32 @@ def tasks(family: str, seed: int, kind: str) -> list[tuple[Floats, Floats]]:
     return found
 
 
+def search_of_table(path: str, kind: str, surrogate: str, seed: int) -> dict[str, Any]:
+    """Search one dataset of a table, drawn by the seed."""
+    table, rng = read_table(Path(path)), np.random.default_rng([seed, 2])
+    errors, unit = np.asarray(table.errors, dtype=np.float64), np.asarray(table.unit)
+    complete = np.flatnonzero(~np.isnan(errors).any(axis=1))
+    target = int(rng.choice(complete))
+    others = [row for row in complete.tolist() if table.groups[row] != table.groups[target]]
+    related = []
+    for row in rng.choice(others, TASKS, replace=False).tolist():
+        rows = rng.choice(len(unit), POINTS, replace=False)
+        known = waves(rng, unit.shape[1])(np.nan_to_num(unit, nan=0.5)) if kind == "unrelated" else errors[row]
+        y = (-known if kind == "inverted" else known)[rows]
+        scale, shift = np.exp(0.5 * rng.standard_normal()), rng.standard_normal()
+        if kind != "none":
+            related.append(Task(unit[rows], scale * (y - y.mean()) / (y.std() or 1.0) + shift))
+    start = time.process_time()
+    chosen = search_table(
+        unit, errors[target], initial=[], t=T, rng=np.random.default_rng(seed), surrogate=surrogate, related=related
+    )
+    return {"regret": regret_curve(errors[target], chosen).tolist(), "cpu": time.process_time() - start}
+
+
 def run(family: str, kind: str, surrogate: str, seed: int) -> dict[str, Any]:
-    """Search one function; `kind` is `none` for a surrogate without related tasks."""
+    """Search one function, or a dataset of a table; `kind` is `none` for a surrogate without related tasks."""
+    if family.endswith(".npz"):
+        return search_of_table(family, kind, surrogate, seed)
     d, target, least, _ = members(family, seed)
     space = ConfigurationSpace()
     space.add(*(Float(f"x{i}", (0.0, 1.0)) for i in range(d)))
@@ -139,22 +169,27 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, Any]:
             figures[f"median@{t}"] = float(np.median(ours))
             if kind != "none":
                 theirs = alone[:, t - 1]
-                figures[f"ratio@{t}"] = float(np.median(ours) / np.median(theirs))
+                least = float(np.median(theirs))
+                figures[f"ratio@{t}"] = float(np.median(ours)) / least if least else None
+                less = ours - theirs
+                figures[f"paired@{t}"] = [float(less.mean()), float(less.std(ddof=1) / len(less) ** 0.5)]
                 logs = np.log10(np.maximum(ours, 1e-9)) - np.log10(np.maximum(theirs, 1e-9))
                 figures[f"log10 paired@{t}"] = [float(logs.mean()), float(logs.std(ddof=1) / len(logs) ** 0.5)]
-        report[f"{surrogate}, {family}, {kind}"] = figures
+        report[f"{surrogate}, {Path(family).stem}, {kind}"] = figures
     return report
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=["branin", "hartmann3", "waves2", "bowls4", "rosenbrock3"])  # fmt: skip
+    parser.add_argument("--families", nargs="+", metavar="FAMILY|TABLE.npz", default=["branin", "hartmann3", "waves2", "bowls4", "rosenbrock3"])  # fmt: skip
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--surrogates", nargs="+", choices=("mt-gp", "mt-dngo", "mt-bohamiann"), default=["mt-gp"])
     parser.add_argument("--seeds", type=int, nargs=2, default=(0, 20))
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
+    if wrong := [name for name in asked.families if name not in FAMILIES and not Path(name).is_file()]:
+        parser.error(f"--families: expected {', '.join(FAMILIES)} or files, got {', '.join(wrong)}")
     jobs = [
         {"family": f, "kind": k, "surrogate": s.removeprefix("mt-") if k == "none" else s, "seed": seed}
         for seed in range(*asked.seeds)
