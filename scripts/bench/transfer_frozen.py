@@ -13,13 +13,24 @@ import time
 from pathlib import Path
 
 import numpy as np
+from logme import logme
+from numpy.typing import NDArray
 
 from history_store.readers import open_images
 from metafeat.files import replace_file
 from training.workloads.transfer.backbones import find_backbone
 from training.workloads.transfer.depths import DEPTHS
-from training.workloads.transfer.features import compute_features, open_network
-from training.workloads.transfer.frozen import COUNTS, PARTS, POOL, draw_pool, draw_split, landmarks, measure_frozen
+from training.workloads.transfer.features import Features, compute_features, open_network
+from training.workloads.transfer.frozen import (
+    COUNTS,
+    PARTS,
+    POOL,
+    SPLITS,
+    draw_pool,
+    draw_split,
+    landmarks,
+    measure_frozen,
+)
 from training.workloads.transfer.heads import head_specs
 
 SEEN = ("imagenette", "tinyimagenet_animals", "tinyimagenet_objects")
@@ -33,8 +44,8 @@ ORDER = [
 LANDMARKS = (LITE[0], 64)
 
 
-def measure(source_path: Path, backbone: str, size: int) -> dict:
-    """Measure one dataset on one backbone at one size."""
+def measure(source_path: Path, backbone: str, size: int, known: dict | None) -> dict:
+    """Measure one dataset on one backbone at one size; what is known already gets its LogME alone, which came later."""
     import torch
 
     source = open_images(source_path)
@@ -42,6 +53,8 @@ def measure(source_path: Path, backbone: str, size: int) -> dict:
     labels = np.asarray(source.labels)[pool]
     images = source.read(pool, size=size).images
     network = open_network(find_backbone(backbone), size=size, device=torch.device("cpu"))
+    if known is not None:
+        return known | {"logme": evidence(compute_features(network, images), labels)}
     before = time.process_time()
     features = compute_features(network, images)
     seconds = (time.process_time() - before) / len(images)
@@ -49,6 +62,7 @@ def measure(source_path: Path, backbone: str, size: int) -> dict:
     n_classes = len(source.class_names)
     table = measure_frozen(features, flipped, labels, n_classes=n_classes)
     found = {
+        "logme": evidence(features, labels),
         "wrong": table.wrong,
         "totals": table.totals,
         "head_seconds": table.seconds.astype(np.float32),
@@ -68,6 +82,21 @@ def measure(source_path: Path, backbone: str, size: int) -> dict:
         found["landmark_names"] = np.array(sorted(values[0]))
         found["landmarks"] = np.array([[each[name] for name in sorted(each)] for each in values], np.float32)
     return found
+
+
+def evidence(features: Features, labels: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Compute LogME of the training images by split and depth."""
+    trains, n_classes = [draw_split(labels, seed).train[0] for seed in range(SPLITS)], int(labels.max()) + 1
+    found = [[logme(features.at(d)[rows], labels[rows], n_classes=n_classes) for d in DEPTHS] for rows in trains]
+    return np.array(found, dtype=np.float32)
+
+
+def read_block(path: Path) -> dict | None:
+    """Read what was measured, if it was."""
+    if not path.exists():
+        return None
+    with np.load(path) as arrays:
+        return {key: arrays[key] for key in arrays.files}
 
 
 def collect(data: Path, out: Path, only: list[str] | None, limit: int | None) -> None:
@@ -96,12 +125,13 @@ def collect(data: Path, out: Path, only: list[str] | None, limit: int | None) ->
     for backbone, size in ORDER:
         for name in names:
             path = out / name / f"{backbone}-{size}.npz"
-            if path.exists():
+            known = read_block(path)
+            if known is not None and "logme" in known:
                 continue
             if limit is not None and done >= limit:
                 return
             started = time.time()
-            found = measure(data / f"{name}.npz", backbone, size)
+            found = measure(data / f"{name}.npz", backbone, size, known)
             path.parent.mkdir(exist_ok=True)
             replace_file(path, packed(found))
             done += 1

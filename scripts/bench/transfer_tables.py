@@ -6,19 +6,24 @@ python scripts/bench/transfer_tables.py data_manifests/measured/transfer-frozen 
 import argparse
 import json
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bo.search import search_table
 from bo.transfer.designs import initial_designs
 from training.workloads.transfer.depths import DEPTHS
-from training.workloads.transfer.heads import head_specs
+from training.workloads.transfer.heads import HeadKind, head_specs
+from warmstart.locations import history_path, model_path
+from warmstart.suggestions.embedded_history import load_embedded_history
 
 SEEN = ("imagenette", "tinyimagenet_animals", "tinyimagenet_objects")
 TIMES = (1, 3)
 SHUFFLES = 20
+SEARCHES = 5
 LANDMARK_SIZES = (64, 32)
 Array = NDArray[np.float64]
 
@@ -33,6 +38,9 @@ class Table:
         settings: `c` feature sets.
         errors: `m x c x 2` on either half, heads chosen with training images left out, mean over splits.
         landmarks: `m x f`.
+        tried: by selector, `m x c` scores of feature sets that were tried, the lower the better.
+        others: by name, `m x g` features of other kinds.
+        axes: `c x q` in [0, 1], what feature sets are made of.
     """
 
     names: tuple[str, ...]
@@ -40,6 +48,9 @@ class Table:
     settings: tuple[str, ...]
     errors: Array
     landmarks: Array
+    tried: dict[str, Array]
+    others: dict[str, Array]
+    axes: Array
 
 
 def read(folder: Path, manifests: Path) -> Table:
@@ -54,7 +65,53 @@ def read(folder: Path, manifests: Path) -> Table:
     settings = [f"{block}-{depth}-flip{flip}" for block in blocks for depth in DEPTHS for flip in (0, 1)]
     groups = [tomllib.loads((manifests / f"{name}.toml").read_text())["group"] for name in found]
     marks = np.array([_landmarks(each) for each in found.values()])
-    return Table(tuple(found), tuple(groups), tuple(settings), errors, marks)
+    tried = {
+        name: np.array([np.concatenate([score(each, block) for block in blocks]) for each in found.values()])
+        for name, score in SELECTORS.items()
+    }
+    return Table(
+        tuple(found), tuple(groups), tuple(settings), errors, marks, tried, _embedded(list(found)), axes(blocks)
+    )
+
+
+def _left_out(arrays: dict, block: str, kinds: tuple[HeadKind, ...], strength: float | None = None) -> Array:
+    """Return the least share of training images missed, left out in turn, by heads of some kinds: `8`, mean over splits."""
+    wrong, totals = arrays[f"{block}/wrong"].astype(float)[:, 0], arrays[f"{block}/totals"].astype(float)[:, 0]
+    heads = [i for i, s in enumerate(head_specs()) if s.kind in kinds and strength in (None, s.strength)]
+    return (wrong[..., heads, 0].min(-1) / totals[:, None, None, 0]).mean(0).reshape(-1)
+
+
+SELECTORS: dict[str, Callable[[dict, str], Array]] = {
+    "try all, nearest neighbours": lambda arrays, block: _left_out(arrays, block, ("knn",), 5.0),
+    "try all, every head": lambda arrays, block: _left_out(arrays, block, ("ridge", "knn", "centroid")),
+    "try all, LogME": lambda arrays, block: np.repeat(-arrays[f"{block}/logme"].astype(float).mean(0), 2),
+}
+"""Selectors that look at every feature set, and what they rank it by."""
+
+
+def axes(blocks: list[str]) -> Array:
+    """Describe feature sets: backbone, logarithm of the size, depth and flipped copies, all in [0, 1]."""
+    rows = []
+    for block in blocks:
+        backbone, size = block.rsplit("-", 1)
+        own = [float(backbone.endswith(str(n))) for n in range(3)]
+        rows += [
+            [*own, np.log2(int(size) / 32) / 2, *np.eye(len(DEPTHS))[d], flip]
+            for d in range(len(DEPTHS))
+            for flip in (0, 1)
+        ]
+    return np.array(rows, dtype=float)
+
+
+def _embedded(names: list[str]) -> dict[str, Array]:
+    """Return what the shipped history knows of the datasets: handcrafted features, and embeddings by the shipped model."""
+    embedded = load_embedded_history(history_path(None), model_path(None))
+    rows = [embedded.names.index(name) for name in names]
+    references = embedded.references
+    assert references is not None, "the shipped history holds the features of its datasets"
+    assert references.features is not None, "the shipped history holds the features of its datasets"
+    known = [references.names.index(name) for name in names]
+    return {"handcrafted": references.features[known], "embedding": embedded.vectors[rows].astype(float)}
 
 
 def _errors(arrays: dict, block: str) -> Array:
@@ -100,8 +157,7 @@ def by_method(table: Table, query: int, k: int, rng: np.random.Generator) -> dic
     others = [i for i, group in enumerate(table.groups) if group != table.groups[query]]
     groups = [table.groups[i] for i in others]
     errors, own = table.errors[others].mean(-1), table.errors[query]
-    spread = table.landmarks[others].std(0)
-    near = np.linalg.norm((table.landmarks[others] - table.landmarks[query]) / np.where(spread > 0, spread, 1), axis=1)
+    near = _apart(table.landmarks, others, query)
     normal = _normalised(table.errors[others].mean(-1))
 
     def ask(strategy: str, distances: Array | None = None) -> float:
@@ -116,15 +172,36 @@ def by_method(table: Table, query: int, k: int, rng: np.random.Generator) -> dic
             points.append(own[pick, 1 - half] - own[int(own[:, half].argmin()), 1 - half])
         return 100 * float(np.mean(points))
 
+    def cold(seed: int) -> float:
+        """Search from nothing by a Gaussian process, told the errors on one half, measured on the other."""
+        points = []
+        for half in (0, 1):
+            rows = search_table(table.axes, own[:, half], initial=[], t=k, rng=np.random.default_rng([seed, query]))
+            points.append(
+                own[rows[int(own[rows, half].argmin())], 1 - half] - own[int(own[:, half].argmin()), 1 - half]
+            )
+        return 100 * float(np.mean(points))
+
+    largest = np.lexsort((-table.axes[:, -1], -table.axes[:, -3], -table.axes[:, 3], -table.axes[:, :3] @ [0, 1, 2]))
     return {
         "portfolio": ask("portfolio"),
         "average-rank": ask("average-rank"),
         "nearest": ask("nearest", near),
+        **{f"nearest, {name}": ask("nearest", _apart(each, others, query)) for name, each in table.others.items()},
+        **{name: lost(own, scores[query].argsort(kind="stable")[:k].tolist()) for name, scores in table.tried.items()},
+        "largest first": lost(own, largest[:k].tolist()),
+        "cold GP": float(np.mean([cold(seed) for seed in range(SEARCHES)])),
         "joint": ask("joint", near),
         "joint-shuffled": float(np.mean([ask("joint", rng.permutation(near)) for _ in range(SHUFFLES)])),
         "joint-true": oracle(),
         "random": float(np.mean([lost(own, rng.choice(len(own), k, replace=False).tolist()) for _ in range(200)])),
     }
+
+
+def _apart(features: Array, others: list[int], query: int) -> Array:
+    """Compute distances from a dataset to others, each feature divided by its spread over these."""
+    spread = features[others].std(0)
+    return np.linalg.norm((features[others] - features[query]) / np.where(spread > 0, spread, 1), axis=1)
 
 
 def _normalised(errors: Array) -> Array:

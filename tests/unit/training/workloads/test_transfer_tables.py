@@ -2,6 +2,9 @@
 
 import numpy as np
 import pytest
+from logme import logme
+from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
 from transfer_tables import Table, best_error, lost, tables
 
 
@@ -17,7 +20,11 @@ def drawn():
     halves = np.clip(errors[..., None] + 0.002 * rng.normal(size=(m, c, 2)), 0, 1)
     marks = np.column_stack([kinds == kind for kind in range(3)] + [hard]).astype(float)
     names = tuple(map(str, range(m)))
-    return Table(names, names, tuple(map(str, range(c))), halves, marks)
+    scores = halves.mean(-1) + 0.001 * rng.normal(size=(m, c))
+    axes = rng.random((c, 9))
+    return Table(
+        names, names, tuple(map(str, range(c))), halves, marks, {"try all": scores}, {"noise": rng.random((m, 3))}, axes
+    )
 
 
 def test_points_lost_are_those_of_the_pick_on_the_other_half():
@@ -36,7 +43,9 @@ def test_what_similarity_is_worth_is_seen_and_shuffling_takes_it_away(drawn):
     assert gain["mean"] > 2 * gain["se"] > 0
     assert shuffled["mean"] < gain["mean"] / 2
     assert 0.4 < first["share of the true distance's gain"] < 1.5
-    assert first["points lost"]["random"]["mean"] > first["points lost"]["joint"]["mean"]
+    lost_by = {name: each["mean"] for name, each in first["points lost"].items()}
+    assert lost_by["try all"] <= lost_by["joint"] < lost_by["random"]
+    assert lost_by["nearest"] < lost_by["nearest, noise"]
 
 
 @pytest.mark.slow
@@ -45,3 +54,16 @@ def test_the_best_reachable_error_is_told_by_a_landmark_that_tells_it(drawn):
     found = best_error(drawn)
     assert found["rmse"] < found["rmse_blind"] / 2
     assert 0.6 <= found["coverage_80"] <= 1
+
+
+def test_log_evidence_is_that_of_the_best_priors():
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(30, 4)), rng.integers(0, 3, 30)
+    X[:, 0] += labels
+
+    def evidence(log_a, log_b, y):
+        return multivariate_normal(np.zeros(30), np.eye(30) / np.exp(log_b) + X @ X.T / np.exp(log_a)).logpdf(y) / 30
+
+    targets = np.eye(3)[labels].T
+    best = [minimize(lambda p, y=y: -evidence(*p, y), [1.0, 1.0], method="Nelder-Mead", tol=1e-10).fun for y in targets]
+    assert logme(X, labels, n_classes=5) == pytest.approx(-np.mean(best), abs=1e-6)
