@@ -9,6 +9,7 @@ from history_store.space import natural, shown
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
+from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.split import Split
@@ -38,6 +39,7 @@ class TuneResult:
         exhausted: whether every configuration of the space had its trial, so that there are no more.
         metric: what the trials are judged by; their errors are what it stands for.
         plan: what the history planned for the time of this call; None where it planned nothing.
+        expected: what error was promised, and what is expected after each trial; None where the history knows too little.
     """
 
     study: str
@@ -53,6 +55,12 @@ class TuneResult:
     exhausted: bool = False
     metric: Metric = PLAIN
     plan: TimePlan | None = None
+    expected: StudyExpectations | None = None
+
+    @property
+    def expected_line(self) -> str:
+        """Say in one line what was promised, what came, and what is expected still; empty where nothing was promised."""
+        return "" if self.expected is None else promised_beside_came(self.expected, self.best, self.metric)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -116,6 +124,8 @@ class TuneResult:
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
             "seconds": self.seconds,
+            "expected_error": None if self.expected is None else self.expected.best.to_dict(),
+            "expectation": None if self.expected is None else self.expected.to_dict(),
             **({} if self.plan is None else {"plan": self._plan_record(self.plan)}),
         }
 
@@ -208,6 +218,7 @@ def summarise(queue: TrialQueue) -> TuneResult:
         plan.tasks,
         exhausted=queue.is_exhausted(known),
         metric=plan.measure,
+        expected=expectations_of(plan, trials),
     )
 
 
