@@ -383,6 +383,8 @@ def _print(shell: Shell, found: "TuneResult") -> None:
     shell.result(found.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
         write("")
+        if found.unfinished is not None:
+            shell.table([shell.cells(found.unfinished.config)], title=found.unfinished_line)
         if found.comparison is not None:
             shell.say(found.comparison_line)
         if found.expected is not None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
 """Of the time of a call, so much is kept for its end (a trial that is ended, the report, its pictures), but no more than that share; where the
-machine is busy, twice as long as the start took, but no more than the second share."""
+machine is busy, as long as the start took, but no more than the second share. Besides, a call keeps what fitting a model took it."""
 SLACK = 0.95
 """Share of the time that is planned: some goes by between two trials."""
 SHARE = 0.25
@@ -70,13 +70,18 @@ class TimedCall:
     @property
     def ends(self) -> float:
         """Return `time.monotonic` at which the last trial must have ended."""
-        usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(2 * self.start, BUSY_SHARE * self.seconds)
+        usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(self.start, BUSY_SHARE * self.seconds)
         return self.began + self.seconds - max(usual, busy)
 
     def runs_by(self, runners: Runners | None) -> Runners | None:
         """Let one process make the short run and run the trials, where they run in one; return it."""
         self.runner = None if runners is None else runners[0]
         return runners
+
+    @property
+    def until_end(self) -> float:
+        """Return the seconds until the call shall have ended; below 0 where it is late."""
+        return self.began + self.seconds - time.monotonic()
 
     @property
     def left(self) -> float:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from history_store.space import natural, shown
+from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
@@ -68,6 +69,21 @@ class TuneResult:
         return count_statuses(self.trials)
 
     @property
+    def unfinished(self) -> Trial | None:
+        """Return, while no trial has ended with an error, the one that reported the least error last before it was ended; else None."""
+        reported = [trial for trial in self.trials if trial.status is TrialStatus.PRUNED and trial.curve]
+        return min(reported, key=lambda trial: trial.curve[-1][1], default=None) if self.best is None else None
+
+    @property
+    def unfinished_line(self) -> str:
+        """Say what an unfinished trial reported last; empty where there is none, or a better answer."""
+        trial = self.unfinished
+        if trial is None:
+            return ""
+        (step, error), value = trial.curve[-1], self.metric.to_value
+        return f"The best that a trial reported before it was ended: {self.metric.name} {value(error):.4g} at step {step:g}, trial {trial.number}."
+
+    @property
     def best_value(self) -> float | None:
         """Return the metric of the best trial, on its own scale; its error where there is no metric."""
         return None if self.best is None else self.value(self.best)
@@ -127,7 +143,14 @@ class TuneResult:
             "expected_error": None if self.expected is None else self.expected.best.to_dict(),
             "expectation": None if self.expected is None else self.expected.to_dict(),
             **({} if self.plan is None else {"plan": self._plan_record(self.plan)}),
+            **({} if self.unfinished is None else {"unfinished": self._unfinished_record(self.unfinished)}),
         }
+
+    def _unfinished_record(self, trial: Trial) -> dict[str, Any]:
+        """Return what a trial reported before it was ended."""
+        step, error = trial.curve[-1]
+        config = {"config": dict(trial.config), "natural": natural(trial.config)}
+        return {**config, "error": error, "value": self.metric.to_value(error), "step": step, "trial": trial.number}
 
     def _plan_record(self, plan: TimePlan) -> dict[str, Any]:
         """Return a plan, with the errors that were promised of its runs."""
