@@ -383,7 +383,7 @@ def _in_time(
         ]
         seconds = pace.forecast(load_space(queue.plan.space), configs)
         again = options.ensemble * max((each.high for each in seconds), default=0.0)
-        pace = replace(pace, ends=pace.ends - again)
+        pace = replace(pace, ends=pace.ends - again, over=pace.over - again)
     for line in plan_lines(timed, pace, queue.plan, done=len(ended_trials(queue.trials()))):
         options.on_message(line)
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)
@@ -449,7 +449,7 @@ def _log_file(options: TuneOptions) -> Path | None:
 def _concluded(found: TuneResult, plan: StudySpec, timed: TimedCall | None, limits: Limits) -> TuneResult:
     """Add the plan of the time, and the comparison, unless it would make the call late."""
     planned = None if timed is None else timed.plan
-    if timed is not None and limits.pace is not None and limits.pace.slowest > timed.until_end:
+    if timed is not None and limits.pace is not None and time.monotonic() + limits.pace.slowest > timed.over:
         return replace(found, plan=planned)
     return replace(found, comparison=_compared(found, plan), plan=planned)
 

@@ -49,12 +49,14 @@ class Pace:
         ends: `time.monotonic` at which the last trial has ended, on this machine.
         durations: forecasts over the space of the study.
         told: what a short run told.
-        choices: seconds that each choice of a trial took so far; the report at the end fits the same model once more.
+        over: `time.monotonic` at which the whole call is over.
+        choices: seconds that each choice of a trial took so far; the end of the call fits the same model once more.
     """
 
     ends: float
     durations: Durations
     told: tuple[TimedRun, ...] = ()
+    over: float = math.inf
     choices: list[float] = field(default_factory=list)
 
     @property
@@ -65,7 +67,7 @@ class Pace:
     @property
     def left(self) -> float:
         """Return the seconds that are left for trials, at least 0."""
-        return max(self.ends - self.slowest - time.monotonic(), 0.0)
+        return max(min(self.ends, self.over - self.slowest) - time.monotonic(), 0.0)
 
     def fits(self, queue: TrialQueue, space: ConfigurationSpace, configs: Sequence[Config]) -> list[bool]:
         """Tell of configurations which are likely to end in time; all where nothing is known of how long they take.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
 """Of the time of a call, so much is kept for its end (a trial that is ended, the report, its pictures), but no more than that share; where the
-machine is busy, as long as the start took, but no more than the second share. Besides, a call keeps what fitting a model took it."""
+machine is busy, as long as the start took, but no more than the second share."""
 SLACK = 0.95
 """Share of the time that is planned: some goes by between two trials."""
 SHARE = 0.25
@@ -79,9 +79,9 @@ class TimedCall:
         return runners
 
     @property
-    def until_end(self) -> float:
-        """Return the seconds until the call shall have ended; below 0 where it is late."""
-        return self.began + self.seconds - time.monotonic()
+    def over(self) -> float:
+        """Return `time.monotonic` at which the call shall have ended."""
+        return self.began + self.seconds
 
     @property
     def left(self) -> float:
@@ -138,7 +138,7 @@ class TimedCall:
             query: the dataset of the study, where it is open.
         """
         if self.plan is not None:
-            return Pace(self.ends, self.plan.durations, self.plan.told)
+            return Pace(self.ends, self.plan.durations, self.plan.told, self.over)
         spec, space = queue.plan, load_space(queue.plan.space)
         durations = known_durations(spec, sources=sources, query=query) or no_durations(space)
         told = list[TimedRun]()
@@ -146,7 +146,7 @@ class TimedCall:
             config = dict(spec.configs[0].config) if spec.configs else dict(space.get_default_configuration())
             found = self.short_run(spec, config)
             told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=SPREAD)
-        return Pace(self.ends, durations, tuple(told))
+        return Pace(self.ends, durations, tuple(told), self.over)
 
 
 def known_durations(spec: StudySpec, *, sources: Sources, query: Query | None) -> Durations | None:

@@ -150,9 +150,12 @@ def test_a_trial_that_was_cut_tells_how_long_it_takes_at_least():
 
 
 def test_slow_choices_are_reserved_for():
-    call = pace(60)
-    call.choices.extend([1.0, 8.0, 2.0])
-    assert call.left == pytest.approx(52, abs=0.5)
+    now = time.monotonic()
+    call = Pace(now + 60, no_durations(SPACE), (), now + 65)
+    call.choices.extend([1.0, 4.0])
+    assert call.left == pytest.approx(60, abs=0.5), "there is time for it after the trials"
+    call.choices.append(8.0)
+    assert call.left == pytest.approx(57, abs=0.5)
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(10.0, 2.0), (45.0, 9.0), (600.0, 10.0), (3600.0, 10.0)])
