@@ -65,7 +65,12 @@ def main() -> None:
         "asked": ASKED,
         "arms": summary(lines),
     }
-    print(json.dumps(report, indent=1))
+    print(
+        json.dumps(
+            {**report, "arms": {arm: {**means, "cases": len(means["cases"])} for arm, means in report["arms"].items()}},
+            indent=1,
+        )
+    )
     if options.out:
         options.out.write_text(json.dumps(report, indent=1))
 
