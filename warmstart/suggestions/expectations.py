@@ -15,6 +15,8 @@ _SIZES = ("log_n", "log_classes", "log_per_class", "class_entropy")
 
 def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
     """Fit a forecast to some rows of an embedded history; None where too little is known of them."""
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
     if embedded.references is None or embedded.references.features is None:
         return None
     place = {name: row for row, name in enumerate(embedded.references.names)}
@@ -22,7 +24,9 @@ def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.in
     if not kept:
         return None
     features = embedded.references.features[[place[embedded.names[row]] for row in kept]]
-    return fit_forecaster(*views(features), embedded.errors[kept], [embedded.groups[row] for row in kept])
+    groups = [embedded.groups[row] for row in kept]
+    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        return fit_forecaster(*views(features), embedded.errors[kept], groups)
 
 
 def expectation_of(forecaster: ErrorForecaster, features: NDArray[np.float64]) -> DatasetExpectation:
