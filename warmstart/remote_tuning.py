@@ -16,6 +16,7 @@ from warmstart.remote_study import RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.studies.execution.worker import work
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.objectives.metric import Metric
+from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.progress import RunningTrial, StudyProgress
 from warmstart.studies.results.report import write_report
 from warmstart.studies.results.summary import TuneResult
@@ -238,7 +239,16 @@ def _result(study: RemoteStudy, plan: StudySpec, begun: Mapping[str, Any]) -> Tu
     ended = _ended(study)
     metric: Metric = plan.measure
     where = study.transport.url
-    exhausted = bool(study.show()["exhausted"])
+    shown = study.show()
+    expected = shown.get("expectation")  # a server of before tells none
     return TuneResult(
-        begun["name"], where, plan.dataset, best_of(ended), ended, plan.configs, exhausted=exhausted, metric=metric
+        begun["name"],
+        where,
+        plan.dataset,
+        best_of(ended),
+        ended,
+        plan.configs,
+        exhausted=bool(shown["exhausted"]),
+        metric=metric,
+        expected=None if expected is None else StudyExpectations.from_dict(expected),
     )

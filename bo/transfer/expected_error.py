@@ -9,6 +9,7 @@ move the rest of the predictions by how residuals went together in the history.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +40,84 @@ class ExpectedError:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DatasetExpectation:
+    """What to expect on one dataset of `c` configurations and of the best of them, the last entry; as square roots of errors.
+
+    Attributes:
+        mean: `c + 1` expected square roots.
+        low: `c + 1`, how far below them the truth may lie, at most 0.
+        high: `c + 1`, how far above.
+        covariance: `(c + 1) x (c + 1)` of what such predictions miss.
+    """
+
+    mean: Floats
+    low: Floats
+    high: Floats
+    covariance: Floats
+
+    def errors(self, told: Mapping[int, float] | None = None, *, others: Sequence[float] = ()) -> list[ExpectedError]:
+        """Return what to expect after errors that came.
+
+        Args:
+            told: errors in [0, 1] that came, by the configuration's place.
+            others: errors that came of other configurations: the best is no worse than these.
+
+        Returns: `c + 1` expectations: one a configuration, then the best of a search over all of them.
+        """
+        told = told or {}
+        mean, low, high = self.mean, self.low, self.high
+        if told:
+            mean, shrunk = self._sharpened(told)
+            low, high = low * shrunk, high * shrunk
+        value, below, above = (np.square(np.clip(part, 0.0, 1.0)) for part in (mean, mean + low, mean + high))
+        known = min([*told.values(), *others], default=1.0)
+        for part in (value, below, above):  # the best is no worse than the best that came
+            part[-1] = min(float(part[-1]), known)
+        for column, error in told.items():  # what came is no forecast
+            value[column] = below[column] = above[column] = error
+        for part in (value, below, above):  # no configuration beats the best, whose forecast is the surer one
+            free = [column for column in range(len(part) - 1) if column not in told]
+            part[free] = np.maximum(part[free], part[-1])
+        return [ExpectedError(*map(float, each)) for each in zip(value, below, above, strict=True)]
+
+    def of(self, columns: Sequence[int]) -> "DatasetExpectation":
+        """Return the same of some configurations, and of the best of all."""
+        kept = [*columns, len(self.mean) - 1]
+        return DatasetExpectation(self.mean[kept], self.low[kept], self.high[kept], self.covariance[np.ix_(kept, kept)])
+
+    def to_dict(self) -> dict[str, list[float]]:
+        """Return the fields as JSON has them, rounded to what counts; of the covariance the lower triangle."""
+        lower = self.covariance[np.tril_indices(len(self.mean))]
+        parts = {"mean": self.mean, "low": self.low, "high": self.high, "covariance": lower}
+        return {name: [float(f"{value:.6g}") for value in part] for name, part in parts.items()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Sequence[float]]) -> Self:
+        """Read what `to_dict` wrote.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        mean, low, high, lower = (
+            np.asarray(record[name], np.float64) for name in ("mean", "low", "high", "covariance")
+        )
+        covariance = np.zeros((len(mean), len(mean)))
+        covariance[np.tril_indices(len(mean))] = lower
+        return cls(mean, low, high, covariance + np.tril(covariance, -1).T)
+
+    def _sharpened(self, told: Mapping[int, float]) -> tuple[Floats, Floats]:
+        """Condition on errors that came: the new mean, and by how much intervals shrink."""
+        known = np.array(list(told))
+        own = np.diag(self.covariance) + 1e-9
+        covariance = self.covariance * (1 - _ALONE)
+        covariance[np.diag_indices_from(covariance)] = own
+        came = np.sqrt(np.array([told[column] for column in known.tolist()])) - self.mean[known]
+        gain = np.linalg.solve(covariance[np.ix_(known, known)], covariance[known])
+        left = own - np.einsum("kc,kc->c", gain, covariance[known])
+        return self.mean + came @ gain, np.sqrt(np.clip(left / own, 0.0, 1.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ErrorForecaster:
     """A fitted forecast of the errors of `c` configurations and of the best of them, the last column.
 
@@ -50,31 +129,20 @@ class ErrorForecaster:
     models: "tuple[_Ridge, _Ridge]"
     residuals: Floats
 
-    def predict(self, wide: Floats, narrow: Floats, *, told: Mapping[int, float] | None = None) -> list[ExpectedError]:
-        """Predict the errors of one dataset.
+    def expect(self, wide: Floats, narrow: Floats) -> DatasetExpectation:
+        """Return what to expect of one dataset.
 
         Args:
             wide: `p` features, as in `fit_forecaster`.
             narrow: `q` of them.
-            told: errors that came, by the configuration's column.
-
-        Returns: `c + 1` expectations: one a configuration, then the best of a search over all of them.
         """
         mean = np.mean([model.predict(x) for model, x in zip(self.models, (wide, narrow), strict=True)], axis=0)
-        low, high = self._interval()
-        if told:
-            mean, shrunk = self._sharpened(mean, told)
-            low, high = low * shrunk, high * shrunk
-        value, below, above = (np.square(np.clip(part, 0.0, 1.0)) for part in (mean, mean + low, mean + high))
-        if told:  # what came is no forecast; and the best is no worse than the best that came
-            known = min(told.values())
-            value[-1], below[-1], above[-1] = (min(float(part[-1]), known) for part in (value, below, above))
-            for column, error in told.items():
-                value[column] = below[column] = above[column] = error
-        for part in (value, below, above):  # no configuration beats the best, whose forecast is the surer one
-            free = [column for column in range(len(part) - 1) if column not in (told or {})]
-            part[free] = np.maximum(part[free], part[-1])
-        return [ExpectedError(*map(float, each)) for each in zip(value, below, above, strict=True)]
+        filled = np.nan_to_num(self.residuals)
+        return DatasetExpectation(mean, *self._interval(), filled.T @ filled / len(filled))
+
+    def predict(self, wide: Floats, narrow: Floats, *, told: Mapping[int, float] | None = None) -> list[ExpectedError]:
+        """Predict the errors of one dataset; `expect`, then `DatasetExpectation.errors`."""
+        return self.expect(wide, narrow).errors(told)
 
     def _interval(self) -> tuple[Floats, Floats]:
         """Return how far below and above the square roots may lie: quantiles of the residuals, corrected for their number."""
@@ -85,19 +153,6 @@ class ErrorForecaster:
             np.array([np.nanquantile(self.residuals[:, column], tail[column]) for column in columns]),
             np.array([np.nanquantile(self.residuals[:, column], 1 - tail[column]) for column in columns]),
         )
-
-    def _sharpened(self, mean: Floats, told: Mapping[int, float]) -> tuple[Floats, Floats]:
-        """Condition on errors that came: the new mean, and by how much intervals shrink."""
-        known = np.array(list(told))
-        filled = np.nan_to_num(self.residuals)
-        covariance = filled.T @ filled / len(filled)
-        own = np.diag(covariance).copy() + 1e-9
-        covariance *= 1 - _ALONE
-        covariance[np.diag_indices_from(covariance)] = own
-        came = np.sqrt(np.array([told[column] for column in known.tolist()])) - mean[known]
-        gain = np.linalg.solve(covariance[np.ix_(known, known)], covariance[known])
-        left = own - np.einsum("kc,kc->c", gain, covariance[known])
-        return mean + came @ gain, np.sqrt(np.clip(left / own, 0.0, 1.0))
 
 
 def fit_forecaster(wide: Floats, narrow: Floats, errors: Floats, groups: Sequence[object]) -> ErrorForecaster | None:

@@ -7,7 +7,7 @@ are made, by gain per second and by gain alone, since the first may fill the tim
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ Floats = NDArray[np.float64]
 
 LEAST_GAIN = 1e-3
 """Expected gain, as a share of the way from the worst to the best configuration, below which a run is not worth its time."""
+
+SURE = 0.9
+"""Chance to end in time that the first run of a plan has, where any has it: in the end there shall be a result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ def plan_runs(
     most: int | None = None,
     workers: int = 1,
     first: Sequence[int] = (),
+    chances: Floats | None = None,
 ) -> list[PlannedRun]:
     """Plan which configurations to run in a time.
 
@@ -60,6 +64,7 @@ def plan_runs(
         most: runs at most; None = any number.
         workers: runs at a time.
         first: rows that come first, where they fit, whatever they are worth.
+        chances: `c` that a run which begins at once ends in time; where they are given, a run that is sure to comes first, if there is one.
 
     Returns: runs in the order in which they begin; none where none fits, or none gains `LEAST_GAIN`.
     """
@@ -67,10 +72,11 @@ def plan_runs(
     share = (weights / weights.sum())[worlds.dataset] * worlds.share
     usable = ~np.isnan(errors).all(axis=0) & (seconds > 0)
     task = _Task(worlds.regrets, share, np.where(usable, seconds, np.inf), limit, workers, most)
-    by_rate, by_gain = task.greedy(first, per_second=True), task.greedy(first, per_second=False)
-    better = by_rate if task.left_by(by_rate) <= task.left_by(by_gain) + 1e-12 else by_gain
-    rows = task.ordered([run.row for run in better], first)
-    return task.schedule(rows)
+    runs = task.best(first)
+    if chances is None or not runs or chances[runs[0].row] >= SURE:
+        return runs
+    sure = replace(task, seconds=np.where(chances >= SURE, task.seconds, np.inf), most=1).best(())
+    return task.best((sure[0].row, *(row for row in first if row != sure[0].row))) if sure else runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,12 @@ class _Task:
     limit: float
     workers: int
     most: int | None
+
+    def best(self, first: Sequence[int]) -> list[PlannedRun]:
+        """Return the better one of the two greedy plans."""
+        by_rate, by_gain = self.greedy(first, per_second=True), self.greedy(first, per_second=False)
+        better = by_rate if self.left_by(by_rate) <= self.left_by(by_gain) + 1e-12 else by_gain
+        return self.schedule(self.ordered([run.row for run in better], first))
 
     def greedy(self, first: Sequence[int], *, per_second: bool) -> list[PlannedRun]:
         """Add what gains most, or most per second, among what still fits."""

@@ -17,7 +17,7 @@ from metafeat.handcrafted import FEATURES
 from metafeat.model_file import read_header
 from warmstart.locations import history_path, model_path
 from warmstart.suggestions.embedded_history import load_embedded_history
-from warmstart.suggestions.expectations import expected_errors, forecaster_of, views
+from warmstart.suggestions.expectations import expectation_of, forecaster_of, views
 
 TOLD = (0, 1, 3, 8)
 
@@ -57,7 +57,7 @@ def main() -> None:
             }
             for n in TOLD:
                 told = {int(c): float(errors[row, c]) for c in rng.choice(measured, n, replace=False)}
-                found = expected_errors(forecaster, features[embedded.names[row]], told)
+                found = expectation_of(forecaster, features[embedded.names[row]]).errors(told)
                 free = [c for c in measured if c not in told]
                 one[f"told_{n}"] = {
                     **found[-1].to_dict(),

@@ -89,6 +89,8 @@ def show(
         "storage": found.storage,
         **found.row(),
         "counts": found.counts,
+        "expected_error": None if found.expected is None else found.expected.best.to_dict(),
+        "expectation": None if found.expected is None else found.expected.to_dict(),
         "settings": dict(found.settings or {}),
         "all": every,
         "under_way": running,
@@ -123,6 +125,9 @@ def _tell_more(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]], 
     if tried:
         write("\nWarm configurations\n")
         shell.table([{"trial": row["trial"], "source": row["source"], "promised": row["promised"], "came": row["error"]} for row in tried])  # fmt: skip
+    if found.expected is not None:
+        write("")
+        shell.say(found.expected_line)
     if running:
         write("\nUnder way\n")
         shell.table(running)

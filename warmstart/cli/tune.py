@@ -32,8 +32,10 @@ from warmstart.cli.shell import Shell, shown_path, write
 from warmstart.studies.options import Execution, Outputs, Problem, Search, WarmStart
 
 if TYPE_CHECKING:
+    from bo.transfer.expected_error import ExpectedError
     from warmstart.cli.bar import Show
     from warmstart.studies.objectives.metric import Metric
+    from warmstart.studies.results.expectations import StudyExpectations
     from warmstart.studies.results.progress import StudyProgress
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.results.trial import Trial
@@ -276,7 +278,7 @@ def tune(
             where = f"{now.study}, " if len(paths) > 1 else ""
             _show(show, now, where, judged)
             for trial in now.latest:
-                shell.detail(where + _line(trial, judged))
+                shell.detail(where + _line(trial, judged, now.expected))
 
         try:
             spelled = {
@@ -364,6 +366,7 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
     if shell.format == Format.TABLE:
         lines = [f"{study.dataset}: {study.comparison_line}" for study in found.studies if study.comparison is not None]
         write("")
+        lines += [f"{study.dataset}: {study.expected_line}" for study in found.studies if study.expected is not None]
         for line in lines:
             shell.say(line)
         if found.report is not None:
@@ -380,8 +383,12 @@ def _print(shell: Shell, found: "TuneResult") -> None:
     shell.result(found.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
         write("")
+        if found.unfinished is not None:
+            shell.table([shell.cells(found.unfinished.config)], title=found.unfinished_line)
         if found.comparison is not None:
             shell.say(found.comparison_line)
+        if found.expected is not None:
+            shell.say(found.expected_line)
         if found.report is not None:
             shell.say(_report_line(found.report))
 
@@ -392,6 +399,8 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
     said = []
     if now.best is not None and now.best.error is not None:
         said = [f"best {name}{metric.to_value(now.best.error):.4g} (trial {now.best.number})"]
+    if now.expected is not None:
+        said.append(f"{_range(now.expected.best, metric)} expected")
     text, since = "", None
     if len(now.running) == 1:
         (trial,) = now.running
@@ -399,8 +408,9 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
         if trial.step is not None and trial.error is not None:
             said.insert(0, f"{metric.name} {metric.to_value(trial.error):.4g} at step {trial.step}")
         if trial.heading is not None:
-            low, high = sorted(metric.to_value(end) for end in (trial.heading.low, trial.heading.high))
-            said.insert(1, f"heading for {low:.2g} to {high:.2g}")
+            said.insert(1, f"heading for {_range(trial.heading, metric)}")
+        elif trial.step is None and trial.expected is not None:
+            text += f" ({_range(trial.expected, metric)})"
     elif now.running:
         shown = ", ".join(str(trial.number) for trial in now.running[:8])
         text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")
@@ -409,8 +419,16 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
     show(now.done + parts, total, text, left_s=now.left_s, since=since, more=", ".join(said))
 
 
-def _line(trial: "Trial", metric: "Metric") -> str:
+def _range(expected: "ExpectedError", metric: "Metric") -> str:
+    """Write an interval of errors as the metric's."""
+    low, high = sorted(metric.to_value(end) for end in (expected.low, expected.high))
+    return f"{low:.2g} to {high:.2g}"
+
+
+def _line(trial: "Trial", metric: "Metric", known: "StudyExpectations | None") -> str:
     name = "" if metric.is_plain else f" {metric.name}"
     error = "" if trial.error is None else f"{name} {metric.to_value(trial.error):.4g}"
+    expected = None if known is None else known.of(trial.number)
+    promised = "" if expected is None else f" ({_range(expected, metric)} expected)"
     took = "" if trial.duration is None else f", {trial.duration:.1f} s"
-    return f"trial {trial.number}: {trial.status.value}{error}{took}{f': {trial.note}' if trial.note else ''}"
+    return f"trial {trial.number}: {trial.status.value}{error}{promised}{took}{f': {trial.note}' if trial.note else ''}"

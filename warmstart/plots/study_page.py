@@ -15,6 +15,7 @@ from warmstart.plots.read_report import read_json
 from warmstart.plots.study import PICTURES, study_pictures
 from warmstart.plots.style import styled
 from warmstart.studies.results.study_record import StudyRecord, records_of_report
+from warmstart.studies.results.trial import Trial
 
 _SHOWN = 10
 _STYLE = """
@@ -70,6 +71,7 @@ def _section(found: StudyRecord, notes: list[str], seed: int) -> str:
         "Objective": found.evaluated or None,
         "Trials": counts,
         "Best": None if best is None else f"{found.metric.name} {found.value(best):.5g}, trial {best.number}",
+        "Expected": found.expected_line,
         "Search": ", ".join(f"{name} {value}" for name, value in (found.settings or {}).items()),
     }
     lines = "".join(f"<dt>{escape(name)}</dt><dd>{escape(str(value))}</dd>" for name, value in facts.items() if value)
@@ -117,12 +119,21 @@ def _warm_rows(found: StudyRecord) -> Sequence[Mapping[str, Any]]:
             {
                 "from": warm.source or "all datasets",
                 "promised": warm.promised,
+                "expected": _expected(found, came),
                 "came": None if came is None else came.error,
                 "trial": None if came is None else came.number,
                 **warm.config,
             }
         )
     return rows
+
+
+def _expected(found: StudyRecord, trial: Trial | None) -> str | None:
+    """Write what was expected of a trial just before it, by the trials until then."""
+    known = None if found.expected is None or trial is None else found.expected.of(trial.number)
+    if known is None:
+        return None
+    return f"{known.low:.3g} to {known.high:.3g}"
 
 
 def _failures(found: StudyRecord) -> Sequence[Mapping[str, Any]]:

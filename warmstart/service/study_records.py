@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from history_store.space import natural
+from warmstart.studies.results.expectations import expectations_of
 from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.state.lease import EXTRA, Lease
 from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, TrialQueue
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 def study_record(queue: TrialQueue) -> dict[str, Any]:
     """Describe a study."""
     plan, trials = queue.plan, queue.trials()
-    best = best_of(ended_trials(trials))
+    ended = ended_trials(trials)
+    best, expected = best_of(ended), expectations_of(plan, ended)
     return {
         "schema_version": 1,
         "name": queue.study.study_name,
@@ -32,6 +34,8 @@ def study_record(queue: TrialQueue) -> dict[str, Any]:
         "trials": dict(Counter(trial_state(trial) for trial in trials)),
         "n_trials": len(trials),
         "exhausted": queue.is_exhausted(trials),
+        "expected_error": None if expected is None else expected.best.to_dict(),
+        "expectation": None if expected is None else expected.to_dict(),
         "best": None
         if best is None
         else {

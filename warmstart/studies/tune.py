@@ -207,7 +207,8 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
     store, done = _tuned(options, {name: dataset}, outputs, (), "equal", name, began=began)
     found, plan = done[0]
     if options.time is not None and found.best is None:
-        options.on_message(f"{name}: no trial has ended with an error in this time: give it more with `time`.")
+        none = f"{name}: no trial has ended with an error in this time: give it more with `time`."
+        options.on_message(" ".join(filter(None, [none, found.unfinished_line])))
     found = replace(found, seconds=time.monotonic() - began)
     if options.report is not None:
         place = _report_place(options.report, store, name)
@@ -358,8 +359,7 @@ def _tuned(
             _run(group, job, options, store, watch, runners)
         done = [(summarise(queue), queue.plan) for queue in group.queues]
     _tell_exhausted([found for found, _ in done], limits, options)
-    planned = None if timed is None else timed.plan
-    return store, [(replace(found, comparison=_compared(found, plan), plan=planned), plan) for found, plan in done]
+    return store, [(_concluded(found, plan, timed, limits), plan) for found, plan in done]
 
 
 def _tell_exhausted(done: Sequence[TuneResult], limits: Limits, options: TuneOptions) -> None:
@@ -383,7 +383,7 @@ def _in_time(
         ]
         seconds = pace.forecast(load_space(queue.plan.space), configs)
         again = options.ensemble * max((each.high for each in seconds), default=0.0)
-        pace = replace(pace, ends=pace.ends - again)
+        pace = replace(pace, ends=pace.ends - again, over=pace.over - again)
     for line in plan_lines(timed, pace, queue.plan, done=len(ended_trials(queue.trials()))):
         options.on_message(line)
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)
@@ -444,6 +444,14 @@ def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack
 
 def _log_file(options: TuneOptions) -> Path | None:
     return None if options.log is None else Path(options.log)
+
+
+def _concluded(found: TuneResult, plan: StudySpec, timed: TimedCall | None, limits: Limits) -> TuneResult:
+    """Add the plan of the time, and the comparison, unless it would make the call late."""
+    planned = None if timed is None else timed.plan
+    if timed is not None and limits.pace is not None and time.monotonic() + limits.pace.slowest > timed.over:
+        return replace(found, plan=planned)
+    return replace(found, comparison=_compared(found, plan), plan=planned)
 
 
 def _compared(found: TuneResult, plan: StudySpec) -> Comparison:

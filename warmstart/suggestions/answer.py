@@ -1,7 +1,7 @@
 """What an answer is made of: neighbours, configurations, confidence."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from history_store.records import Value
@@ -9,7 +9,7 @@ from history_store.space import shown
 
 if TYPE_CHECKING:
     from bo.transfer.duration_forecast import ExpectedSeconds
-    from bo.transfer.expected_error import ExpectedError
+    from bo.transfer.expected_error import DatasetExpectation, ExpectedError
     from history_store.mapping import Match
     from warmstart.measured_with import MeasuredWith
     from warmstart.suggestions.explanation import Explanation
@@ -179,6 +179,8 @@ class Answer:
         workload: what the configurations train, where that was asked for.
         measured_with: the network, optimiser, image size and budget that the configurations are for; None where nobody said.
         plan: what fits in the time that was given; None where none was. The suggestions are its runs.
+        expectation: what to expect of the suggestions, then of the plan's `others`, and of the best after a search, as more errors come; None where
+            the history knows too little, or the suggestions are not as it measured them.
     """
 
     dataset: DatasetSummary
@@ -198,6 +200,7 @@ class Answer:
     workload: str | None = None
     measured_with: "MeasuredWith | None" = None
     plan: "TimePlan | None" = None
+    expectation: "DatasetExpectation | None" = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         """Return a few lines: the dataset, the first configurations, the nearest datasets."""

@@ -76,6 +76,8 @@ def fit_history(place: Location, space: ConfigurationSpace) -> Durations | None:
 
     Returns: None where the history knows no duration.
     """
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
     from history_store.history import History
 
     embedded, rows = place.embedded, place.with_runs.rows
@@ -84,13 +86,14 @@ def fit_history(place: Location, space: ConfigurationSpace) -> Durations | None:
         seconds, origin = read_durations(history, names)
     about = place.summary
     axes = varied(space)
-    fitted = fit_durations(
-        seconds,
-        [embedded.groups[row] for row in rows],
-        coordinates(space, axes, embedded.configs),
-        sizes=np.array([sizes_of(embedded.about[row]) for row in rows]),
-        query=_sizes(about.n_images, about.n_classes),
-    )
+    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        fitted = fit_durations(
+            seconds,
+            [embedded.groups[row] for row in rows],
+            coordinates(space, axes, embedded.configs),
+            sizes=np.array([sizes_of(embedded.about[row]) for row in rows]),
+            query=_sizes(about.n_images, about.n_classes),
+        )
     return None if fitted is None else Durations(axes, fitted, origin)
 
 

@@ -1,11 +1,11 @@
 """What errors to expect on a query: from its features, and those of the history's datasets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.expected_error import ErrorForecaster, ExpectedError, fit_forecaster
+from bo.transfer.expected_error import DatasetExpectation, ErrorForecaster, fit_forecaster
 from metafeat.handcrafted import FEATURES
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
@@ -15,6 +15,8 @@ _SIZES = ("log_n", "log_classes", "log_per_class", "class_entropy")
 
 def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
     """Fit a forecast to some rows of an embedded history; None where too little is known of them."""
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
     if embedded.references is None or embedded.references.features is None:
         return None
     place = {name: row for row, name in enumerate(embedded.references.names)}
@@ -22,15 +24,15 @@ def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.in
     if not kept:
         return None
     features = embedded.references.features[[place[embedded.names[row]] for row in kept]]
-    return fit_forecaster(*views(features), embedded.errors[kept], [embedded.groups[row] for row in kept])
+    groups = [embedded.groups[row] for row in kept]
+    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        return fit_forecaster(*views(features), embedded.errors[kept], groups)
 
 
-def expected_errors(
-    forecaster: ErrorForecaster, features: NDArray[np.float64], told: Mapping[int, float] | None = None
-) -> list[ExpectedError]:
-    """Return what to expect of each shared configuration, then of the best, on a dataset with these handcrafted features."""
+def expectation_of(forecaster: ErrorForecaster, features: NDArray[np.float64]) -> DatasetExpectation:
+    """Return what to expect of the shared configurations, and of the best, on a dataset with these handcrafted features."""
     wide, narrow = views(features[None])
-    return forecaster.predict(wide[0], narrow[0], told=told)
+    return forecaster.expect(wide[0], narrow[0])
 
 
 def views(features: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

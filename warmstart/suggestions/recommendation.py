@@ -15,6 +15,7 @@ from bo.transfer.strategies.joint import expected_regrets
 from bo.transfer.strategies.query import UNCALIBRATED
 from bo.transfer.strategies.sources import number_groups
 from history_store.error_tables import fill_failed
+from history_store.records import Config, Value
 from history_store.space import natural
 from warmstart.suggestions.answer import Answer, InitialDesign, Neighbour
 from warmstart.suggestions.doubts import NOTHING_TO_EXPECT
@@ -192,7 +193,7 @@ def _narrowed(place: Location, *, uses_distances: bool) -> tuple[Location, Tuned
 
 def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choice]) -> Answer:
     """Add what error to expect of each suggestion, and of the best after a search, where the history knows enough."""
-    from warmstart.suggestions.expectations import expected_errors, forecaster_of
+    from warmstart.suggestions.expectations import expectation_of, forecaster_of
 
     if not NOTHING_TO_EXPECT.isdisjoint(found.confidence.reasons):
         return found
@@ -200,12 +201,20 @@ def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choi
     forecaster = None if place.features is None else forecaster_of(place.embedded, np.sort(nearest))
     if forecaster is None or place.features is None:
         return found
-    expected = expected_errors(forecaster, place.features)
+    expectation = expectation_of(forecaster, place.features)
+    expected = expectation.errors()
+    rows = [choice.row for choice in choices]
     designs = tuple(
-        replace(design, expected_error=expected[choice.row])
-        for design, choice in zip(found.suggestions, choices, strict=True)
+        replace(design, expected_error=expected[row]) for design, row in zip(found.suggestions, rows, strict=True)
     )
-    return replace(found, suggestions=designs, expected_error=expected[-1])
+    others = () if found.plan is None else found.plan.others
+    places = {_key(config): row for row, config in enumerate(place.embedded.configs)} if others else {}
+    rows += [places[_key(config)] for config in others]
+    return replace(found, suggestions=designs, expected_error=expected[-1], expectation=expectation.of(rows))
+
+
+def _key(config: Config) -> tuple[tuple[str, Value], ...]:
+    return tuple(sorted(config.items()))
 
 
 def _translation(embedded: EmbeddedHistory, space: "SpaceLike", rename: Mapping[str, str]) -> "Translation":
@@ -217,9 +226,12 @@ def _translation(embedded: EmbeddedHistory, space: "SpaceLike", rename: Mapping[
 
 def _translated(found: Answer, translation: "Translation", picked: "Sequence[Picked]", k: int) -> Answer:
     """Put the suggestions of an answer into another space."""
+    designs = translation.designs(found.suggestions, picked)
+    is_same = all(design.expected_error is not None for design in designs)
     return replace(
         found,
-        suggestions=translation.designs(found.suggestions, picked),
+        suggestions=designs,
+        expectation=found.expectation if is_same else None,
         space_json=translation.space_json,
         notes=(*found.notes, *translation.notes(picked, k)),
         mapping=translation.matches,

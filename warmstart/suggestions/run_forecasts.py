@@ -53,7 +53,10 @@ class RunForecasts:
 
     def forecast(self, run: TrainingRun, others: Sequence[TrainingRun] = ()) -> RunForecast:
         """Forecast the end of a run; see `bo.transfer.curve_forecast.CurveForecaster.forecast`."""
-        return self.forecaster.forecast(run, others)
+        from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+        with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+            return self.forecaster.forecast(run, others)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON has them."""
@@ -76,6 +79,8 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
 
     Returns: None where the history has too few learning curves, or no hyperparameter in common with the space.
     """
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
     from history_store.history import History
     from warmstart.suggestions.translation import translate
 
@@ -99,13 +104,14 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
         return None
     configs = [{name: values[name][n] for name in names} for n in range(len(columns))]
     known, query = _features(place, rows)
-    fitted = fit_curves(
-        known,
-        curves[:, columns],
-        [embedded.groups[row] for row in rows],
-        coordinates(space, names, configs),
-        query=query,
-    )
+    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        fitted = fit_curves(
+            known,
+            curves[:, columns],
+            [embedded.groups[row] for row in rows],
+            coordinates(space, names, configs),
+            query=query,
+        )
     return None if fitted is None else RunForecasts(names, fitted)
 
 

@@ -173,12 +173,13 @@ def plan_for(
             told = [TimedRun(points[quick], short_run.seconds, SPREAD)]
     expected = forecaster.forecast(points, told)
     seconds = np.array([each.value for each in expected])
-    seconds[list(left_out)] = np.nan
+    usual, seconds[list(left_out)] = float(np.median(seconds)), np.nan
     left, weights = limit.left, query_weights(query)
     runs = plan_runs(
         query.errors,
         seconds,
         limit=left,
+        chances=forecaster.chance_within(points, left, told),
         weights=weights,
         most=most,
         workers=limit.workers,
@@ -187,7 +188,6 @@ def plan_for(
     choices = with_sources(query, [run.row for run in runs])
     choices = [first if first is not None and choice.row == first.row else choice for choice in choices]
     steps = tuple(PlanStep(dict(embedded.configs[run.row]), run.begins, expected[run.row]) for run in runs)
-    usual = float(np.median([each.value for each in expected]))
     chosen = [run.row for run in runs]
     pays = plan_runs(query.errors, seconds, limit=np.inf, weights=weights, first=chosen)
     others = tuple(dict(embedded.configs[run.row]) for run in pays if run.row not in chosen)

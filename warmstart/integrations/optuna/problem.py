@@ -25,6 +25,8 @@ from warmstart.integrations.optuna.space import snapped
 
 CLAIM = "warmstart:config"
 """System attribute of a trial: the configuration that was suggested for it."""
+CUT = "warmstart:cut"
+"""User attribute of a trial that was ended with the time of its command: seconds that the whole of it takes, at least."""
 _WHOLE = (TrialState.COMPLETE, TrialState.PRUNED)
 
 
@@ -147,11 +149,19 @@ def read_trials(trials: Collection[FrozenTrial], problem: Problem, direction: St
         if config is None:
             if trial.state == TrialState.COMPLETE:
                 unread.append(trial.number)
+        elif tells_nothing(trial):
+            continue
         elif trial.state.is_finished():
             told.append(_observation(trial, config, sign))
         else:
             pending.append(config)
     return Known(tuple(told), tuple(pending), tuple(unread))
+
+
+def tells_nothing(trial: FrozenTrial) -> bool:
+    """Tell whether a trial was ended with the time of its command before it said anything: it may be tried again."""
+    is_cut = trial.state == TrialState.PRUNED and trial.user_attrs.get(CUT) is not None
+    return is_cut and not trial.intermediate_values
 
 
 def _observation(trial: FrozenTrial, config: Config, sign: float) -> Observation:

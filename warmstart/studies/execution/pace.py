@@ -6,13 +6,18 @@ import math
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from bo.transfer.duration_forecast import ExpectedSeconds, TimedRun
+from bo.transfer.time_plan import SURE
 from history_store.records import Config
+from history_store.wording import exact_duration
 from warmstart.studies.objectives.base import Outcome, TrialStatus
-from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, TrialQueue
+from warmstart.studies.state.spec import warm_of
+from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, Run, TrialQueue
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -24,6 +29,16 @@ LIKELY = 0.5
 """Chance to end in time from which a trial is begun."""
 _LATE, _LATE_S = 4.0, 60.0
 """A trial whose times in the storage are so many times its duration, and so much more, lay with no worker for a while."""
+_SPREAD = 0.15
+"""Standard deviation of the logarithm of seconds that were extrapolated from the reports of a trial that was ended."""
+_SEEN = 0.1
+"""Share of a trial between its first and its last report from which on its pace is told."""
+_SLOW = 1.15
+"""A trial whose rest takes so many times what is left does not end in time."""
+_SHORTER = 0.8
+"""What is run instead of a trial takes at most such a share of it."""
+_TRIED = 128
+"""Configurations all over the space among which one is sought that would still end in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,48 +49,196 @@ class Pace:
         ends: `time.monotonic` at which the last trial has ended, on this machine.
         durations: forecasts over the space of the study.
         told: what a short run told.
+        over: `time.monotonic` at which the whole call is over.
+        choices: seconds that each choice of a trial took so far; the end of the call fits the same model once more.
     """
 
     ends: float
     durations: Durations
     told: tuple[TimedRun, ...] = ()
+    over: float = math.inf
+    choices: list[float] = field(default_factory=list)
+
+    @property
+    def slowest(self) -> float:
+        """Return the seconds of the slowest choice, which is what fitting the model takes."""
+        return max(self.choices, default=0.0)
 
     @property
     def left(self) -> float:
-        """Return the seconds that are left, at least 0."""
-        return max(self.ends - time.monotonic(), 0.0)
+        """Return the seconds that are left for trials, at least 0."""
+        return max(min(self.ends, self.over - self.slowest) - time.monotonic(), 0.0)
 
     def fits(self, queue: TrialQueue, space: ConfigurationSpace, configs: Sequence[Config]) -> list[bool]:
-        """Tell of configurations which are likely to end in time; all where nothing is known of how long they take."""
-        told = [*self.told, *self.durations.timed(space, finished_here(queue.trials()))]
-        if not told and not self.durations.forecaster.knows_level:
-            return [self.left > 0] * len(configs)
-        points = self.durations.points(space, configs)
-        chances = self.durations.forecaster.chance_within(points, self.left, told)
-        return [bool(chance >= LIKELY) for chance in chances]
+        """Tell of configurations which are likely to end in time; all where nothing is known of how long they take.
+
+        While the study holds no result, what is likely is not enough where a warm configuration is surer to end.
+        """
+        trials = queue.trials()
+        told, left = self._known(space, trials), self.left
+        if told is None:
+            return [left > 0] * len(configs)
+        least, warm = LIKELY, _untried(queue, trials)
+        if warm and not has_result(trials):
+            surest = float(self._chances(space, warm, told, left=left).max())
+            least = min(SURE, max(LIKELY, surest - 1e-9))
+        return [bool(chance >= least) for chance in self._chances(space, configs, told, left=left)]
+
+    def finds_other(self, queue: TrialQueue, space: ConfigurationSpace, slow: TimedRun) -> bool:
+        """Tell whether something else is likely to end in time, were a trial ended now that takes so long."""
+        trials = queue.trials()
+        told = self._known(space, trials) or []
+        others = [*_untried(queue, trials), *queue.spread(_TRIED, rng=np.random.default_rng(0))]
+        found = self._chances(space, others, [*told, slow], left=self.left)
+        return bool((found >= LIKELY).any())
 
     def forecast(self, space: ConfigurationSpace, configs: Sequence[Config]) -> list[ExpectedSeconds]:
         """Forecast the seconds of configurations before any trial; none where nothing is known."""
-        if not self.told and not self.durations.forecaster.knows_level:
-            return []
-        return self.durations.forecaster.forecast(self.durations.points(space, configs), self.told)
+        return self._forecast(space, configs, self._known(space, ()))
 
-    def ended(self, outcome: Outcome) -> Outcome:
-        """Say of a trial that was ended at the deadline that it was; it is no failure, and no result."""
-        if outcome.status is not TrialStatus.TIMEOUT or self.left > 0:
+    def watch(self, queue: TrialQueue, space: ConfigurationSpace, run: Run) -> PacedRun:
+        """Follow a trial that begins now."""
+        trials = queue.trials()
+        told, has_one = self._known(space, trials), has_result(trials)
+        own = self._forecast(space, [run.config], told)
+        shorter = math.inf
+        if own and not has_one:
+            others = [each.high for each in self._forecast(space, _untried(queue, trials), told)]
+            shorter = min((high for high in others if high < _SHORTER * own[0].value), default=math.inf)
+        return PacedRun(self, queue, space, run, own[0] if own else None, shorter)
+
+    def _known(self, space: ConfigurationSpace, trials: Sequence[FrozenTrial]) -> list[TimedRun] | None:
+        """Return what runs here told of seconds; None where nothing at all is known of them."""
+        told = [*self.told, *self.durations.timed(space, finished_here(trials))]
+        told += self.durations.timed(space, cut_here(trials), spread=_SPREAD)
+        return told if told or self.durations.forecaster.knows_level else None
+
+    def _forecast(
+        self, space: ConfigurationSpace, configs: Sequence[Config], told: Sequence[TimedRun] | None
+    ) -> list[ExpectedSeconds]:
+        if told is None or not configs:
+            return []
+        return self.durations.forecaster.forecast(self.durations.points(space, configs), told)
+
+    def _chances(
+        self, space: ConfigurationSpace, configs: Sequence[Config], told: Sequence[TimedRun], *, left: float
+    ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
+        with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+            return self.durations.forecaster.chance_within(self.durations.points(space, configs), left, told)
+
+
+@dataclass(slots=True)
+class PacedRun:
+    """A trial under way, beside the end of its call: what cannot end in time gives way to what can.
+
+    Attributes:
+        pace: of the call.
+        queue: the study.
+        space: of it.
+        run: the trial.
+        expected: seconds that it takes; None where nothing is known.
+        shorter: seconds of a shorter configuration, to be run where this one does not end; infinite where there is none, or a result is at hand.
+        began: `time.monotonic`.
+        reports: when it reported, and at which share of it.
+        is_slow: it was ended since it would not have ended in time.
+        is_over: it reported after the time was over.
+    """
+
+    pace: Pace
+    queue: TrialQueue
+    space: ConfigurationSpace
+    run: Run
+    expected: ExpectedSeconds | None
+    shorter: float
+    began: float = field(default_factory=time.monotonic)
+    reports: list[tuple[float, float]] = field(default_factory=list)
+    is_slow: bool = False
+    is_over: bool = False
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds that the trial may take: all that are left, or, where it overruns, all but those of a shorter one."""
+        left = self.pace.left
+        if self.expected is None or math.isinf(self.shorter):
+            return max(left, 1e-3)
+        # Where it takes longer than expected, so does the shorter one.
+        last_chance = left / (1 + self.shorter / self.expected.value)
+        return max(last_chance if last_chance >= self.expected.high else left, 1e-3)
+
+    @property
+    def whole(self) -> float | None:
+        """Return the seconds that all of it takes, by the pace of its reports; None while they tell too little."""
+        if len(self.reports) < 2:
+            return None
+        (first, few), (last, many) = self.reports[0], self.reports[-1]
+        if many - few < _SEEN or last <= first:
+            return None
+        return last - self.began + (1 - min(many, 1.0)) * (last - first) / (many - few)
+
+    def report(self, step: float) -> bool:
+        """Note a report; tell whether the trial should give way: it does not end in time, and something else would."""
+        length = self.queue.plan.length(self.run.config)
+        self.is_over = self.pace.left <= 0
+        if self.is_over or not length:
+            return self.is_over
+        now = time.monotonic()
+        self.reports.append((now, step / length))
+        whole = self.whole
+        if whole is None or whole - (now - self.began) <= _SLOW * self.pace.left:
+            return False
+        (slow,) = self.pace.durations.timed(self.space, [(self.run.config, whole)], spread=_SPREAD)
+        self.is_slow = self.pace.finds_other(self.queue, self.space, slow)
+        return self.is_slow
+
+    def ended(self, outcome: Outcome, *, timeout: float) -> Outcome:
+        """Say of a trial that was ended for the time of its call that it was; it is no failure, and no result.
+
+        Args:
+            outcome: of the trial.
+            timeout: seconds that a trial may take in any case.
+        """
+        ran = time.monotonic() - self.began
+        after = f"after {outcome.duration:.3g} s"
+        if outcome.status is TrialStatus.PRUNED and self.is_slow:
+            whole = self.whole or ran
+            note = f"ended {after} for a shorter one: at its pace it takes {exact_duration(whole)}, more than there is"
+            return replace(outcome, note=note, whole=whole)
+        is_cut = outcome.status is TrialStatus.TIMEOUT and ran < timeout
+        if not is_cut and not (outcome.status is TrialStatus.PRUNED and self.is_over):
             return outcome
-        note = f"ended with the time of the command, after {outcome.duration:.3g} s"
-        return replace(outcome, status=TrialStatus.PRUNED, note=note)
+        usual = 0.0 if self.expected is None else self.expected.value
+        if self.pace.left > 0:
+            note = f"ended {after} for a shorter one: it takes longer than foreseen"
+            return replace(outcome, status=TrialStatus.PRUNED, note=note, whole=max(ran / _SHORTER, usual))
+        whole = max(self.whole or ran, usual)
+        note = f"ended with the time of the command, {after}"
+        return replace(outcome, status=TrialStatus.PRUNED, note=note, whole=whole)
+
+
+def _untried(queue: TrialQueue, trials: Sequence[FrozenTrial]) -> list[Config]:
+    """Return the warm configurations that no trial has, but those that told nothing."""
+    from warmstart.integrations.optuna.problem import tells_nothing
+
+    tried = [
+        trial.user_attrs[RUN]["config"] for trial in trials if RUN in trial.user_attrs and not tells_nothing(trial)
+    ]
+    known = [warm_of(config, queue.plan.configs) for config in tried]
+    return [dict(each.config) for each in queue.plan.configs if not any(each is other for other in known)]
+
+
+def has_result(trials: Sequence[FrozenTrial]) -> bool:
+    """Tell whether a trial ended with an error."""
+    return any(trial.user_attrs.get(OUTCOME, {}).get("error") is not None for trial in trials)
 
 
 def finished_here(trials: Sequence[FrozenTrial]) -> list[tuple[Config, float]]:
     """Return configurations and wall seconds of the trials that ran to their end on this machine."""
-    here = f"{socket.gethostname()}:"
     found = []
     for trial in trials:
         outcome = trial.user_attrs.get(OUTCOME, {})
-        is_whole = outcome.get("status") == TrialStatus.OK.value and RUN in trial.user_attrs
-        if not is_whole or trial.duration is None or not str(trial.user_attrs.get(WORKER, "")).startswith(here):
+        if outcome.get("status") != TrialStatus.OK.value or not _is_here(trial) or trial.duration is None:
             continue
         wall, own = trial.duration.total_seconds(), outcome.get("duration") or math.nan
         is_late = wall <= 0 or wall > _LATE * own + _LATE_S
@@ -83,3 +246,16 @@ def finished_here(trials: Sequence[FrozenTrial]) -> list[tuple[Config, float]]:
         if seconds > 0:
             found.append((trial.user_attrs[RUN]["config"], seconds))
     return found
+
+
+def cut_here(trials: Sequence[FrozenTrial]) -> list[tuple[Config, float]]:
+    """Return configurations and the least seconds of the trials that were ended with the time of a command on this machine."""
+    from warmstart.integrations.optuna.problem import CUT
+
+    cut = [(trial, trial.user_attrs.get(CUT)) for trial in trials if _is_here(trial)]
+    return [(trial.user_attrs[RUN]["config"], float(seconds)) for trial, seconds in cut if seconds]
+
+
+def _is_here(trial: FrozenTrial) -> bool:
+    """Tell whether a trial ran on this machine."""
+    return RUN in trial.user_attrs and str(trial.user_attrs.get(WORKER, "")).startswith(f"{socket.gethostname()}:")

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from history_store.space import load_space
 from training.workloads import DEFAULT
-from warmstart.studies.execution.pace import Pace
+from warmstart.studies.execution.pace import Pace, PacedRun
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.load import load_objective
@@ -19,7 +20,7 @@ from warmstart.studies.objectives.measured import measured
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup
-from warmstart.studies.state.trial_queue import Run, TrialQueue
+from warmstart.studies.state.trial_queue import Run, TrialQueue, Wait
 
 WAIT_S = 0.3
 """Between two looks for a trial while the last ones run elsewhere."""
@@ -77,8 +78,6 @@ def objective_of(plan: StudySpec) -> Objective:
     Raises:
         UsageError: when it is not here.
     """
-    from history_store.space import load_space
-
     found = load_objective(
         plan.objective.get("function"),
         names=list(load_space(plan.space)),
@@ -124,7 +123,7 @@ def work(
         if limits.pace is not None:
             _keep_to(limits.pace, group)
         while time.monotonic() < limits.until:
-            chosen = group.next(limits.trials)
+            chosen = _next(group, limits)
             if chosen is None:
                 return
             if chosen == "wait":
@@ -132,38 +131,46 @@ def work(
                 continue
             i, run = chosen
             queue = group.queues[i]
+            paced = None if limits.pace is None else limits.pace.watch(queue, load_space(queue.plan.space), run)
             begun()
 
-            def report(step: float, error: float, queue: TrialQueue = queue, run: Run = run) -> bool:
+            def report(
+                step: float, error: float, queue: TrialQueue = queue, run: Run = run, paced: PacedRun | None = paced
+            ) -> bool:
                 stop = queue.report(run, step, error)
                 reported()
-                return stop
+                return stop or (paced is not None and paced.report(step))
 
             outcome = runners[i].run(
                 run.config,
                 seed=run.seed,
                 budget=queue.plan.budget,
                 report=report,
-                timeout=_timeout(limits),
+                timeout=limits.trial_timeout if paced is None else min(limits.trial_timeout, paced.seconds),
                 memory=limits.trial_memory,
             )
-            queue.end(run, outcome if limits.pace is None else limits.pace.ended(outcome))
+            queue.end(run, outcome if paced is None else paced.ended(outcome, timeout=limits.trial_timeout))
             ended()
+
+
+def _next(group: StudyGroup, limits: Limits) -> tuple[int, Run] | Wait | None:
+    """Choose a trial; none where the choice took all the time that was left: then it is kept for another call."""
+    began = time.monotonic()
+    chosen = group.next(limits.trials)
+    if limits.pace is None or chosen is None or chosen == "wait":
+        return chosen
+    limits.pace.choices.append(time.monotonic() - began)
+    if limits.pace.left > 0:
+        return chosen
+    i, run = chosen
+    group.queues[i].let_go(run)
+    return None
 
 
 def _keep_to(pace: Pace, group: StudyGroup) -> None:
     """Let studies choose from now on what ends in time, by what it promises per second."""
-    from history_store.space import load_space
-
     for queue in group.queues:
         queue.choose_among(partial(pace.fits, queue, load_space(queue.plan.space)))
-
-
-def _timeout(limits: Limits) -> float:
-    """Return the seconds that a trial which begins now may take."""
-    if limits.pace is None:
-        return limits.trial_timeout
-    return max(min(limits.trial_timeout, limits.pace.left), 1e-3)
 
 
 class Runners:

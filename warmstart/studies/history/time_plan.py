@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FINISH_S, FINISH_SHARE, BUSY_SHARE = 10.0, 0.2, 0.25
 """Of the time of a call, so much is kept for its end (a trial that is ended, the report, its pictures), but no more than that share; where the
-machine is busy, twice as long as the start took, but no more than the second share."""
+machine is busy, as long as the start took, but no more than the second share."""
 SLACK = 0.95
 """Share of the time that is planned: some goes by between two trials."""
 SHARE = 0.25
@@ -70,13 +70,18 @@ class TimedCall:
     @property
     def ends(self) -> float:
         """Return `time.monotonic` at which the last trial must have ended."""
-        usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(2 * self.start, BUSY_SHARE * self.seconds)
+        usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(self.start, BUSY_SHARE * self.seconds)
         return self.began + self.seconds - max(usual, busy)
 
     def runs_by(self, runners: Runners | None) -> Runners | None:
         """Let one process make the short run and run the trials, where they run in one; return it."""
         self.runner = None if runners is None else runners[0]
         return runners
+
+    @property
+    def over(self) -> float:
+        """Return `time.monotonic` at which the call shall have ended."""
+        return self.began + self.seconds
 
     @property
     def left(self) -> float:
@@ -133,7 +138,7 @@ class TimedCall:
             query: the dataset of the study, where it is open.
         """
         if self.plan is not None:
-            return Pace(self.ends, self.plan.durations, self.plan.told)
+            return Pace(self.ends, self.plan.durations, self.plan.told, self.over)
         spec, space = queue.plan, load_space(queue.plan.space)
         durations = known_durations(spec, sources=sources, query=query) or no_durations(space)
         told = list[TimedRun]()
@@ -141,7 +146,7 @@ class TimedCall:
             config = dict(spec.configs[0].config) if spec.configs else dict(space.get_default_configuration())
             found = self.short_run(spec, config)
             told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=SPREAD)
-        return Pace(self.ends, durations, tuple(told))
+        return Pace(self.ends, durations, tuple(told), self.over)
 
 
 def known_durations(spec: StudySpec, *, sources: Sources, query: Query | None) -> Durations | None:

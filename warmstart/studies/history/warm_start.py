@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cache
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,12 +84,7 @@ def ask_history(
     found = _suggested(plan, place, advisor(), timed)
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
-    configs = tuple(_warm_config(each) for each in found.suggestions if each.is_of_history)
-    if (
-        found.plan is not None
-    ):  # where runs are shorter than foreseen, what pays goes on; and so it does in another call
-        configs += tuple(WarmConfig(config) for config in found.plan.others)
-    return asked.with_warm(configs, history_state(Path(found.history)))
+    return asked.with_warm(_warm_configs(found), history_state(Path(found.history)), found.expectation)
 
 
 def _suggested(plan: StudySpec, place: Location, advisor: Advisor, timed: TimedCall | None) -> Answer:
@@ -109,6 +105,19 @@ def _plans(plan: StudySpec, place: Location) -> bool:
     from warmstart.suggestions.request import PLANNED
 
     return plan.strategy in (None, *PLANNED) and can_plan(plan, place)
+
+
+def _warm_configs(found: Answer) -> tuple[WarmConfig, ...]:
+    """Return what a study begins with: the suggestions; after a plan also what would pay, were there more time."""
+    configs = tuple(_warm_config(each) for each in found.suggestions if each.is_of_history)
+    if found.plan is None:
+        return configs
+    # Where runs are shorter than foreseen, what pays goes on; and so it does in another call.
+    known = [] if found.expectation is None else found.expectation.errors()[len(configs) : -1]
+    return configs + tuple(
+        WarmConfig(config, expected_error=None if error is None else error.to_dict())
+        for config, error in zip_longest(found.plan.others, known)
+    )
 
 
 def _warm_config(design: InitialDesign) -> WarmConfig:

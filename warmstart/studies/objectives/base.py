@@ -46,6 +46,7 @@ class Outcome:
         curve: pairs (step, error) in the order in which they were reported, finite.
         metrics: whatever other numbers the objective gave.
         constraints: by name; met where ≤ 0.
+        whole: seconds that all of it takes, at least, where it was ended with the time of a command; else None.
     """
 
     error: float | None
@@ -55,6 +56,7 @@ class Outcome:
     curve: tuple[tuple[float, float], ...] = ()
     metrics: Mapping[str, float] = field(default_factory=dict)
     constraints: Mapping[str, float] = field(default_factory=dict)
+    whole: float | None = None
 
 
 class Objective(Protocol):

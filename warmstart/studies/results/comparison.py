@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from history_store.wording import counted
 from warmstart.studies.results.trial import Trial
@@ -78,14 +79,28 @@ def compare_with_uniform(
         surrogate: a name in `bo.surrogates.SURROGATES`.
         seed: of everything random.
     """
-    from bo.space.encoding import Encoding
-    from bo.surrogates import SURROGATES
-    from bo.surrogates.base import Standardised
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     valid = [trial for trial in trials if trial.error is not None and trial.feasible]
     n = len(valid)
     if n < LEAST:
         return Comparison(n, None, None, None, "unknown")
+    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        ours, theirs = _drawn(space, valid, surrogate, seed)
+    low, high = np.quantile(theirs - ours, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
+    verdict: Verdict = "better" if low > 0 else "worse" if high < 0 else "unknown"
+    return Comparison(n, float(np.median(ours)), float(np.median(theirs)), (low, high), verdict)
+
+
+def _drawn(
+    space: ConfigurationSpace, valid: Sequence[Trial], surrogate: str, seed: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Draw errors of the best trial, and of the best of as many uniform configurations, from a surrogate of all trials."""
+    from bo.space.encoding import Encoding
+    from bo.surrogates import SURROGATES
+    from bo.surrogates.base import Standardised
+
+    n = len(valid)
     rng = np.random.default_rng([seed, 1])
     encoding = Encoding(space)
     X = encoding.columns(encoding.encode([trial.config for trial in valid]))
@@ -103,6 +118,4 @@ def compare_with_uniform(
         found.append(drawn[:, :, 0].ravel())
         uniform.append(np.take_along_axis(others, chosen[:, :, None], axis=2).ravel())
     ours, theirs = (scaled.mean + scaled.sd * np.concatenate(part) for part in (found, uniform))
-    low, high = np.quantile(theirs - ours, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    verdict: Verdict = "better" if low > 0 else "worse" if high < 0 else "unknown"
-    return Comparison(n, float(np.median(ours)), float(np.median(theirs)), (low, high), verdict)
+    return ours, theirs

@@ -30,4 +30,6 @@ def _study(found: TuneResult) -> str:
         parts.append(table("Best trials", rows))
     if found.comparison is not None:
         parts.append(f"<p>{escape(found.comparison_line)}</p>")
+    if found.expected is not None:
+        parts.append(f"<p>{escape(found.expected_line)}</p>")
     return "".join(parts)

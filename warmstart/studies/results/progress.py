@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warmstart.studies.execution.worker import Limits
+from warmstart.studies.results.expectations import StudyExpectations, expectations_of
 from warmstart.studies.results.trial import Trial, best_of, ended_trials
 from warmstart.studies.state.study_group import StudyGroup
 from warmstart.studies.state.trial_queue import RUN, TrialQueue
@@ -33,6 +34,7 @@ class RunningTrial:
         error: that it reported last; None = none yet.
         share: part of it that is done, by its budget; None where that does not tell.
         heading: the error at its end, where the study's pruner is ``history`` and a quarter of the trial is done.
+        expected: the error that the history and the trials before it let expect; None where its configuration is new to the history.
     """
 
     number: int
@@ -41,6 +43,7 @@ class RunningTrial:
     error: float | None
     share: float | None
     heading: ExpectedError | None = None
+    expected: ExpectedError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class StudyProgress:
         latest: the trials of the study that ended since the last progress.
         study: its name.
         running: the trials of the study that are under way, in order of their numbers.
+        expected: what error the study lets expect by now; None where the history knows too little.
     """
 
     done: int
@@ -64,6 +68,7 @@ class StudyProgress:
     latest: tuple[Trial, ...]
     study: str
     running: tuple[RunningTrial, ...] = ()
+    expected: StudyExpectations | None = None
 
 
 class Watch:
@@ -73,6 +78,7 @@ class Watch:
         self._queues, self._limits, self._tell = group.queues, limits, tell
         self._known: list[set[int]] | None = None
         self._running: list[tuple[RunningTrial, ...]] = [()] * len(group.queues)
+        self._expected: list[StudyExpectations | None] = [None] * len(group.queues)
         self._began, self._before, self._looked = time.monotonic(), 0, -math.inf
 
     def glance(self) -> None:
@@ -85,9 +91,13 @@ class Watch:
         trials = [queue.trials() for queue in self._queues]
         every = [ended_trials(some) for some in trials]
         before, self._known = self._known, [{trial.number for trial in ended} for ended in every]
+        for i, ended in enumerate(every):
+            if before is None or self._known[i] != before[i]:
+                self._expected[i] = expectations_of(self._queues[i].plan, ended)
         was, self._looked = self._running, time.monotonic()
         self._running = [
-            _running(queue, some, old, self._looked) for queue, some, old in zip(self._queues, trials, was, strict=True)
+            _running(queue, some, old, self._looked, expected)
+            for queue, some, old, expected in zip(self._queues, trials, was, self._expected, strict=True)
         ]
         done = sum(map(len, every))
         if before is None:
@@ -98,7 +108,8 @@ class Watch:
             if self._tell is not None and (new or is_first or self._running[i] != was[i]):
                 left, name = self._left_s(done, every), queue.study.study_name
                 running = () if is_first else self._running[i]
-                self._tell(StudyProgress(done, self._limits.trials, best_of(ended), left, new, name, running))
+                total, best = self._limits.trials, best_of(ended)
+                self._tell(StudyProgress(done, total, best, left, new, name, running, self._expected[i]))
         return done
 
     def _left_s(self, done: int, every: Sequence[Sequence[Trial]]) -> float:
@@ -119,7 +130,11 @@ class Watch:
 
 
 def _running(
-    queue: TrialQueue, trials: Sequence[FrozenTrial], before: Sequence[RunningTrial], now: float
+    queue: TrialQueue,
+    trials: Sequence[FrozenTrial],
+    before: Sequence[RunningTrial],
+    now: float,
+    known: StudyExpectations | None,
 ) -> tuple[RunningTrial, ...]:
     """Read the trials of a study that are under way."""
     since = {trial.number: trial.since for trial in before}
@@ -128,9 +143,12 @@ def _running(
         if trial.state.is_finished() or RUN not in trial.user_attrs:
             continue
         step = max(trial.intermediate_values, default=None)
-        length = None if step is None else queue.plan.length(trial.user_attrs[RUN]["config"])
+        config = trial.user_attrs[RUN]["config"]
+        length = None if step is None else queue.plan.length(config)
         share = min(step / length, 1.0) if step is not None and length else None
         error = None if step is None else trial.intermediate_values[step]
         heading = queue.heading(trial, trials)
-        found.append(RunningTrial(trial.number, since.get(trial.number, now), step, error, share, heading))
+        expected = None if known is None else known.expected_of(config)
+        began = since.get(trial.number, now)
+        found.append(RunningTrial(trial.number, began, step, error, share, heading, expected))
     return tuple(found)

@@ -7,13 +7,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from history_store.space import shown
 from history_store.wording import counted
 from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import JointResult, TuneResult
 from warmstart.studies.state.spec import StudySpec, WarmConfig
+
+if TYPE_CHECKING:
+    from bo.transfer.expected_error import ExpectedError
 
 SHOWN = 10
 """Best trials, and failures, in the Markdown."""
@@ -106,7 +109,7 @@ def joint_rows(found: JointResult) -> list[dict[str, Any]]:
 def settings_of(plan: StudySpec) -> dict[str, Any]:
     """Return what a study was begun with as JSON has it."""
     record: dict[str, Any] = json.loads(plan.to_json())
-    left_out = ("schema_version", "space", "configs", "meta_feature")
+    left_out = ("schema_version", "space", "configs", "meta_feature", "expectation")
     return {name: value for name, value in record.items() if name not in left_out} | {
         "space": json.loads(plan.space),
         "tasks": [each.summary() for each in plan.tasks],
@@ -135,6 +138,7 @@ def _markdown(found: TuneResult, plan: StudySpec) -> str:
         "## Warm configurations",
         "",
         *_warm(found, plan),
+        *_promised(found),
     ]
     if found.related:
         lines += ["", "## Related datasets", "", *_table([each.summary() for each in found.related])]
@@ -192,6 +196,28 @@ def _warm(found: TuneResult, plan: StudySpec) -> list[str]:
     else:
         origin = f"From `{history.get('path')}`, revision {history.get('revision')}"
     return [f"{origin}; they count as `--warm {plan.warm}`.", "", *_table(rows)]
+
+
+def _promised(found: TuneResult) -> list[str]:
+    """Tell what error was promised, and what came, trial by trial as far as the history spoke of them."""
+    if found.expected is None:
+        return []
+    to_value = found.metric.to_value
+
+    def shown(error: ExpectedError) -> str:
+        low, high = sorted(map(to_value, (error.low, error.high)))
+        return f"{to_value(error.value):.3f} ({low:.3f} to {high:.3f})"
+
+    rows = [
+        {
+            "trial": each.trial,
+            "expected": "" if each.expected is None else shown(each.expected),
+            "came": None if each.came is None else to_value(each.came),
+            "best expected after it": shown(each.best),
+        }
+        for each in found.expected.telling
+    ]
+    return ["", "## Promised and came", "", found.expected_line, "", *_table(rows)]
 
 
 def _promise(warm: WarmConfig) -> dict[str, str]:

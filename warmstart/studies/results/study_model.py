@@ -42,6 +42,8 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     Raises:
         DataError: fewer than `LEAST` trials with an error, or no space.
     """
+    from threadpoolctl import threadpool_limits  # comes with scikit-learn
+
     from bo import Optimizer
     from bo.diagnostics import read_run
     from bo.importance import importance, profiles
@@ -72,7 +74,8 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
 
     best = run.points[int(np.nanargmin(run.errors))]
     rng = np.random.default_rng(seed)
-    return StudyModel(importance(predict, encoding, rng=rng), profiles(predict, encoding, best))
+    with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+        return StudyModel(importance(predict, encoding, rng=rng), profiles(predict, encoding, best))
 
 
 def _thinned(trials: Sequence[Trial]) -> list[Trial]:

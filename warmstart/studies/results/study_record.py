@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import DataError, UsageError
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
+from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
 from warmstart.studies.state.spec import StudySpec, WarmConfig, warm_of
 from warmstart.studies.state.trial_queue import RUN, WORKER, plan_of
@@ -39,6 +40,7 @@ class StudyRecord:
         metric: what the trials are judged by.
         settings: of the search, by name.
         updated: when its last trial ended, ISO 8601 in UTC; None where that is not known.
+        expected: what error was promised, and what is expected after each trial; None where the history knows too little.
     """
 
     name: str
@@ -52,6 +54,12 @@ class StudyRecord:
     metric: Metric = PLAIN
     settings: Mapping[str, Any] | None = None
     updated: str | None = None
+    expected: StudyExpectations | None = None
+
+    @property
+    def expected_line(self) -> str:
+        """Say in one line what was promised, what came, and what is expected still; empty where nothing was promised."""
+        return "" if self.expected is None else promised_beside_came(self.expected, self.best, self.metric)
 
     @property
     def best(self) -> Trial | None:
@@ -170,11 +178,12 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
         return _external(store, study, trials, running, updated)
     from history_store.space import load_space
 
+    ended = ended_trials(trials)
     return StudyRecord(
         name,
         store.shown,
         plan.evaluated,
-        ended_trials(trials),
+        ended,
         running,
         load_space(plan.space),
         plan.dataset,
@@ -182,6 +191,7 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
         plan.measure,
         settings_of_search(plan),
         updated,
+        expectations_of(plan, ended),
     )
 
 
@@ -285,6 +295,7 @@ def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
         warm=tuple(WarmConfig(**each) for each in entry["warm"]),
         metric=PLAIN if metric is None else Metric(metric["spec"], metric["maximize"], metric["scale"]),
         settings={key: settings.get(key) for key in ("surrogate", "acquisition", "seed", "pruner", "warm")},
+        expected=StudyExpectations.from_dict(entry["expectation"]) if entry.get("expectation") else None,
     )
 
 

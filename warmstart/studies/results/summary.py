@@ -6,9 +6,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from history_store.space import natural, shown
+from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
+from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.split import Split
@@ -38,6 +40,7 @@ class TuneResult:
         exhausted: whether every configuration of the space had its trial, so that there are no more.
         metric: what the trials are judged by; their errors are what it stands for.
         plan: what the history planned for the time of this call; None where it planned nothing.
+        expected: what error was promised, and what is expected after each trial; None where the history knows too little.
     """
 
     study: str
@@ -53,11 +56,32 @@ class TuneResult:
     exhausted: bool = False
     metric: Metric = PLAIN
     plan: TimePlan | None = None
+    expected: StudyExpectations | None = None
+
+    @property
+    def expected_line(self) -> str:
+        """Say in one line what was promised, what came, and what is expected still; empty where nothing was promised."""
+        return "" if self.expected is None else promised_beside_came(self.expected, self.best, self.metric)
 
     @property
     def counts(self) -> dict[str, int]:
         """Count the trials by status."""
         return count_statuses(self.trials)
+
+    @property
+    def unfinished(self) -> Trial | None:
+        """Return, while no trial has ended with an error, the one that reported the least error last before it was ended; else None."""
+        reported = [trial for trial in self.trials if trial.status is TrialStatus.PRUNED and trial.curve]
+        return min(reported, key=lambda trial: trial.curve[-1][1], default=None) if self.best is None else None
+
+    @property
+    def unfinished_line(self) -> str:
+        """Say what an unfinished trial reported last; empty where there is none, or a better answer."""
+        trial = self.unfinished
+        if trial is None:
+            return ""
+        (step, error), value = trial.curve[-1], self.metric.to_value
+        return f"The best that a trial reported before it was ended: {self.metric.name} {value(error):.4g} at step {step:g}, trial {trial.number}."
 
     @property
     def best_value(self) -> float | None:
@@ -116,8 +140,17 @@ class TuneResult:
             "comparison": None if self.comparison is None else self.comparison.to_dict(),
             "report": self.report,
             "seconds": self.seconds,
+            "expected_error": None if self.expected is None else self.expected.best.to_dict(),
+            "expectation": None if self.expected is None else self.expected.to_dict(),
             **({} if self.plan is None else {"plan": self._plan_record(self.plan)}),
+            **({} if self.unfinished is None else {"unfinished": self._unfinished_record(self.unfinished)}),
         }
+
+    def _unfinished_record(self, trial: Trial) -> dict[str, Any]:
+        """Return what a trial reported before it was ended."""
+        step, error = trial.curve[-1]
+        config = {"config": dict(trial.config), "natural": natural(trial.config)}
+        return {**config, "error": error, "value": self.metric.to_value(error), "step": step, "trial": trial.number}
 
     def _plan_record(self, plan: TimePlan) -> dict[str, Any]:
         """Return a plan, with the errors that were promised of its runs."""
@@ -208,6 +241,7 @@ def summarise(queue: TrialQueue) -> TuneResult:
         plan.tasks,
         exhausted=queue.is_exhausted(known),
         metric=plan.measure,
+        expected=expectations_of(plan, trials),
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from optuna.pruners import BasePruner
 
     from bo.related import RelatedTask
+    from bo.transfer.expected_error import DatasetExpectation
     from warmstart.integrations.optuna.sampler import WarmStartSampler
 
 SCHEMA = 1
@@ -33,7 +34,7 @@ stay away from studies that they cannot read.
 """
 SHORT = 2
 """Version of the user attribute where the plan lies in the system attribute."""
-_LATER = ("rename", "initial", "measured", "not_measured", "curves", "expected_error")
+_LATER = ("rename", "initial", "measured", "not_measured", "curves", "expected_error", "expectation")
 """Fields that version 0.1 does not know."""
 _STORED = {"n_startup_trials": "startup"}
 """Names that a field has in a stored plan, which stay."""
@@ -103,6 +104,8 @@ class StudySpec(Search, WarmStart):
         members: names of the studies of all datasets that are tuned together, this one among them; none where it is alone.
         split: how these share their trials.
         curves: `warmstart.suggestions.run_forecasts.RunForecasts` of the dataset as JSON, where the pruner is ``history``; else empty.
+        expectation: `bo.transfer.expected_error.DatasetExpectation` of `configs`, in their order, and of the best after a search, as JSON; empty
+            where the history knows too little.
     """
 
     space: str
@@ -127,6 +130,7 @@ class StudySpec(Search, WarmStart):
     )
     split: Split = field(default="equal", metadata=identity())
     curves: Mapping[str, Any] = field(default_factory=dict)
+    expectation: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         WarmStart.__post_init__(self)
@@ -230,9 +234,15 @@ class StudySpec(Search, WarmStart):
             msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with `study`."
             raise UsageError(msg)
 
-    def with_warm(self, configs: tuple[WarmConfig, ...], history: Mapping[str, str | int]) -> StudySpec:
-        """Return the plan with what the history suggested."""
-        return replace(self, configs=configs, history=history)
+    def with_warm(
+        self,
+        configs: tuple[WarmConfig, ...],
+        history: Mapping[str, str | int],
+        expectation: DatasetExpectation | None = None,
+    ) -> StudySpec:
+        """Return the plan with what the history suggested, and what it expects of that."""
+        known = {} if expectation is None else expectation.to_dict()
+        return replace(self, configs=configs, history=history, expectation=known)
 
     @property
     def design(self) -> int:

@@ -121,8 +121,15 @@ class TrialQueue:
         encoding = self._problem.encoding
         if len(trials) < encoding.size:
             return False
-        configs = [trial.user_attrs[RUN]["config"] for trial in trials if RUN in trial.user_attrs]
+        from warmstart.integrations.optuna.problem import tells_nothing
+
+        kept = [trial for trial in trials if RUN in trial.user_attrs and not tells_nothing(trial)]
+        configs = [trial.user_attrs[RUN]["config"] for trial in kept]
         return len(set(encoding.keys(encoding.encode(configs)))) >= encoding.size
+
+    def spread(self, n: int, *, rng: np.random.Generator) -> list[dict[str, Value]]:
+        """Return configurations all over the space: n of them, or all."""
+        return self._problem.encoding.decode(self._problem.encoding.sample(n, rng=rng))
 
     def told(self, trials: Sequence[FrozenTrial]) -> tuple[Observation, ...]:
         """Read the trials that ended as evaluations."""
@@ -241,6 +248,8 @@ class TrialQueue:
         Raises:
             StorageError: when the storage does not answer.
         """
+        from warmstart.integrations.optuna.problem import CUT
+
         self.store.check()
         self._reports.flush()
         with self.store.guard():
@@ -248,6 +257,8 @@ class TrialQueue:
             if not trial.state.is_finished():
                 if WARM in trial.user_attrs and outcome.error is not None:
                     self.store.optuna.set_trial_user_attr(run.trial_id, CAME, round(outcome.error, 4))
+                if outcome.whole is not None or CUT in trial.user_attrs:  # it may have been begun before
+                    self.store.optuna.set_trial_user_attr(run.trial_id, CUT, outcome.whole)
                 self.store.optuna.set_trial_user_attr(run.trial_id, OUTCOME, outcome_to_dict(outcome))
                 self._tell(run.trial_id, outcome)
         self._claims.release(run.number + 1)

@@ -80,3 +80,14 @@ def test_what_is_out_stays_out():
     assert 0 not in rows(plan_runs(ERRORS, seconds, limit=9, weights=EQUAL))
     errors = np.column_stack([ERRORS, np.full(3, np.nan)])
     assert 4 not in rows(plan_runs(errors, np.ones(5), limit=9, weights=EQUAL))
+
+
+def test_a_plan_of_one_run_that_may_not_end_begins_with_one_that_does():
+    errors, seconds = np.array([[0.0, 0.2, 1.0]]), np.array([9.5, 3.0, 1.0])
+    plan = {"limit": 10, "weights": np.ones(1)}
+    assert rows(plan_runs(errors, seconds, **plan)) == [0]
+    assert rows(plan_runs(errors, seconds, chances=np.array([0.95, 1.0, 1.0]), **plan)) == [0]
+    unsure = np.array([0.6, 1.0, 1.0])
+    assert rows(plan_runs(errors, seconds, chances=unsure, **plan)) == [1], "the best of those that are sure to end"
+    assert rows(plan_runs(errors, seconds, chances=unsure, limit=13, weights=np.ones(1))) == [1, 0]
+    assert rows(plan_runs(errors, seconds, chances=np.array([0.6, 0.7, 0.8]), **plan)) == [0], "none is"

@@ -1,7 +1,9 @@
 """What ends in time: the trials' own seconds, the deadline, and a sampler that keeps to what fits."""
 
 import math
+import socket
 import time
+from datetime import timedelta
 
 import numpy as np
 import optuna
@@ -9,21 +11,50 @@ import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
 from bo.transfer.duration_forecast import TimedRun
+from warmstart.integrations.optuna.problem import CUT
 from warmstart.integrations.optuna.sampler import WarmStartSampler
-from warmstart.studies.execution.pace import Pace
+from warmstart.studies.execution.pace import Pace, cut_here
 from warmstart.studies.history.time_plan import TimedCall
 from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.state.spec import WarmConfig
+from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, Run
 from warmstart.suggestions.durations import no_durations
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})
 
 
-class Queue:
-    """A study without trials."""
+class Trial:
+    """A trial as a study keeps it."""
 
-    @staticmethod
-    def trials():
-        return []
+    def __init__(self, x, *, error=None, seconds=1.0, cut=None):
+        self.state = optuna.trial.TrialState.PRUNED if error is None else optuna.trial.TrialState.COMPLETE
+        self.duration, self.intermediate_values = timedelta(seconds=seconds), {}
+        outcome = {"status": "pruned" if error is None else "ok", "error": error, "duration": seconds}
+        run, worker = {"config": {"x": x}, "seed": 0}, f"{socket.gethostname()}:1"
+        self.user_attrs = {RUN: run, OUTCOME: outcome, WORKER: worker} | ({} if cut is None else {CUT: cut})
+
+
+class Plan:
+    """What a study was begun with: its warm configurations, and the step at which a trial ends."""
+
+    def __init__(self, warm, length):
+        self.configs, self._length = tuple(WarmConfig({"x": x}) for x in warm), length
+
+    def length(self, config):
+        return self._length
+
+
+class Queue:
+    """A study."""
+
+    def __init__(self, *trials, warm=(), length=None):
+        self._trials, self.plan = list(trials), Plan(warm, length)
+
+    def trials(self):
+        return self._trials
+
+    def spread(self, n, *, rng):
+        return [{"x": 0.99}]
 
 
 def pace(left, *told):
@@ -44,12 +75,87 @@ def test_what_is_likely_to_end_in_time_fits():
 
 def test_only_what_the_deadline_ended_is_no_failure():
     late = Outcome(None, TrialStatus.TIMEOUT, 12.0, "no result after 12 s")
-    ended = pace(-1).ended(late)
+    ended = watched(-1, Queue()).ended(late, timeout=math.inf)
     assert ended.status is TrialStatus.PRUNED
     assert ended.note == "ended with the time of the command, after 12 s"
-    assert pace(100).ended(late) is late  # --trial-timeout
+    assert ended.whole >= 0
+    assert watched(100, Queue(), ran=5).ended(late, timeout=4) is late  # --trial-timeout
     failed = Outcome(None, TrialStatus.CRASHED, 1.0)
-    assert pace(-1).ended(failed) is failed
+    assert watched(-1, Queue()).ended(failed, timeout=math.inf) is failed
+
+
+def watched(left, queue, *told, x=0.0, ran=0.0):
+    """Follow a trial that began a while ago; so much is left now."""
+    run = pace(left, *told).watch(queue, SPACE, Run(0, 0, {"x": x}, 0))
+    run.began -= ran
+    return run
+
+
+KNOWN = (0.0, 10.0), (0.0, 10.0), (1.0, 40.0), (1.0, 40.0)
+"""Seconds at both ends of the space."""
+
+
+def test_the_first_trial_is_one_that_surely_ends():
+    queue = Queue(warm=(1.0, 0.0))
+    assert pace(43, *KNOWN).fits(queue, SPACE, [{"x": 1.0}, {"x": 0.0}]) == [False, True]
+    assert pace(90, *KNOWN).fits(queue, SPACE, [{"x": 1.0}, {"x": 0.0}]) == [True, True]
+    done = Queue(Trial(0.0, error=0.1, seconds=10.0), warm=(1.0, 0.0))
+    assert pace(43, *KNOWN).fits(done, SPACE, [{"x": 1.0}]) == [True], "there is a result"
+    alone = Queue(warm=(1.0,))
+    assert pace(43, *KNOWN).fits(alone, SPACE, [{"x": 1.0}]) == [True], "nothing is surer"
+
+
+def test_a_trial_that_is_too_slow_gives_way_to_one_that_ends():
+    queue = Queue(warm=(0.0, 1.0), length=100)
+    run = watched(60, queue, *KNOWN, x=1.0, ran=0.0)
+    run.reports.append((run.began + 1.0, 0.05))
+    run.began -= 20.0
+    run.reports[0] = (run.began + 5.0, 0.05)
+    assert run.report(20)  # 15 s for 15 %: 80 s more, and 60 are left
+    assert run.whole == pytest.approx(100, rel=0.05)
+    ended = run.ended(Outcome(None, TrialStatus.PRUNED, 20.0, curve=((20, 0.4),)), timeout=math.inf)
+    assert ended.whole == pytest.approx(100, rel=0.05)
+    assert ended.note.startswith("ended after 20 s for a shorter one: at its pace it takes 1 min")
+    quick = watched(90, queue, *KNOWN, x=1.0)
+    quick.began -= 20.0
+    quick.reports.append((quick.began + 5.0, 0.05))
+    assert not quick.report(20), "80 s of 90"
+
+
+def test_it_goes_on_where_nothing_else_would_end():
+    run = watched(5, Queue(warm=(0.0, 1.0), length=100), *KNOWN, x=1.0)
+    run.began -= 20.0
+    run.reports.append((run.began + 5.0, 0.05))
+    assert not run.report(20), "the shortest takes 10 s"
+
+
+def test_without_reports_time_is_kept_for_a_shorter_one():
+    assert watched(100, Queue(warm=(0.0, 1.0)), *KNOWN, x=1.0).seconds == pytest.approx(100 / (1 + 13 / 40), rel=0.05)
+    assert watched(100, Queue(warm=(1.0,)), *KNOWN, x=1.0).seconds == pytest.approx(100, rel=0.01), "none is shorter"
+    done = Queue(Trial(0.5, error=0.1), warm=(0.0, 1.0))
+    assert watched(100, done, *KNOWN, x=1.0).seconds == pytest.approx(100, rel=0.01), "there is a result"
+    assert watched(45, Queue(warm=(0.0, 1.0)), *KNOWN, x=1.0).seconds == pytest.approx(45, rel=0.01), "no room for both"
+    run = watched(50, Queue(warm=(0.0, 1.0)), *KNOWN, x=1.0, ran=80)
+    ended = run.ended(Outcome(None, TrialStatus.TIMEOUT, 80.0), timeout=math.inf)
+    assert ended.status is TrialStatus.PRUNED
+    assert ended.whole >= 80
+    assert ended.note == "ended after 80 s for a shorter one: it takes longer than foreseen"
+
+
+def test_a_trial_that_was_cut_tells_how_long_it_takes_at_least():
+    cut = Trial(0.5, seconds=30.0, cut=100.0)
+    assert cut_here([cut, Trial(0.2, error=0.1)]) == [({"x": 0.5}, 100.0)]
+    assert pace(60).fits(Queue(cut, warm=(0.5,)), SPACE, [{"x": 0.5}]) == [False]
+    assert pace(200).fits(Queue(cut, warm=(0.5,)), SPACE, [{"x": 0.5}]) == [True], "in another call it is tried again"
+
+
+def test_slow_choices_are_reserved_for():
+    now = time.monotonic()
+    call = Pace(now + 60, no_durations(SPACE), (), now + 65)
+    call.choices.extend([1.0, 4.0])
+    assert call.left == pytest.approx(60, abs=0.5), "there is time for it after the trials"
+    call.choices.append(8.0)
+    assert call.left == pytest.approx(57, abs=0.5)
 
 
 @pytest.mark.parametrize(("seconds", "kept"), [(10.0, 2.0), (45.0, 9.0), (600.0, 10.0), (3600.0, 10.0)])
@@ -60,7 +166,7 @@ def test_some_time_is_kept_for_the_end(seconds, kept):
 
 def test_more_is_kept_where_the_start_was_slow():
     call = TimedCall(time.monotonic() - 100.0, 600.0, 1, None, print)
-    assert math.isclose(call.left, 600 - 100 - 150, abs_tol=0.2)
+    assert math.isclose(call.left, 600 - 100 - 100, abs_tol=0.2)
 
 
 def asked(sampler, fits):
