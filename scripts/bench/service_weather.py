@@ -240,7 +240,7 @@ class Campaign:
                 left.popleft()
             else:  # the last ones run elsewhere
                 left.rotate(-1)
-                time.sleep(0.2)
+                time.sleep(2.0)
 
     def _asked(self, study: RemoteStudy) -> tuple[RemoteTrial | str | None, str]:
         """Ask for a trial, and note the answer."""
