@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(tags=["studies"])
 StudyName = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[^/]+$")]
+StudyId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")]
 Number_ = Annotated[int, Path(ge=0, le=2**31 - 1, description="Of the trial, as it was offered.")]
 Client = Annotated[
     str,
@@ -61,7 +62,7 @@ class StudyRequest(Body):
         }
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")]
+    name: StudyId
     space: dict[str, Any] | Name | None = Field(
         None, description="ConfigSpace JSON, the short form, or a name; the history's when left out."
     )
@@ -96,6 +97,26 @@ class StudyRequest(Body):
     startup: Annotated[int, Field(ge=1, le=1000)] = 3
     rename: Annotated[dict[Name, Name], Field(max_length=200, default_factory=dict)]
     initial: Annotated[list[Config], Field(max_length=1000, default_factory=list)]
+    related: Annotated[
+        list[Name],
+        Field(
+            max_length=100,
+            default_factory=list,
+            description="Datasets of the history whose runs the surrogate learns from too; auto, alone: the nearest to the descriptor.",
+        ),
+    ]
+    neighbours: Annotated[int, Field(ge=1, le=100, description="How many auto stands for.")] = 3
+    members: Annotated[
+        list[StudyId],
+        Field(
+            max_length=100,
+            default_factory=list,
+            description="Studies that are tuned together, this one among them: they share a number of trials, and each learns from the others.",
+        ),
+    ]
+    split: Literal["equal", "gain"] = Field(
+        "equal", description="How these share the trials: in turn, or where the next one promises the most."
+    )
 
 
 class AskRequest(Body):
@@ -114,6 +135,7 @@ class AskRequest(Body):
 class OfferedTrial(BaseModel):
     """A trial that the client has until its lease ends."""
 
+    study: str = Field(description="Whose it is: of studies that are tuned together, it may be another one.")
     number: int
     config: dict[str, Any]
     seed: int
@@ -199,7 +221,7 @@ _OF_STUDY = {
     "trials": {"operationId": "get_trials", "parameters": {"name": "$response.body#/name"}},
     "study": {"operationId": "get_study", "parameters": {"name": "$response.body#/name"}},
 }
-_TRIAL = {"name": "$request.path.name", "number": "$response.body#/trials/0/number"}
+_TRIAL = {"name": "$response.body#/trials/0/study", "number": "$response.body#/trials/0/number"}
 _CLIENT = {"client": "$request.body#/client"}
 _OF_TRIAL = {
     "report": {"operationId": "report", "parameters": _TRIAL, "requestBody": {**_CLIENT, "step": 1, "error": 0.5}},
@@ -223,7 +245,7 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         from warmstart.studies.history.warm_start import ask_history
         from warmstart.studies.options import Sources
 
-        if plan.warm == "none" and plan.pruner != "history":
+        if plan.warm == "none" and plan.pruner != "history" and not plan.related:
             return plan
         sources = Sources(history=service.settings.history, model=service.settings.model, cache=False)
         return ask_history(plan, sources=sources, on_message=notes.append, query=descriptor)
@@ -287,12 +309,11 @@ def _asked(name: str, body: AskRequest, service: Service, key: str) -> Offered:
     total = math.inf if body.trials is None else body.trials
     offered: list[OfferedTrial] = []
     for i in range(body.count):
-        with service.studies.study(name) as trials:
-            found = trials.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
-            budget = trials.queue.plan.budget
+        with service.studies.group(name) as group:
+            found = group.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
         if found is None or found == "wait":
             return Offered(state="offered" if offered else "done" if found is None else "wait", trials=offered)
-        offered.append(_offered(found, budget))
+        offered.append(_offered(*found))
     return Offered(state="offered", trials=offered)
 
 
@@ -356,6 +377,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service)
     from warmstart.suggestions.initial_configs import put_into
 
     _check_surrogate(body.surrogate)
+    _check_members(body)
     space = service.embedded().space_json if body.space is None else dump_space(space_from_wire(body.space))
     is_asked = descriptor is not None or bool(body.initial)
     fields = body.model_dump(
@@ -377,6 +399,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service)
             "exclude_group": tuple(body.exclude_group),
             "rename": tuple(body.rename.items()),
             "initial": tuple(configs),
+            "members": tuple(sorted(body.members)),
             "device": "cpu",
         }
     )
@@ -403,6 +426,21 @@ def _check_surrogate(name: str) -> None:
         raise UsageError(msg, param="surrogate")
 
 
+def _check_members(body: StudyRequest) -> None:
+    """Check the names of studies that are tuned together."""
+    from warmstart.studies.state.spec import multitask_surrogates
+
+    members = body.members
+    if members and (len(members) < 2 or len(set(members)) < len(members) or body.name not in members):
+        detail = f"expected the names of at least two studies, each once, {body.name[:80]!r} among them, got {', '.join(members)[:200]}. Leave `members` out for one study alone."
+        raise ProblemError(422, "Not together", detail, pointer="/members")
+    known = multitask_surrogates()
+    if (members or body.related) and body.surrogate not in known:
+        what = "several studies" if members else "related datasets"
+        detail = f"expected {', '.join(known)} for {what}, got {body.surrogate!r}. Leave it out for gp."
+        raise ProblemError(422, "Not together", detail, pointer="/surrogate")
+
+
 def _objective(body: StudyRequest) -> dict[str, str | None]:
     """Say what is evaluated, as `warmstart tune` keeps it."""
     own = body.objective is not None or body.command is not None
@@ -415,13 +453,14 @@ def _objective(body: StudyRequest) -> dict[str, str | None]:
     return {"function": None, "command": None, "workload": body.workload, "target_budget": budget}
 
 
-def _offered(found: "LeasedTrial", budget: float | None) -> OfferedTrial:
+def _offered(trials: "LeasedTrials", found: "LeasedTrial") -> OfferedTrial:
     run = found.run
     return OfferedTrial(
+        study=trials.queue.study.study_name,
         number=run.number,
         config=dict(run.config),
         seed=run.seed,
-        budget=budget,
+        budget=trials.queue.plan.budget,
         lease_until=found.lease.until,
         is_over=found.is_over,
     )

@@ -28,7 +28,10 @@ def study_record(queue: TrialQueue) -> dict[str, Any]:
             name: getattr(plan, name)
             for name in ("seed", "surrogate", "acquisition", "pruner", "budget", "metric", "maximize", "scale")
         },
-        "warm": {"mode": plan.warm, "configs": [each.to_dict() for each in plan.configs]},
+        "warm": {"mode": plan.warm, "configs": [each.to_dict() for each in plan.configs], "n_design": plan.design},
+        "related": [each.summary() for each in plan.tasks],
+        "members": list(plan.members),
+        "split": plan.split,
         "trials": dict(Counter(trial_state(trial) for trial in trials)),
         "n_trials": len(trials),
         "exhausted": queue.is_exhausted(trials),
