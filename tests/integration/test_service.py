@@ -315,7 +315,9 @@ def test_uploaded_dataset_is_looked_at_and_not_kept(client, tiny, tmp_path, monk
     made = client.post("/v1/descriptors:upload", content=zipped(found | {"photos/note.txt": b"x"}), headers=as_zip)
     assert made.status_code == 200, made.text
     expected = Advisor(tiny.history, tiny.model, cache=False).describe(tmp_path / "photos").descriptor.to_dict()
-    assert made.json()["descriptor"] == expected
+    got = made.json()["descriptor"]
+    assert got | {"vector": 0} == expected | {"vector": 0}
+    np.testing.assert_allclose(got["vector"], expected["vector"], rtol=1e-4, atol=1e-6)  # another number of threads
     near = client.post("/v1/neighbours", json={"descriptor": made.json()["id"], "k": 1})
     assert near.json()["neighbours"][0]["name"] == "stripes1"
     refused = client.post("/v1/descriptors:upload", content=b"PK", headers=as_zip)

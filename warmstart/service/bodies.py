@@ -33,6 +33,15 @@ class ProblemBody(BaseModel):
     request_id: str
 
 
+KEY = r"^[\x21-\x7e]{1,200}$"
+"""An idempotency key: printed characters, in quotes or without."""
+
+
+def plain_key(key: str | None) -> str | None:
+    """Return an idempotency key without the quotes in which some clients put it."""
+    return None if key is None else key.strip('"')
+
+
 Number = Annotated[float, Field(ge=-3e38, le=3e38)]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 _TEXTS = {

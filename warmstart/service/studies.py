@@ -12,13 +12,15 @@ from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from history_store.errors import UsageError
-from warmstart.service.bodies import Body, Name, Number, problems
+from warmstart.service.bodies import KEY, Body, Name, Number, plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
+from warmstart.service.etags import UNCHANGED, NoneMatch, tagged
 from warmstart.service.importance import ImportanceRecord
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
 from warmstart.service.spaces import space_from_wire
+from warmstart.service.strict import StrictRoute
 from warmstart.service.study_records import study_record, trial_record
 from warmstart.service.suggestions import Given, Seed, StrategyName
 
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
     from warmstart.studies.state.leased_trials import LeasedTrial, LeasedTrials
     from warmstart.studies.state.spec import StudySpec
 
-router = APIRouter(tags=["studies"])
+router = APIRouter(tags=["studies"], route_class=StrictRoute)
+NAME = r"^(\.{0,2}[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]*|\.{3,}[^/\x00-\x1f\x7f]*)$"
+"""No slash, no control character, and neither . nor .., which clients take for folders."""
 StudyName = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[^/]+$")]
-StudyId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")]
+StudyId = Annotated[str, Field(min_length=1, max_length=200, pattern=NAME)]
 Number_ = Annotated[int, Path(ge=0, le=2**31 - 1, description="Of the trial, as it was offered.")]
 Client = Annotated[
     str,
@@ -46,7 +50,7 @@ LeaseS = Annotated[
 ]
 AskKey = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", pattern=r"^[\w.:-]{1,128}$", description="The same key again gets the same trial."),
+    Header(alias="Idempotency-Key", pattern=KEY, description="The same key again gets the same trial."),
 ]
 Config = Annotated[dict[str, int | float | str | bool], Field(min_length=1, max_length=1000)]
 
@@ -260,18 +264,27 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         return {**study_record(trials.queue), "notes": notes}
 
 
-@router.get("/studies", responses=problems())
-def get_studies(service: Shared, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> StudyPage:
-    """List the studies by name, with how far each is."""
+@router.get("/studies", responses={**problems(), **UNCHANGED}, response_model=StudyPage)
+def get_studies(
+    service: Shared,
+    response: Response,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    none_match: NoneMatch = None,
+) -> dict[str, Any]:
+    """List the studies in the order in which they were begun, with how far each is."""
     part, following = page_of(list_studies(service), limit, cursor)
-    return StudyPage(items=part, next=following)
+    return tagged({"items": part, "next": following}, response, none_match)
 
 
-@router.get("/studies/{name}", responses=problems(404))
-def get_study(name: StudyName, service: Shared, _: Reader) -> dict[str, Any]:
+@router.get("/studies/{name}", responses={**problems(404), **UNCHANGED})
+def get_study(
+    name: StudyName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
+) -> dict[str, Any]:
     """Describe a study: its options, how far it is, its best trial."""
     with service.studies.study(name) as trials:
-        return study_record(trials.queue)
+        return tagged(study_record(trials.queue), response, none_match)
 
 
 @router.get("/studies/{name}/importance", responses=problems(404))
@@ -285,12 +298,33 @@ def _importance(name: str, service: Service) -> ImportanceRecord:
         return service.importance.of(name, trials)
 
 
-@router.get("/studies/{name}/trials", responses=problems(404))
-def get_trials(name: StudyName, service: Shared, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> StudyPage:
+@router.get("/studies/{name}/trials", responses={**problems(404), **UNCHANGED}, response_model=StudyPage)
+def get_trials(
+    name: StudyName,
+    service: Shared,
+    response: Response,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    none_match: NoneMatch = None,
+) -> dict[str, Any]:
     """List the trials of a study by number."""
     with service.studies.study(name) as trials:
         part, following = page_of(trials.queue.trials(), limit, cursor)
-    return StudyPage(items=[trial_record(each) for each in part], next=following)
+    return tagged({"items": [trial_record(each) for each in part], "next": following}, response, none_match)
+
+
+@router.get("/studies/{name}/trials/{number}", responses={**problems(404), **UNCHANGED})
+def get_trial(
+    name: StudyName, number: Number_, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
+) -> dict[str, Any]:
+    """Describe one trial: its configuration, how it runs or what came of it."""
+    with service.studies.study(name) as trials:
+        known = trials.queue.trials()
+    if number >= len(known):
+        detail = f"expected the number of a trial of {name[:80]!r}, got {number}. Ask for one."
+        raise ProblemError(404, "No such trial", detail, pointer="/path/number")
+    return tagged(trial_record(known[number]), response, none_match)
 
 
 @router.post("/studies/{name}/trials:ask", responses={**problems(404, 409, 507), 200: {"links": _OF_TRIAL}})
@@ -298,7 +332,9 @@ async def ask(
     name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None
 ) -> Offered:
     """Ask for trials: those that lost their worker first, once, then new ones. The same key again gets the same."""
-    offered = await to_thread.run_sync(_asked, name, body, service, key or uuid.uuid4().hex, limiter=service.asks)
+    offered = await to_thread.run_sync(
+        _asked, name, body, service, plain_key(key) or uuid.uuid4().hex, limiter=service.asks
+    )
     if offered.trials:
         audit(request, "trials.ask", study=name, client=body.client, trials=[each.number for each in offered.trials])
     return offered

@@ -10,8 +10,9 @@ from warmstart.service.bodies import Body, Name, problems
 from warmstart.service.core import Reader, Shared
 from warmstart.service.descriptors import EXAMPLE, DescriptorBody, read_descriptor
 from warmstart.service.spaces import space_from_wire
+from warmstart.service.strict import StrictRoute
 
-router = APIRouter(tags=["suggestions"])
+router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
 StrategyName = Literal["joint", "nearest", "portfolio", "average-rank"]
 Given = Annotated[
     Annotated[DescriptorBody, Tag("object")] | Annotated[str, Field(min_length=1, max_length=64), Tag("id")],

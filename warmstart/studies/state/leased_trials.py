@@ -189,6 +189,9 @@ class LeasedTrials:
         lease = Lease.of(trial)
         if lease is None or client not in lease.clients:
             raise _not_held(number, client)
+        if trial.state.is_finished() and lease.client == client:
+            msg = f"trial {number}: expected one that runs, got one that ended as it was told. Ask for another trial."
+            raise LeaseLostError(msg)
         if trial.state.is_finished() or lease.client != client or lease.until <= self._clock():
             msg = f"trial {number}: expected a lease that {client!r} holds, got one that ended. Stop the trial, and ask for another; what you tell of it is kept as an extra."
             raise LeaseLostError(msg)
