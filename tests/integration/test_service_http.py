@@ -3,6 +3,8 @@
 import gzip
 import json
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from stripes import pictures
@@ -12,10 +14,15 @@ pytest.importorskip("httpx", reason="the extra `dev` is not installed")
 
 from starlette.testclient import TestClient
 
+from bo.transfer.expected_error import ExpectedError
 from history_store.history import History
+from warmstart.descriptor import Descriptor
+from warmstart.measured_with import MeasuredWith
+from warmstart.service.answers import answer_from_wire, answer_to_wire
 from warmstart.service.app import create_app
 from warmstart.service.auth import add_token
 from warmstart.service.settings import ServiceSettings
+from warmstart.service.suggestions import AnswerBody
 from warmstart.suggestions.advisor import Advisor
 
 pytestmark = pytest.mark.timeout(120)
@@ -154,3 +161,38 @@ def test_the_document_has_every_path_once(client):
     operations = [each["operationId"] for path in document["paths"].values() for each in path.values()]
     assert len(operations) == len(set(operations))
     assert json.dumps(document)
+
+
+def test_answers_travel_whole(client, tiny):
+    space = {"lr": {"log": [1e-5, 0.1]}, "momentum": [0.0, 0.99]}
+    advisor = Advisor(tiny.history, tiny.model, cache=False)
+    told = advisor.describe(pictures(1)).descriptor
+    here = advisor.suggest(told, 2, space=space)
+    expected = ExpectedError(0.1, 0.05, 0.25)
+    designs = tuple(replace(each, expected_error=expected) for each in here.suggestions)
+    measured = MeasuredWith("a CNN", "Adam", 32, "400 updates", origins={"test": 3})
+    whole = replace(here, suggestions=designs, expected_error=expected, measured_with=measured)
+    assert whole.mapping is not None
+    for answer in (here, whole, advisor.suggest(told, 2, space=space, explain=True), advisor.neighbours(told, 3)):
+        wire = AnswerBody.model_validate(answer_to_wire(answer)).model_dump(by_alias=True, exclude_unset=True)
+        back = answer_from_wire(json.loads(json.dumps(wire)), answer.dataset)
+        names = {"history": Path(answer.history).name, "model": Path(answer.model).name}
+        assert back.to_dict() == answer.to_dict() | names
+    served = client.post("/v1/suggestions", json={"descriptor": told.to_dict(), "k": 2, "space": space}).json()
+    assert served["explanation"]["mapping"]
+    few = client.post("/v1/suggestions", json={"descriptor": told.to_dict() | {"features": [0.5]}})
+    refused(few, 422, "/descriptor/features", told="expected 49 numbers, got 1")
+
+
+@pytest.mark.timeout(120)
+def test_a_descriptor_tells_what_error_to_expect():
+    advisor = Advisor(cache=False)
+    told = advisor.describe("sklearn:digits").descriptor
+    expected = advisor.suggest("sklearn:digits", 1, strategy="portfolio").expected_error
+    assert expected is not None
+    found = advisor.suggest(Descriptor.from_dict(json.loads(told.to_json())), 1, strategy="portfolio").expected_error
+    assert found.to_dict() == pytest.approx(
+        expected.to_dict(), abs=0.02
+    )  # the history has digits, which a descriptor does not tell
+    assert told.reduced().features is None
+    assert advisor.suggest(told.reduced(), 1, strategy="portfolio").expected_error is None

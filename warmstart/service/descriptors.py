@@ -59,6 +59,9 @@ class DescriptorBody(Body):
         Field(min_length=1, max_length=MOST_COUNTS, description="Images of each class, the largest first; no names."),
     ]
     sample: SampleBody | None = Field(None, description="Left out of a reduced descriptor.")
+    features: Annotated[list[Number], Field(max_length=200)] | None = Field(
+        None, description="Handcrafted features, for the error to expect; left out likewise."
+    )
 
     def read(self) -> Descriptor:
         """Return the descriptor.

@@ -123,7 +123,11 @@ def install_problems(app: FastAPI, hidden: Callable[[], Sequence[Path]]) -> None
 def _breaches(error: RequestValidationError) -> list[dict[str, str]]:
     """List where a request breaks the schema, and how."""
     return [
-        {"pointer": _pointer(each["loc"], error.body), "in": str(each["loc"][0]), "detail": each["msg"]}
+        {
+            "pointer": _pointer(each["loc"], error.body),
+            "in": str(each["loc"][0]),
+            "detail": each["msg"].removeprefix("Value error, "),
+        }
         for each in error.errors()
     ]
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -9,7 +10,7 @@ from urllib.parse import quote
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from history_store.errors import UsageError
 from warmstart.service.bodies import KEY, Body, Name, Number, plain_key, problems
@@ -33,8 +34,19 @@ if TYPE_CHECKING:
 router = APIRouter(tags=["studies"], route_class=StrictRoute)
 NAME = r"^(\.{0,2}[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]*|\.{3,}[^/\x00-\x1f\x7f]*)$"
 """No slash, no control character, and neither . nor .., which clients take for folders."""
+
+
+def _check_name(name: str) -> str:
+    if re.fullmatch(NAME, name) is None:
+        msg = "expected a name without slashes and control characters, other than . and .., which clients take for folders"
+        raise ValueError(msg)
+    return name
+
+
 StudyName = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[^/]+$")]
-StudyId = Annotated[str, Field(min_length=1, max_length=200, pattern=NAME)]
+StudyId = Annotated[
+    str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": NAME}), AfterValidator(_check_name)
+]
 Number_ = Annotated[int, Path(ge=0, le=2**31 - 1, description="Of the trial, as it was offered.")]
 Client = Annotated[
     str,
