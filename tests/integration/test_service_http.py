@@ -18,6 +18,7 @@ from bo.transfer.expected_error import ExpectedError
 from history_store.history import History
 from warmstart.descriptor import Descriptor
 from warmstart.measured_with import MeasuredWith
+from warmstart.service import records
 from warmstart.service.answers import answer_from_wire, answer_to_wire
 from warmstart.service.app import create_app
 from warmstart.service.auth import add_token
@@ -160,7 +161,37 @@ def test_the_document_has_every_path_once(client):
     assert "/healthz" not in document["paths"]
     operations = [each["operationId"] for path in document["paths"].values() for each in path.values()]
     assert len(operations) == len(set(operations))
-    assert json.dumps(document)
+    for path, name in ((p, n) for p, each in document["paths"].items() for n in each):
+        operation = document["paths"][path][name]
+        body = operation.get("requestBody", {}).get("content", {}).get("application/json")
+        if body is not None:
+            assert "examples" in document["components"]["schemas"][body["schema"]["$ref"].rpartition("/")[2]], path
+        for status in {"200", "201"} & operation["responses"].keys():
+            for kind, told in operation["responses"][status]["content"].items():
+                assert kind != "application/json" or "$ref" in told["schema"], (path, status)
+
+
+def test_answers_are_as_the_document_says(client, tiny):
+    client.post("/v1/studies", json=STUDY)
+    client.post("/v1/studies/s/trials:ask", json={"client": "w", "count": 2})
+    client.post("/v1/studies/s/trials/0:report", json={"client": "w", "step": 1, "error": 0.75})
+    ended = client.post("/v1/studies/s/trials/0:tell", json={"client": "w", "error": 0.5})
+    descriptor = Advisor(tiny.history, tiny.model, cache=False).describe(pictures(1)).descriptor.to_dict()
+    for model, found in (
+        (records.BegunStudy, client.post("/v1/studies", json=STUDY)),
+        (records.StudyRecord, client.get("/v1/studies/s")),
+        (records.StudyPage, client.get("/v1/studies")),
+        (records.TrialPage, client.get("/v1/studies/s/trials")),
+        (records.TrialRecord, client.get("/v1/studies/s/trials/1")),
+        (records.TrialRecord, ended),
+        (records.HistoryRecord, client.get("/v1/history")),
+        (records.DatasetPage, client.get("/v1/history/datasets")),
+        (records.DatasetRecord, client.get("/v1/history/datasets/stripes0")),
+        (records.RunPage, client.get("/v1/history/datasets/stripes0/runs")),
+        (records.MapRecord, client.post("/v1/map", json={"descriptor": descriptor})),
+    ):
+        assert found.status_code == 200, found.text
+        assert model.model_validate(found.json()).model_dump() == found.json()
 
 
 def test_answers_travel_whole(client, tiny):

@@ -11,12 +11,13 @@ from history_store.errors import HistoryReadOnlyError, UsageError
 from history_store.records import Evaluation, Status
 from warmstart.histories.listing import dataset_rows, describe, summary
 from warmstart.locations import history_path, is_shipped, stored_hash
-from warmstart.service.bodies import KEY, Body, Name, plain_key, problems
+from warmstart.service.bodies import KEY, Body, Name, finite, plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
-from warmstart.service.descriptors import read_descriptor
+from warmstart.service.descriptors import EXAMPLE, read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, check_match
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
+from warmstart.service.records import DatasetPage, DatasetRecord, HistoryRecord, MapRecord, RunPage
 from warmstart.service.strict import StrictRoute
 from warmstart.service.suggestions import Given
 from warmstart.suggestions.embedded_history import file_state
@@ -60,13 +61,6 @@ class RunBody(Body):
     origin: Annotated[str, Field(max_length=200)] = "server"
 
 
-class Page(BaseModel):
-    """Part of a list; `next` is the cursor of the part after it, null at the end."""
-
-    items: list[dict[str, Any]]
-    next: str | None
-
-
 class RunRecord(BaseModel):
     """A run that is on the disk."""
 
@@ -75,7 +69,7 @@ class RunRecord(BaseModel):
     replayed: bool = Field(description="It was there already, under this key.")
 
 
-@router.get("/history", responses={**problems(), **UNCHANGED})
+@router.get("/history", response_model=None, responses={**problems(), **UNCHANGED, 200: {"model": HistoryRecord}})
 def get_history(service: Shared, response: Response, _: Reader, none_match: NoneMatch = None) -> dict[str, Any]:
     """Describe the history as a whole."""
     _tagged(service, response, none_match)
@@ -83,7 +77,9 @@ def get_history(service: Shared, response: Response, _: Reader, none_match: None
         return {**summary(opened), "history": opened.path.name}
 
 
-@router.get("/history/datasets", responses={**problems(), **UNCHANGED})
+@router.get(
+    "/history/datasets", response_model=None, responses={**problems(), **UNCHANGED, 200: {"model": DatasetPage}}
+)
 def get_datasets(
     service: Shared,
     response: Response,
@@ -91,15 +87,19 @@ def get_datasets(
     limit: Limit = 100,
     cursor: Cursor = None,
     none_match: NoneMatch = None,
-) -> Page:
+) -> dict[str, Any]:
     """List the datasets: group, size, evaluations, lowest error."""
     _tagged(service, response, none_match)
     with open_history(service) as opened:
         items, following = page_of(dataset_rows(opened), limit, cursor)
-    return Page(items=items, next=following)
+    return {"items": items, "next": following}
 
 
-@router.get("/history/datasets/{name}", responses={**problems(404), **UNCHANGED})
+@router.get(
+    "/history/datasets/{name}",
+    response_model=None,
+    responses={**problems(404), **UNCHANGED, 200: {"model": DatasetRecord}},
+)
 def get_dataset(
     name: DatasetName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
 ) -> dict[str, Any]:
@@ -110,11 +110,15 @@ def get_dataset(
         known = stored_hash(
             opened.model_hashes, None if service.settings.model is None else str(service.settings.model)
         )
-        found: dict[str, Any] = _finite(describe(opened, name, model_hash=known))
+        found: dict[str, Any] = finite(describe(opened, name, model_hash=known))
         return found
 
 
-@router.get("/history/datasets/{name}/runs", responses={**problems(404), **UNCHANGED})
+@router.get(
+    "/history/datasets/{name}/runs",
+    response_model=None,
+    responses={**problems(404), **UNCHANGED, 200: {"model": RunPage}},
+)
 def get_runs(
     name: DatasetName,
     service: Shared,
@@ -123,16 +127,23 @@ def get_runs(
     limit: Limit = 100,
     cursor: Cursor = None,
     none_match: NoneMatch = None,
-) -> Page:
+) -> dict[str, Any]:
     """List the runs on one dataset, in the order in which they were recorded."""
     _tagged(service, response, none_match)
     with open_history(service) as opened:
         _check_known(opened, name)
         items, following = page_of(opened.evaluations(name), limit, cursor)
-    return Page(items=[_run(each) for each in items], next=following)
+    return {"items": [_run(each) for each in items], "next": following}
 
 
-@router.post("/history/runs", status_code=201, responses=problems(404, 409, 423, 507))
+@router.post(
+    "/history/runs",
+    status_code=201,
+    responses={
+        **problems(404, 409, 423, 507),
+        200: {"model": RunRecord, "description": "It was there already, under this key."},
+    },
+)
 def post_run(
     body: RunBody, request: Request, response: Response, service: Shared, token: Runner, key: Key = None
 ) -> RunRecord:
@@ -163,10 +174,12 @@ def post_run(
 class MapRequest(Body):
     """Where to place a dataset among those of the history."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"descriptor": EXAMPLE}]})
+
     descriptor: Given | None = None
 
 
-@router.post("/map", responses=problems(404))
+@router.post("/map", response_model=None, responses={**problems(404), 200: {"model": MapRecord}})
 def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
     """Place the datasets of the history in a plane in which near means alike, and a descriptor's among them."""
     from warmstart.plots.plane import fit_plane
@@ -253,12 +266,3 @@ def _run(each: Evaluation) -> dict[str, Any]:
         "curve": [list(point) for point in each.curve],
         "origin": each.origin,
     }
-
-
-def _finite(value: Any) -> Any:
-    """Put null where a document has a number that JSON has not."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value

@@ -20,6 +20,7 @@ from warmstart.service.etags import UNCHANGED, NoneMatch, tagged
 from warmstart.service.importance import ImportanceRecord
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
+from warmstart.service.records import BegunStudy, StudyPage, StudyRecord, TrialPage, TrialRecord
 from warmstart.service.spaces import space_from_wire
 from warmstart.service.strict import StrictRoute
 from warmstart.service.study_records import study_record, trial_record
@@ -172,6 +173,8 @@ class Offered(BaseModel):
 class ReportRequest(Body):
     """What a trial has so far; give the error, or the study's metric as value."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "step": 100, "error": 0.35}]})
+
     client: Client
     step: Annotated[int, Field(ge=0, le=2**53)]
     error: Number | None = None
@@ -191,6 +194,8 @@ class Reported(BaseModel):
 
 class HeartbeatRequest(Body):
     """A sign of life."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "lease_s": 60}]})
 
     client: Client
     lease_s: LeaseS = 60.0
@@ -225,13 +230,6 @@ class TellRequest(Body):
     constraints: Annotated[dict[Name, Number], Field(max_length=200, default_factory=dict)]
 
 
-class StudyPage(BaseModel):
-    """Part of a list; `next` is the cursor of the part after it, null at the end."""
-
-    items: list[dict[str, Any]]
-    next: str | None
-
-
 _OF_STUDY = {
     "ask": {"operationId": "ask", "parameters": {"name": "$response.body#/name"}},
     "trials": {"operationId": "get_trials", "parameters": {"name": "$response.body#/name"}},
@@ -244,13 +242,14 @@ _OF_TRIAL = {
     "heartbeat": {"operationId": "heartbeat", "parameters": _TRIAL, "requestBody": _CLIENT},
     "tell": {"operationId": "tell", "parameters": _TRIAL, "requestBody": {**_CLIENT, "error": 0.5}},
 }
-_BEGUN_BEFORE: dict[str, Any] = {"description": "It was begun before.", "links": _OF_STUDY}
+_BEGUN_BEFORE: dict[str, Any] = {"model": BegunStudy, "description": "It was begun before.", "links": _OF_STUDY}
 
 
 @router.post(
     "/studies",
     status_code=201,
-    responses={**problems(404, 409, 507), 200: _BEGUN_BEFORE, 201: {"links": _OF_STUDY}},
+    response_model=None,
+    responses={**problems(404, 409, 507), 200: _BEGUN_BEFORE, 201: {"model": BegunStudy, "links": _OF_STUDY}},
 )
 def post_study(body: StudyRequest, request: Request, response: Response, service: Shared, _: Runner) -> dict[str, Any]:
     """Begin a study; the same request again finds it, another one of that name is refused."""
@@ -276,7 +275,7 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         return {**study_record(trials.queue), "notes": notes}
 
 
-@router.get("/studies", responses={**problems(), **UNCHANGED}, response_model=StudyPage)
+@router.get("/studies", response_model=None, responses={**problems(), **UNCHANGED, 200: {"model": StudyPage}})
 def get_studies(
     service: Shared,
     response: Response,
@@ -290,7 +289,9 @@ def get_studies(
     return tagged({"items": part, "next": following}, response, none_match)
 
 
-@router.get("/studies/{name}", responses={**problems(404), **UNCHANGED})
+@router.get(
+    "/studies/{name}", response_model=None, responses={**problems(404), **UNCHANGED, 200: {"model": StudyRecord}}
+)
 def get_study(
     name: StudyName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
 ) -> dict[str, Any]:
@@ -310,7 +311,9 @@ def _importance(name: str, service: Service) -> ImportanceRecord:
         return service.importance.of(name, trials)
 
 
-@router.get("/studies/{name}/trials", responses={**problems(404), **UNCHANGED}, response_model=StudyPage)
+@router.get(
+    "/studies/{name}/trials", response_model=None, responses={**problems(404), **UNCHANGED, 200: {"model": TrialPage}}
+)
 def get_trials(
     name: StudyName,
     service: Shared,
@@ -326,7 +329,11 @@ def get_trials(
     return tagged({"items": [trial_record(each) for each in part], "next": following}, response, none_match)
 
 
-@router.get("/studies/{name}/trials/{number}", responses={**problems(404), **UNCHANGED})
+@router.get(
+    "/studies/{name}/trials/{number}",
+    response_model=None,
+    responses={**problems(404), **UNCHANGED, 200: {"model": TrialRecord}},
+)
 def get_trial(
     name: StudyName, number: Number_, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
 ) -> dict[str, Any]:
@@ -388,7 +395,11 @@ def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service:
     return Renewed(lease_until=lease.until)
 
 
-@router.post("/studies/{name}/trials/{number}:tell", responses=problems(404, 409, 507))
+@router.post(
+    "/studies/{name}/trials/{number}:tell",
+    response_model=None,
+    responses={**problems(404, 409, 507), 200: {"model": TrialRecord}},
+)
 def tell(
     name: StudyName, number: Number_, body: TellRequest, request: Request, service: Shared, _: Runner
 ) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from history_store.space import natural
+from warmstart.service.bodies import finite
 from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.state.lease import EXTRA, Lease
 from warmstart.studies.state.trial_queue import OUTCOME, RUN, WORKER, TrialQueue
@@ -62,7 +63,7 @@ def trial_record(trial: FrozenTrial) -> dict[str, Any]:
     run, outcome, lease = trial.user_attrs.get(RUN), trial.user_attrs.get(OUTCOME) or {}, Lease.of(trial)
     reported = [[float(step), error] for step, error in sorted(trial.intermediate_values.items())]
     extra = trial.user_attrs.get(EXTRA)
-    return {
+    document = {
         "number": trial.number,
         "state": trial_state(trial),
         "config": dict(trial.params) if run is None else run["config"],
@@ -78,3 +79,4 @@ def trial_record(trial: FrozenTrial) -> dict[str, Any]:
         "offers": 1 if lease is None else len(lease.clients),
         "extra_of": None if extra is None else extra["of"],
     }
+    return finite(document)  # type: ignore[no-any-return]  # a dict stays one

@@ -81,7 +81,7 @@ const short = (value) => (Number.isInteger(value) && Math.abs(value) < 1e5 ? Str
 
 // What trials reported on their way, those under way among them.
 export function learningCurves(trials) {
-  const told = trials.filter((each) => each.curve.length > 1);
+  const told = trials.map((each) => ({ ...each, curve: each.curve.filter((point) => point[1] !== null) })).filter((each) => each.curve.length > 1);
   if (!told.length) return "";
   const points = told.flatMap((each) => each.curve);
   const steps = points.map((point) => point[0]), errors = points.map((point) => point[1]);
