@@ -119,6 +119,14 @@ def test_studies_have_tags_and_trials_by_number(client):
     refused(late, 409, told="expected one that runs, got one that ended as it was told")
 
 
+def test_what_is_moved_into_the_space_is_told(client):
+    begin = STUDY | {"initial": [{"x": 5.0}]}
+    made = client.post("/v1/studies", json=begin | {"warm": "initial"}).json()
+    assert made["warm"]["configs"] == [{"config": {"x": 1.0}, "source": None, "distance": None, "source_error": None}]
+    assert any("x" in note for note in made["notes"]), made["notes"]
+    assert client.post("/v1/studies", json=begin | {"warm": "initial"}).json()["notes"] == []
+
+
 def test_a_key_stands_for_one_run(client, tmp_path):
     with History.open(tmp_path / "own.h5") as history:
         config = dict(history.configs[0])

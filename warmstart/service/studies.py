@@ -4,7 +4,7 @@ import contextlib
 import math
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
@@ -265,14 +265,14 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         sources = Sources(history=service.settings.history, model=service.settings.model, cache=False)
         return ask_history(plan, sources=sources, on_message=notes.append, query=descriptor)
 
-    is_new = service.studies.begin(body.name, _plan(body, descriptor, service), complete)
+    is_new = service.studies.begin(body.name, _plan(body, descriptor, service, notes), complete)
     if is_new:
         audit(request, "studies.begin", study=body.name)
     else:
         response.status_code = 200
     response.headers["location"] = request.url_for("get_study", name="-").path[:-1] + quote(body.name, safe="")
     with service.studies.study(body.name) as trials:
-        return {**study_record(trials.queue), "notes": notes}
+        return {**study_record(trials.queue), "notes": notes if is_new else []}
 
 
 @router.get("/studies", response_model=None, responses={**problems(), **UNCHANGED, 200: {"model": StudyPage}})
@@ -429,8 +429,8 @@ def list_studies(service: Service) -> list[dict[str, Any]]:
     return items
 
 
-def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service) -> "StudySpec":
-    """Read the plan of a study."""
+def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service, notes: list[str]) -> "StudySpec":
+    """Read the plan of a study; what a person should hear of it is added to the notes."""
     from history_store.space import dump_space, load_space
     from warmstart.studies.state.spec import StudySpec
     from warmstart.suggestions.initial_configs import put_into
@@ -442,9 +442,11 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service)
     fields = body.model_dump(
         exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget", "startup"}
     )
-    configs = (
-        put_into(load_space(space), body.initial, rename=body.rename, seed=body.seed).configs if body.initial else ()
-    )
+    configs: tuple[Mapping[str, Any], ...] = ()
+    if body.initial:
+        placed = put_into(load_space(space), body.initial, rename=body.rename, seed=body.seed)
+        configs = placed.configs
+        notes += placed.notes
     fingerprint = body.fingerprint or (None if descriptor is None else f"descriptor:{descriptor.id}")
     return StudySpec(
         **{

@@ -74,7 +74,7 @@ def trial_record(trial: FrozenTrial) -> dict[str, Any]:
         "metrics": outcome.get("metrics", {}),
         "constraints": outcome.get("constraints", {}),
         "curve": outcome.get("curve") or reported,
-        "client": trial.user_attrs.get(WORKER) if lease is None else lease.client,
+        "client": extra["client"] if extra else trial.user_attrs.get(WORKER) if lease is None else lease.client,
         "lease_until": None if lease is None or trial.state.is_finished() else lease.until,
         "offers": 1 if lease is None else len(lease.clients),
         "extra_of": None if extra is None else extra["of"],
