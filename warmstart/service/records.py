@@ -28,6 +28,8 @@ class WarmStartRecord(BaseModel):
 class StudyRecord(BaseModel):
     """A study."""
 
+    model_config = ConfigDict(extra="allow")
+
     schema_version: int
     name: str
     space: dict[str, Any] = Field(description="ConfigSpace JSON.")
