@@ -47,6 +47,8 @@ class Descriptor:
         n_classes: classes that have images.
         class_counts: images of each class, the largest first, without their names.
         sample: statistics of the images looked at; None in a reduced descriptor: fewer doubts can be raised then.
+        features: `q` handcrafted features of these images, `metafeat.handcrafted.FEATURES`, from which the error to expect is
+            forecast; None likewise.
     """
 
     extractor: str
@@ -55,6 +57,7 @@ class Descriptor:
     n_classes: int
     class_counts: tuple[int, ...]
     sample: SampleStatistics | None = None
+    features: NDArray[np.float64] | None = None
 
     @property
     def id(self) -> str:
@@ -80,6 +83,7 @@ class Descriptor:
                 "signal": {"score": _rounded(sample.signal.score), "weight": _rounded(sample.signal.weight)},
                 "pixels": [_rounded(value) for value in sample.pixels.tolist()],
             },
+            "features": None if self.features is None else [_rounded(value) for value in self.features.tolist()],
         }
 
     def to_json(self) -> str:
@@ -103,6 +107,7 @@ class Descriptor:
                     int(record["n_classes"]),
                     tuple(int(count) for count in record["class_counts"]),
                     _sample(record.get("sample")),
+                    None if record.get("features") is None else _numbers(record["features"]),
                 )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             msg = f"expected a descriptor as `Advisor.describe` gives it, got another ({type(error).__name__}: {error}). Compute it again."

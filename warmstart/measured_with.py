@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -13,6 +14,8 @@ from history_store.errors import UsageError
 if TYPE_CHECKING:
     from training.workloads import Workload
 
+_KEY = re.compile(r" \[[^\[\]]*:[^\[\]]*\]$")
+"""What a server adds to an origin, so that it knows a repeated request again."""
 _COLLECTED, _TUNED = "collect/", "tune/"
 
 
@@ -66,7 +69,7 @@ def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWi
     """
     counts: Counter[str] = Counter()
     for origin, count in origins.items():
-        counts[split_origin(origin)[0]] += count
+        counts[_KEY.sub("", split_origin(origin)[0])] += count
     ordered = dict(counts.most_common())
     usual = next(iter(ordered), "")
     kind = next((prefix for prefix in (_COLLECTED, _TUNED) if usual.startswith(prefix)), None)

@@ -10,7 +10,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from history_store.errors import LeaseLostError, WarmstartError
@@ -147,10 +147,11 @@ class RemoteStudy:
         """Ask for a trial.
 
         Args:
-            trials: that the study shall have in the end; any when left out.
+            trials: that the study shall have in the end, or all that are tuned together; any when left out.
             key: the same key again gets the same trial; made when left out.
 
-        Returns: a trial; "wait" where the last ones run elsewhere; None where the study has all that it shall have.
+        Returns: a trial, of another study where several are tuned together; "wait" where the last ones run elsewhere; None
+            where the study has all that it shall have.
 
         Raises:
             WarmstartError: as `Transport.post`.
@@ -160,7 +161,8 @@ class RemoteStudy:
         if found["state"] != "offered":
             return "wait" if found["state"] == "wait" else None
         (one,) = found["trials"]
-        return RemoteTrial(self, one["number"], one["config"], one["seed"], one["budget"])
+        whose = replace(self, name=one["study"])
+        return RemoteTrial(whose, one["number"], one["config"], one["seed"], one["budget"])
 
     def trial(self, number: int) -> RemoteTrial:
         """Return a trial that this worker was offered before."""

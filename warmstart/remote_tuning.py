@@ -1,53 +1,55 @@
-"""`warmstart tune --server`: trials run here, the study lies on a server."""
+"""`warmstart tune --server`: trials run here, the studies lie on a server."""
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import LeaseLostError, UsageError
 from warmstart.client import Client
+from warmstart.prediction import predict_validation
 from warmstart.remote_study import RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.studies.execution.worker import work
 from warmstart.studies.objectives.base import Outcome, TrialStatus
-from warmstart.studies.objectives.metric import Metric
+from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.progress import RunningTrial, StudyProgress
-from warmstart.studies.results.report import write_report
-from warmstart.studies.results.summary import TuneResult
-from warmstart.studies.results.trial import Trial, best_of
-from warmstart.studies.state.spec import StudySpec, WarmConfig
+from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
+from warmstart.studies.results.saved_networks import check_savable, save_best
+from warmstart.studies.results.summary import JointResult, TuneResult
+from warmstart.studies.results.trial import Trial, best_of, check_any_error
+from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
+from warmstart.studies.state.split import Split
+from warmstart.studies.state.study_group import check_different
 from warmstart.studies.state.trial_queue import Run, Wait
-from warmstart.studies.tune_options import TuneOptions
+from warmstart.studies.tune import check_log, compared, tell_exhausted
+from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from warmstart.studies.execution.worker import Limits
+    from warmstart.suggestions.query import Query
 
 _LOCAL = {
     "storage": "The study lies in the server's storage: leave it out",
     "history": "The server asks the history that it was started with: leave it out",
-    "related": "Tune without `server` to learn from related datasets",
     "cluster": "Run the same command on each machine instead",
     "record": "Record runs with `warmstart history record --server URL`, or tune without `server`",
-    "save_model": "Train the best configuration here to keep its network, or tune without `server`",
 }
 """Options of a study that lies here, and what to do instead."""
-_SEARCHED = ("seed", "surrogate", "acquisition", "pruner")
-"""What a server decides of a search where nothing was asked."""
 
 
 def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) -> TuneResult:
     """Tune on a server's study, begun where it is new; as `warmstart.tune`, with one worker here.
 
     The dataset is described here: its pictures, its path and its classes' names stay. The names of the objective or the
-    command are sent: they tell one study from another.
+    command are sent: they tell one study from another. Networks to save are trained here.
 
     Raises:
         UsageError: options that belong to a study here, a study that was begun otherwise.
@@ -55,6 +57,99 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     """
     began = time.monotonic()
     options.check_time(server=True)
+    name = options.study or options.name(dataset)
+    save = None if options.save_model is None else Path(options.save_model)
+    one = _tuned({name: dataset}, options, client, saved=[save], split="equal")[0]
+    found = replace(one.result, seconds=time.monotonic() - began)
+    place = _report_place(options)
+    if place is not None:
+        reported = replace(found, report=str(place))
+        found = reported if _written(place, lambda: write_report(place, reported, one.plan), options) else found
+    check_any_error(name, found.trials)
+    if save is None:
+        return found
+    saved = save_best(save, one.plan, found.trials, options.ensemble, options.on_message)
+    if saved is not None and place is not None and found.report is not None and dataset is not None:
+        said = predict_validation(saved, save, dataset)
+        _written(place, lambda: add_classifier(place, said), options)
+    return found
+
+
+def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: Client, *, split: Split) -> JointResult:
+    """Tune several datasets together on a server; as `warmstart.tune_many`, with one worker here. Raises as `tune_on_server`."""
+    began = time.monotonic()
+    options.check_time(datasets=len(paths), server=True)
+    check_different(paths, [os.path.realpath(path) for path in paths])
+    labels, study = dataset_labels(paths), options.study
+    names = [f"{study}-{label}" if study else options.name(label) for label in labels]
+    saved = [None if options.save_model is None else with_label(Path(options.save_model), label) for label in labels]
+    done = _tuned(dict(zip(names, paths, strict=True)), options, client, saved=saved, split=split)
+    joint = JointResult(
+        client.transport.url,
+        split,
+        tuple(one.result for one in done),
+        tuple(one.n_design for one in done),
+        seconds=time.monotonic() - began,
+    )
+    title, place = study or f"{labels[0]}-and-{len(labels) - 1}-more", _report_place(options)
+    if place is not None:
+        reported, plans = replace(joint, report=str(place)), [one.plan for one in done]
+        is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options)
+        joint = reported if is_written else joint
+    check_any_error(title, [trial for found in joint.studies for trial in found.trials])
+    for one, file in zip(done, saved, strict=True):
+        if file is not None:
+            save_best(file, one.plan, one.result.trials, options.ensemble, options.on_message)
+    return joint
+
+
+@dataclass(frozen=True, slots=True)
+class _Tuned:
+    """A study of the server, as it is in the end."""
+
+    result: TuneResult
+    plan: StudySpec
+    n_design: int
+
+
+def _tuned(
+    studies: Mapping[str, str | None],
+    options: TuneOptions,
+    client: Client,
+    *,
+    saved: Sequence[Path | None],
+    split: Split,
+) -> list[_Tuned]:
+    """Run trials of studies, given by their names and the paths of their datasets, and give what each came to."""
+    _check(options, saved)
+    limits = options.limits()
+    queries = {name: options.open(path) for name, path in studies.items()}
+    if len(studies) > 1:
+        marks = [path if query is None else query.fingerprint for path, query in zip(studies.values(), queries.values(), strict=True)]  # fmt: skip
+        check_different([path or "" for path in studies.values()], marks)
+    together = {"members": list(studies), "split": split} if len(studies) > 1 else {}
+    wanted = {name: _request(name, queries[name], options, client) | together for name in studies}
+    begun = [client.transport.post("/studies", wanted[name]) for name in studies]
+    for note in dict.fromkeys(note for each in begun for note in each["notes"]):
+        options.on_message(note)
+    plans = [_local_plan(path, options, each) for path, each in zip(studies.values(), begun, strict=True)]
+    one = RemoteStudy(client.transport, next(iter(studies)))
+    queues = [_Queue(replace(one, name=name), plan, options.on_message) for name, plan in zip(studies, plans, strict=True)]  # fmt: skip
+    log = None if options.log is None else Path(options.log)
+    with _Worker(queues, options, limits) as worker:
+        targets = [options.target(plan) for plan in plans]
+        worker.look()
+        work(worker, targets, limits, log=log, ended=worker.look, begun=worker.look, reported=worker.glance)  # type: ignore[arg-type]  # what of a group it uses
+    done = [
+        _Tuned(_result(queue, each), queue.plan, each["warm"]["n_design"])
+        for queue, each in zip(queues, begun, strict=True)
+    ]
+    tell_exhausted([each.result for each in done], limits, options)
+    return done
+
+
+def _check(options: TuneOptions, saved: Sequence[Path | None]) -> None:
+    """Refuse what belongs to a study here, before anything is sent."""
     for name, step in _LOCAL.items():
         if getattr(options, name):
             msg = f"expected no `server` beside it, got {getattr(options, name)!r}. {step}."
@@ -62,60 +157,44 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     if options.workers not in (None, 1):
         msg = f"expected one worker with `server`, got {options.workers}. Run the command as often as you want workers."
         raise UsageError(msg, param="workers")
-    limits, name = options.limits(), options.study or options.name(dataset)
-    begun = client.transport.post("/studies", _request(name, dataset, options, client))
-    for note in begun["notes"]:
-        options.on_message(note)
-    study = RemoteStudy(client.transport, name)
-    plan = _local_plan(dataset, options, begun)
-    target = options.target(plan)
-    log = None if options.log is None else Path(options.log)
-    with _Worker(study, plan, options, limits) as worker:
-        worker.look()
-        work(worker, [target], limits, log=log, ended=worker.look, begun=worker.look)  # type: ignore[arg-type]  # what of a fleet it uses
-    found = replace(_result(study, plan, begun), seconds=time.monotonic() - began)
-    return _reported(found, plan, begun, options)
+    check_warm(options.warm)
+    check_log(options.log)
+    for path in saved:
+        if path is not None:
+            check_savable(path, is_own=options.objective is not None or options.command is not None)
 
 
-class _Worker:
-    """What `work` needs of the studies, with one on a server."""
+class _Queue:
+    """One study on the server: what `work` needs of it."""
 
-    def __init__(self, study: RemoteStudy, plan: StudySpec, options: TuneOptions, limits: Limits) -> None:
-        self.study, self.plan, self._options, self._limits = study, plan, options, limits
-        self.queues = (self,)
-        self._held: tuple[RemoteTrial, ExitStack, float] | None = None
-        self._seen: set[int] | None = None
+    def __init__(self, study: RemoteStudy, plan: StudySpec, on_message: Callable[[str], object]) -> None:
+        self.study, self.plan, self._on_message = study, plan, on_message
+        self.running: RunningTrial | None = None
+        self.seen: set[int] | None = None
+        self._held: tuple[RemoteTrial, ExitStack] | None = None
 
-    def __enter__(self) -> _Worker:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """End the heartbeats: what is under way is offered again once its lease ends."""
-        self._let_go()
-
-    def next(self, total: float) -> tuple[int, Run] | Wait | None:
-        """Ask for a trial, and keep it alive; as `StudyGroup.next`."""
-        found = self.study.ask(trials=None if math.isinf(total) else int(total))
-        if not isinstance(found, RemoteTrial):
-            return "wait" if found == "wait" else None
+    def hold(self, trial: RemoteTrial) -> Run:
+        """Keep a trial alive from now on."""
         life = ExitStack()
-        life.enter_context(found.kept_alive())
-        self._held = found, life, time.monotonic()
-        return 0, Run(found.number, found.number, found.config, found.seed)
+        life.enter_context(trial.kept_alive())
+        self._held = trial, life
+        self.running = RunningTrial(trial.number, time.monotonic(), None, None, None)
+        return Run(trial.number, trial.number, trial.config, trial.seed)
 
     def report(self, run: Run, step: float, error: float) -> bool:
         """Report; a trial that was lost is stopped."""
-        trial = self._trial(run)
+        if self.running is not None:
+            self.running = replace(self.running, step=round(step), error=error)
         try:
-            return trial.report(round(step), error)
+            return self._trial(run).report(round(step), error)
         except LeaseLostError as problem:
-            self._options.on_message(problem.message)
+            self._on_message(problem.message)
             return True
 
     def end(self, run: Run, outcome: Outcome) -> None:
         """Tell what came of a trial; one that was lost is kept by the server as an extra."""
         trial = self._trial(run)
-        self._let_go()
+        self.let_go()
         try:
             trial.tell(
                 outcome.error,
@@ -127,46 +206,95 @@ class _Worker:
                 constraints=outcome.constraints,
             )
         except LeaseLostError as problem:
-            self._options.on_message(problem.message)
+            self._on_message(problem.message)
 
-    def look(self) -> None:
-        """Tell how far the study is."""
-        if self._options.progress is None:
-            return
-        ended = _ended(self.study)
-        new = () if self._seen is None else tuple(trial for trial in ended if trial.number not in self._seen)
-        is_first, self._seen = self._seen is None, {trial.number for trial in ended}
-        running: tuple[RunningTrial, ...] = ()
-        if self._held is not None and not is_first:
-            running = (RunningTrial(self._held[0].number, self._held[2], None, None, None),)
-        now = StudyProgress(len(ended), self._limits.trials, best_of(ended), math.nan, new, self.study.name, running)
-        self._options.progress(now)
+    def let_go(self) -> None:
+        """End the heartbeats."""
+        if self._held is not None:
+            self._held[1].close()
+        self._held = self.running = None
+
+    def ended(self) -> tuple[Trial, ...]:
+        """Read the trials that ended."""
+        return tuple(_trial(each) for each in self.study.trials() if each["state"] != "running")
 
     def _trial(self, run: Run) -> RemoteTrial:
         return self._held[0] if self._held is not None else self.study.trial(run.number)
 
-    def _let_go(self) -> None:
-        if self._held is not None:
-            self._held[1].close()
-        self._held = None
+
+class _Worker:
+    """What `work` needs of a group of studies, with these on a server."""
+
+    def __init__(self, queues: Sequence[_Queue], options: TuneOptions, limits: Limits) -> None:
+        self.queues = tuple(queues)
+        self._progress, self._limits = options.progress, limits
+        self._done: list[tuple[Trial, ...]] = [()] * len(self.queues)
+        self._began, self._before = time.monotonic(), 0
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """End the heartbeats: what is under way is offered again once its lease ends."""
+        for queue in self.queues:
+            queue.let_go()
+
+    def next(self, total: float) -> tuple[int, Run] | Wait | None:
+        """Ask for a trial, and keep it alive; as `StudyGroup.next`."""
+        found = self.queues[0].study.ask(trials=None if math.isinf(total) else int(total))
+        if not isinstance(found, RemoteTrial):
+            return "wait" if found == "wait" else None
+        i = next(i for i, queue in enumerate(self.queues) if queue.study.name == found.study.name)
+        return i, self.queues[i].hold(found)
+
+    def look(self) -> None:
+        """Tell how far the studies are; the first look tells of the first one alone."""
+        if self._progress is None:
+            return
+        self._done = [queue.ended() for queue in self.queues]
+        is_first = self.queues[0].seen is None
+        if is_first:
+            self._before = sum(map(len, self._done))
+        for i, (queue, ended) in enumerate(zip(self.queues, self._done, strict=True)):
+            new = tuple(trial for trial in ended if queue.seen is not None and trial.number not in queue.seen)
+            queue.seen = {trial.number for trial in ended}
+            if new or queue.running is not None or (is_first and i == 0):
+                self._tell(queue, ended, new)
+
+    def glance(self) -> None:
+        """Show what the trial that runs here reported."""
+        for queue, ended in zip(self.queues, self._done, strict=True):
+            if queue.running is not None:
+                self._tell(queue, ended, ())
+
+    def _tell(self, queue: _Queue, ended: Sequence[Trial], new: tuple[Trial, ...]) -> None:
+        if self._progress is None:
+            return
+        done, total = sum(map(len, self._done)), self._limits.trials
+        each = (time.monotonic() - self._began) / (done - self._before) if done > self._before else math.nan
+        running = () if queue.running is None else (queue.running,)
+        best, left = best_of(ended), each * (total - done)
+        self._progress(StudyProgress(done, total, best, left, new, queue.study.name, running))
 
 
-def _request(name: str, dataset: str | None, options: TuneOptions, client: Client) -> dict[str, Any]:
+def _request(name: str, query: Query | None, options: TuneOptions, client: Client) -> dict[str, Any]:
     """Say what study is wanted."""
     from warmstart.service.spaces import space_to_wire
     from warmstart.suggestions.initial_configs import read_initial
 
-    query = options.open(dataset)
     is_own = options.objective is not None or options.command is not None
-    is_asked = query is not None and options.warm != "none" and not options.initial
+    is_warm = options.warm != "none" and not options.initial
+    is_described = query is not None and (is_warm or bool(options.related) or options.pruner == "history")
     body: dict[str, Any] = {
         "name": name,
         "space": None if options.space is None else space_to_wire(options.space),
-        "descriptor": client.describe(query).to_dict() if is_asked else None,
+        "descriptor": client.describe(query).to_dict() if query is not None and is_described else None,
         "fingerprint": None if query is None else query.fingerprint,
         "initial": [dict(config) for config in read_initial(options.initial)] if options.initial else [],
         "rename": dict(options.rename),
         "exclude_group": list(options.exclude_group),
+        "related": list(options.related),
+        "startup": options.n_startup_trials,
     }
     if is_own:
         function = options.objective
@@ -176,79 +304,74 @@ def _request(name: str, dataset: str | None, options: TuneOptions, client: Clien
     else:
         body |= {"workload": options.workload, "target_budget": options.target_budget}
     same = ("seed", "surrogate", "acquisition", "pruner", "budget", "metric", "maximize", "scale")
-    return (
-        body
-        | {key: getattr(options, key) for key in (*same, "warm", "k", "strategy")}
-        | {"startup": options.n_startup_trials}
-    )
+    return body | {key: getattr(options, key) for key in (*same, "warm", "k", "strategy", "neighbours")}
 
 
 def _local_plan(dataset: str | None, options: TuneOptions, begun: Mapping[str, Any]) -> StudySpec:
-    """Plan what runs here: the study's space and objective; what it is searched with does not matter."""
+    """Plan what runs here: the study's space and objective; the rest is told in reports."""
     return StudySpec(
+        **begun["search"],
         space=json.dumps(begun["space"]),
         objective=begun["objective"],
         dataset=dataset,
         fingerprint=None,
-        warm="none",
-        budget=begun["search"]["budget"],
-        metric=options.metric,
-        maximize=options.maximize,
-        scale=options.scale,
+        warm=begun["warm"]["mode"],
         configs=tuple(WarmConfig(**each) for each in begun["warm"]["configs"]),
+        device=options.device,
     )
 
 
-def _ended(study: RemoteStudy) -> tuple[Trial, ...]:
-    """Read the trials that ended."""
-    return tuple(
-        Trial(
-            each["number"],
-            each["config"],
-            each["error"],
-            TrialStatus(each["state"]),
-            each["duration"],
-            each["seed"] or 0,
-            each["note"],
-            all(bound <= 0 for bound in each["constraints"].values()),
-            tuple((step, error) for step, error in each["curve"]),
-        )
-        for each in study.trials()
-        if each["state"] != "running"
+def _trial(record: Mapping[str, Any]) -> Trial:
+    """Read a trial that ended."""
+    return Trial(
+        record["number"],
+        record["config"],
+        record["error"],
+        TrialStatus(record["state"]),
+        record["duration"],
+        record["seed"] or 0,
+        record["note"],
+        all(bound <= 0 for bound in record["constraints"].values()),
+        tuple((step, error) for step, error in record["curve"]),
     )
 
 
-def _reported(found: TuneResult, plan: StudySpec, begun: Mapping[str, Any], options: TuneOptions) -> TuneResult:
-    """Write the report where a place was named: without one, the server's pages have all that it would say."""
-    if options.report is None or options.report is True:
-        return found
-    place, searched = Path(options.report), {name: begun["search"][name] for name in _SEARCHED}
-    reported = replace(found, report=str(place))
-    try:
-        write_report(place, reported, replace(plan, **searched, warm=begun["warm"]["mode"]))
-    except OSError as error:
-        options.on_message(
-            f"{place}: the report could not be written ({error.strerror}); the study is on the server all the same."
-        )
-        return found
-    return reported
-
-
-def _result(study: RemoteStudy, plan: StudySpec, begun: Mapping[str, Any]) -> TuneResult:
-    """Say what the study came to so far."""
-    ended = _ended(study)
-    metric: Metric = plan.measure
-    where = study.transport.url
-    shown = study.show()
+def _result(queue: _Queue, begun: Mapping[str, Any]) -> TuneResult:
+    """Say what a study came to so far."""
+    ended, plan, shown = queue.ended(), queue.plan, queue.study.show()
     expected = shown.get("expectation")  # a server of before tells none
-    return TuneResult(
-        begun["name"],
-        where,
+    # What the related datasets' errors are stays with the server; their number is told.
+    related = tuple(
+        RelatedDataset(each["name"], each["distance"], (), (math.nan,) * each["evaluations"])
+        for each in begun["related"]
+    )
+    found = TuneResult(
+        queue.study.name,
+        queue.study.transport.url,
         plan.dataset,
         best_of(ended),
         ended,
         plan.configs,
+        related,
         exhausted=bool(shown["exhausted"]),
-        metric=metric,
+        metric=plan.measure,
         expected=None if expected is None else StudyExpectations.from_dict(expected),
     )
+    return replace(found, comparison=compared(found, plan))
+
+
+def _report_place(options: TuneOptions) -> Path | None:
+    """Return the place of the report where one was named: without it, the server's pages have all that it would say."""
+    return None if options.report is None or options.report is True else Path(options.report)
+
+
+def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bool:
+    """Write a report; where that fails, say so: the study is on the server all the same."""
+    try:
+        write()
+    except OSError as error:
+        options.on_message(
+            f"{place}: the report could not be written ({error.strerror}); the study is on the server all the same."
+        )
+        return False
+    return True

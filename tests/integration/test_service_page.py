@@ -1,7 +1,11 @@
 """The page: from files of the package alone, and without JavaScript."""
 
+import base64
+import io
 import os
 import re
+import tarfile
+import tempfile
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,6 +16,7 @@ pytest.importorskip("httpx", reason="the extra `dev` is not installed")
 
 from servers import running
 from starlette.testclient import TestClient
+from stripes import pictures, write_folder
 
 from warmstart.client import Client
 from warmstart.service.app import create_app
@@ -21,6 +26,23 @@ from warmstart.suggestions.advisor import Advisor
 
 pytestmark = pytest.mark.timeout(120)
 STATIC = files("warmstart.service") / "static"
+
+
+DROP = """data => {
+    const transfer = new DataTransfer();
+    const bytes = Uint8Array.from(atob(data), each => each.charCodeAt(0));
+    transfer.items.add(new File([bytes], "stripes.tgz"));
+    return transfer;
+}"""
+
+
+def packed_pictures():
+    """Pack a few striped pictures as CLASS/PICTURE."""
+    with tempfile.TemporaryDirectory() as place, io.BytesIO() as out:
+        write_folder(Path(place) / "photos", *pictures(1))
+        with tarfile.open(fileobj=out, mode="w:gz") as archive:
+            archive.add(Path(place) / "photos", "photos")
+        return out.getvalue()
 
 
 def opened(**settings):
@@ -81,6 +103,15 @@ def test_main_stories_in_a_browser(tmp_path, size, scheme):
         for format_, word in (("optuna", "enqueue_trial"), ("csv", "rank,"), ("configspace", "configurations")):
             page.select_option("#answer select", format_)
             assert word in page.inner_text("#answer pre")
+        assert "Expect the best of a search to reach" in page.inner_text("#answer")
+        dropped = page.evaluate_handle(DROP, base64.b64encode(packed_pictures()).decode())
+        page.dispatch_event("#drop", "drop", {"dataTransfer": dropped})
+        page.get_by_text("stripes.tgz").wait_for()
+        assert page.input_value("#descriptor") == ""  # what came last counts
+        page.click("button.primary")
+        page.get_by_text("Looking at your images").wait_for()
+        page.get_by_text("Looking at your images").wait_for(state="detached", timeout=60_000)
+        assert page.inner_text("#status") == ""
         page.click("nav >> text=Datasets")
         page.click("#dataset-list button.link >> nth=3")
         page.wait_for_selector("#dataset table")
@@ -90,6 +121,8 @@ def test_main_stories_in_a_browser(tmp_path, size, scheme):
             study = client.begin_study("squares", space={"x": [0.0, 1.0], "n": {"int": [1, 4]}}, surrogate="gp-map")
             for _ in range(6):
                 trial = study.ask()
+                trial.report(1, 5.0)
+                trial.report(2, 4.0)
                 trial.tell(trial.config["n"] + trial.config["x"])
             page.click("nav >> text=Suggest")
             page.click("nav >> text=Studies")
@@ -99,6 +132,7 @@ def test_main_stories_in_a_browser(tmp_path, size, scheme):
             study.ask().tell(0.5)  # the page goes on, and keeps what it shows
             page.locator("#study tbody tr").nth(8).wait_for(timeout=60_000)
             assert page.locator("#study svg .range").count() == 2
+            assert page.get_by_label("What 6 trials reported, step by step").count() == 1
         if (shots := os.environ.get("WARMSTART_SCREENSHOTS")) is not None:
             page.screenshot(path=f"{shots}/study-{size[0]}-{scheme}.png", full_page=True)
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

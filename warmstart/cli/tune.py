@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from warmstart.studies.results.progress import StudyProgress
     from warmstart.studies.results.summary import JointResult, TuneResult
     from warmstart.studies.results.trial import Trial
+    from warmstart.studies.state.split import Split
     from warmstart.studies.tune_options import TuneOptions
 
 
@@ -299,7 +300,7 @@ def tune(
             }
             options = TuneOptions.of({**given, **spelled})
             if server is not None:
-                found = _tuned_on_server(server, paths, options)
+                found = _tuned_on_server(server, paths, options, split.value)
             elif len(paths) > 1:
                 found = tune_datasets(paths, options, split=split.value)
             else:
@@ -322,17 +323,17 @@ def _all_there(n: int) -> str:
     return "The 1 trial is there" if n == 1 else f"All {n} trials are there"
 
 
-def _tuned_on_server(server: str, paths: list[str], options: "TuneOptions") -> "TuneResult | JointResult":
-    from history_store.errors import UsageError
+def _tuned_on_server(
+    server: str, paths: list[str], options: "TuneOptions", split: "Split"
+) -> "TuneResult | JointResult":
     from warmstart.client import Client
-    from warmstart.remote_tuning import tune_on_server
+    from warmstart.remote_tuning import tune_on_server, tune_several_on_server
     from warmstart.suggestions.advisor import Advisor
 
-    if len(paths) > 1:
-        msg = f"expected one dataset, got {len(paths)}. Run the command for each."
-        raise UsageError(msg, param="server")
     advisor = Advisor(None, options.model, seed=options.seed, device=options.device, cache=options.cache)
     with Client(server, advisor=advisor) as client:
+        if len(paths) > 1:
+            return tune_several_on_server(paths, options, client, split=split)
         return tune_on_server(paths[0] if paths else None, options, client)
 
 

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bo.transfer.expected_error import ExpectedError
+from history_store.matching import Match
+from warmstart.measured_with import MeasuredWith
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign, Neighbour
 from warmstart.suggestions.explanation import ConfigReason, Explanation, NeighbourReason
 
@@ -32,8 +35,8 @@ def answer_from_wire(document: Mapping[str, Any], dataset: DatasetSummary) -> An
     Raises:
         KeyError, TypeError, ValueError: it is no answer.
     """
-    confidence = document["confidence"]
-    explanation = document.get("explanation")
+    confidence, explanation = document["confidence"], document.get("explanation") or {}
+    mapping, measured = explanation.get("mapping"), document.get("measured_with")
     return Answer(
         dataset=dataset,
         neighbours=tuple(_neighbour(each) for each in document["neighbours"]),
@@ -50,8 +53,16 @@ def answer_from_wire(document: Mapping[str, Any], dataset: DatasetSummary) -> An
         seed=document["seed"],
         space_json="" if document["space"] is None else json.dumps(document["space"]),
         notes=tuple(document["notes"]),
-        explanation=_explanation(explanation) if explanation else None,
+        explanation=_explanation(explanation) if "neighbours" in explanation else None,
+        mapping=None if mapping is None else tuple(Match(**each) for each in mapping),
+        expected_error=_expected(document),
+        measured_with=None if measured is None else MeasuredWith(**measured),
     )
+
+
+def _expected(record: Mapping[str, Any]) -> ExpectedError | None:
+    found = record.get("expected_error")
+    return None if found is None else ExpectedError(**found)
 
 
 def _neighbour(record: Mapping[str, Any]) -> Neighbour:
@@ -72,6 +83,7 @@ def _design(record: Mapping[str, Any]) -> InitialDesign:
         why=record["why"],
         measured=record["measured"],
         not_measured=tuple(record["not_measured"]),
+        expected_error=_expected(record),
     )
 
 

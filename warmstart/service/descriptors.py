@@ -1,5 +1,6 @@
 """`/v1/descriptors`: what clients tell of their datasets."""
 
+from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Request, Response
@@ -9,8 +10,11 @@ from warmstart.descriptor import MOST_BYTES, MOST_COUNTS, Descriptor
 from warmstart.service.bodies import Body, Number, problems
 from warmstart.service.core import Reader, Shared
 from warmstart.service.problems import ProblemError
+from warmstart.service.strict import StrictRoute
 
-router = APIRouter(tags=["suggestions"])
+router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
+ROUNDING = 1.2
+"""By how much counts rounded to two digits may exceed their rounded sum."""
 EXAMPLE: dict[str, Any] = {
     "schema_version": 1,
     "extractor": "f87e4b23fa293525",
@@ -55,18 +59,36 @@ class DescriptorBody(Body):
         Field(min_length=1, max_length=MOST_COUNTS, description="Images of each class, the largest first; no names."),
     ]
     sample: SampleBody | None = Field(None, description="Left out of a reduced descriptor.")
+    features: Annotated[list[Number], Field(max_length=200)] | None = Field(
+        None, description="Handcrafted features, for the error to expect; left out likewise."
+    )
 
     def read(self) -> Descriptor:
         """Return the descriptor.
 
         Raises:
-            ProblemError: 413 where it is larger than a descriptor may be.
+            ProblemError: 413 where it is larger than a descriptor may be, 422 where its numbers contradict each other.
         """
+        self._check_counts()
         found = Descriptor.from_dict(self.model_dump())
         if len(found.to_json()) > MOST_BYTES:
             detail = f"expected a descriptor of at most {MOST_BYTES:,} bytes, got {len(found.to_json()):,}. Tell of fewer classes."
             raise ProblemError(413, "Too large", detail, pointer="/class_counts")
         return found
+
+    def _check_counts(self) -> None:
+        """Check that the sizes are those of one dataset; a reduced descriptor has rounded them."""
+        counts, wanted = self.class_counts, min(self.n_classes, MOST_COUNTS)
+        fault = None
+        if len(counts) != wanted:
+            fault = f"{wanted:,} counts for {self.n_classes:,} classes, got {len(counts):,}"
+        elif any(one < other for one, other in pairwise(counts)):
+            fault = "the largest count first, got another order"
+        elif sum(counts) > ROUNDING * self.n_images:
+            fault = f"counts of {self.n_images:,} images, got {sum(counts):,} in all"
+        if fault is not None:
+            detail = f"expected {fault}. Compute the descriptor with `warmstart.Client`, or by `Advisor.describe`."
+            raise ProblemError(422, "No descriptor", detail, pointer="/class_counts")
 
 
 class DescriptorRecord(Body):

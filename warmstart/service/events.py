@@ -12,10 +12,11 @@ from fastapi.responses import StreamingResponse
 from warmstart.service.bodies import problems
 from warmstart.service.core import Reader, Service, Shared
 from warmstart.service.problems import ProblemError
+from warmstart.service.strict import StrictRoute
 from warmstart.service.studies import StudyName
 from warmstart.service.study_records import trial_record
 
-router = APIRouter(tags=["studies"])
+router = APIRouter(tags=["studies"], route_class=StrictRoute)
 LOOK_S = 1.0
 QUIET_S = 15.0
 """After so long without an event a comment is sent, so that nobody takes the connection for dead."""

@@ -18,13 +18,13 @@ from warmstart.service.core import Service
 from warmstart.service.logs import FIELDS
 from warmstart.service.problems import MEDIA_TYPE, ProblemError, problem_body
 from warmstart.service.rate import RateLimit
-from warmstart.service.settings import LOOPBACK_NAMES
+from warmstart.service.settings import LOOPBACK_NAMES, UPLOADS
 
+TOKEN_PATHS = ("/v1", "/metrics")
 OPEN_PATHS = ("/v1/healthz", "/v1/readyz", "/healthz", "/readyz")
 """Answered without a token: they say nothing but whether the server works."""
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 UPLOAD_PATH = "/v1/descriptors:upload"
-UPLOADS = ("application/zip", "application/x-npz", "application/x-tar")
 _log = logging.getLogger("warmstart.service")
 _ID = re.compile(r"[\w.-]{1,64}")
 _API_POLICY = "default-src 'none'; frame-ancestors 'none'"
@@ -61,6 +61,8 @@ class Guard:
             await self.app(scope, receive, send)
             return
         headers: dict[bytes, bytes] = dict(scope["headers"])
+        if scope["method"] == "HEAD":
+            scope, send = _as_get(scope, send)
         given = headers.get(b"x-request-id", b"").decode("latin-1")
         request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
         state = scope.setdefault("state", {})
@@ -113,7 +115,7 @@ class Guard:
             raise ProblemError(403, "Unknown host", detail)
 
     def _check_token(self, headers: Mapping[bytes, bytes], path: str) -> Token:
-        if self.tokens is None or not path.startswith("/v1"):
+        if self.tokens is None or not path.startswith(TOKEN_PATHS):
             return NOBODY
         secret = bearer(headers)
         try:
@@ -131,10 +133,18 @@ class Guard:
     def _check_body(self, headers: Mapping[bytes, bytes], path: str) -> None:
         """Refuse bodies of another type, which web pages can send anywhere, and those that say that they are too large."""
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
-        allowed = UPLOADS if path == UPLOAD_PATH else ("application/json",)
+        is_upload = path == UPLOAD_PATH
+        allowed = tuple(UPLOADS) if is_upload else ("application/json",)
         if kind not in allowed:
-            detail = f"expected the content type {' or '.join(allowed)}, got {kind[:80] or 'none'!r}. Send it as JSON."
-            raise ProblemError(415, "Unsupported content type", detail)
+            step = "Pack the folder as ZIP, and send its bytes as they are" if is_upload else "Send it as JSON"
+            detail = (
+                f"expected the content type {' or '.join(allowed)}, got {repr(kind[:80]) if kind else 'none'}. {step}."
+            )
+            raise ProblemError(415, "Unsupported content type", detail, headers={"accept-post": ", ".join(allowed)})
+        coding = headers.get(b"content-encoding", b"identity").decode("latin-1").strip().lower()
+        if coding not in ("", "identity"):
+            detail = f"expected a body that is not compressed, got Content-Encoding {coding[:40]!r}. Send it as it is."
+            raise ProblemError(415, "Unsupported content encoding", detail, headers={"accept-encoding": "identity"})
         length = headers.get(b"content-length", b"0").decode("latin-1")
         if not length.isdecimal() or int(length) > self._most(kind):
             raise _too_large(self._most(kind))
@@ -207,6 +217,17 @@ class Guard:
         _log.info("request", extra={FIELDS: fields})
         if audit is not None and status < 400:
             _log.info("audit", extra={FIELDS: {**fields, **audit}})
+
+
+def _as_get(scope: Scope, send: Send) -> tuple[Scope, Send]:
+    """Turn HEAD into GET whose body stays here; a stream, which has no end, is none to look ahead at."""
+    if scope["path"].endswith("/events"):
+        return scope, send
+
+    async def without_body(message: Message) -> None:
+        await send(message if message["type"] != "http.response.body" else {**message, "body": b""})
+
+    return {**scope, "method": "GET"}, without_body
 
 
 def _route_path(scope: Scope, root_path: str) -> str:

@@ -12,8 +12,13 @@ from warmstart.descriptor import MOST_BYTES, SCHEMA_VERSION
 from warmstart.service.bodies import problems
 from warmstart.service.core import Admin, Reader, Shared
 from warmstart.service.problems import ProblemError
+from warmstart.service.strict import StrictRoute
 
-router = APIRouter(tags=["server"])
+router = APIRouter(tags=["server"], route_class=StrictRoute)
+
+
+usual = APIRouter(route_class=StrictRoute)
+"""The same where monitors look for it, at /healthz, /readyz and /metrics."""
 
 
 class Health(BaseModel):
@@ -34,12 +39,14 @@ class About(BaseModel):
     history: dict[str, Any]
 
 
+@usual.get("/healthz")
 @router.get("/healthz")
 async def healthz() -> Health:
     """Tell that the process answers."""
     return Health(status="ok")
 
 
+@usual.get("/readyz")
 @router.get("/readyz", responses=problems(503))
 def readyz(service: Shared) -> Health:
     """Tell whether history and model can be read, and the server is not stopping."""
@@ -53,6 +60,7 @@ def readyz(service: Shared) -> Health:
     return Health(status="ready")
 
 
+@usual.get("/metrics")
 @router.get("/metrics", response_class=PlainTextResponse, responses=problems())
 async def metrics(service: Shared, _: Admin) -> PlainTextResponse:
     """Return what was counted, in Prometheus' text format."""

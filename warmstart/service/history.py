@@ -11,25 +11,26 @@ from history_store.errors import HistoryReadOnlyError, UsageError
 from history_store.records import Evaluation, Status
 from warmstart.histories.listing import dataset_rows, describe, summary
 from warmstart.locations import history_path, is_shipped, stored_hash
-from warmstart.service.bodies import Body, Name, problems
+from warmstart.service.bodies import KEY, Body, Name, finite, plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
-from warmstart.service.descriptors import read_descriptor
+from warmstart.service.descriptors import EXAMPLE, read_descriptor
+from warmstart.service.etags import UNCHANGED, NoneMatch, check_match
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
+from warmstart.service.records import DatasetPage, DatasetRecord, HistoryRecord, MapRecord, RunPage
+from warmstart.service.strict import StrictRoute
 from warmstart.service.suggestions import Given
 from warmstart.suggestions.embedded_history import file_state
 
 if TYPE_CHECKING:
     from history_store.history import History
 
-router = APIRouter(tags=["history"])
+router = APIRouter(tags=["history"], route_class=StrictRoute)
 Key = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", pattern=r"^[\w.:-]{1,128}$", description="The same key again adds nothing again."),
+    Header(alias="Idempotency-Key", pattern=KEY, description="The same key again adds nothing again."),
 ]
-NoneMatch = Annotated[str | None, Header(alias="If-None-Match", max_length=500)]
 DatasetName = Annotated[str, Path(max_length=300)]
-_UNCHANGED: dict[int | str, dict[str, Any]] = {304: {"description": "It is as it was when that ETag was given."}}
 
 
 class RunBody(Body):
@@ -51,20 +52,13 @@ class RunBody(Body):
     dataset: Name
     config: Annotated[dict[str, int | float | str | bool], Field(min_length=1, max_length=1000)]
     error: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="Left out where the run gave none.")
-    status: str = Field("ok", description=", ".join(Status), json_schema_extra={"enum": list(map(str, Status))})
+    status: Annotated[Status, Field(strict=False)] = Status.OK
     duration: Annotated[float, Field(ge=0, le=3e38)] | None = Field(None, description="Seconds.")
     seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
     curve: Annotated[list[Annotated[list[float], Field(min_length=2, max_length=2)]], Field(max_length=10_000)] = Field(
         [], description="Pairs [update, error]."
     )
     origin: Annotated[str, Field(max_length=200)] = "server"
-
-
-class Page(BaseModel):
-    """Part of a list; `next` is the cursor of the part after it, null at the end."""
-
-    items: list[dict[str, Any]]
-    next: str | None
 
 
 class RunRecord(BaseModel):
@@ -75,7 +69,7 @@ class RunRecord(BaseModel):
     replayed: bool = Field(description="It was there already, under this key.")
 
 
-@router.get("/history", responses={**problems(), **_UNCHANGED})
+@router.get("/history", response_model=None, responses={**problems(), **UNCHANGED, 200: {"model": HistoryRecord}})
 def get_history(service: Shared, response: Response, _: Reader, none_match: NoneMatch = None) -> dict[str, Any]:
     """Describe the history as a whole."""
     _tagged(service, response, none_match)
@@ -83,7 +77,9 @@ def get_history(service: Shared, response: Response, _: Reader, none_match: None
         return {**summary(opened), "history": opened.path.name}
 
 
-@router.get("/history/datasets", responses={**problems(), **_UNCHANGED})
+@router.get(
+    "/history/datasets", response_model=None, responses={**problems(), **UNCHANGED, 200: {"model": DatasetPage}}
+)
 def get_datasets(
     service: Shared,
     response: Response,
@@ -91,15 +87,19 @@ def get_datasets(
     limit: Limit = 100,
     cursor: Cursor = None,
     none_match: NoneMatch = None,
-) -> Page:
+) -> dict[str, Any]:
     """List the datasets: group, size, evaluations, lowest error."""
     _tagged(service, response, none_match)
     with open_history(service) as opened:
         items, following = page_of(dataset_rows(opened), limit, cursor)
-    return Page(items=items, next=following)
+    return {"items": items, "next": following}
 
 
-@router.get("/history/datasets/{name}", responses={**problems(404), **_UNCHANGED})
+@router.get(
+    "/history/datasets/{name}",
+    response_model=None,
+    responses={**problems(404), **UNCHANGED, 200: {"model": DatasetRecord}},
+)
 def get_dataset(
     name: DatasetName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
 ) -> dict[str, Any]:
@@ -110,11 +110,15 @@ def get_dataset(
         known = stored_hash(
             opened.model_hashes, None if service.settings.model is None else str(service.settings.model)
         )
-        found: dict[str, Any] = _finite(describe(opened, name, model_hash=known))
+        found: dict[str, Any] = finite(describe(opened, name, model_hash=known))
         return found
 
 
-@router.get("/history/datasets/{name}/runs", responses={**problems(404), **_UNCHANGED})
+@router.get(
+    "/history/datasets/{name}/runs",
+    response_model=None,
+    responses={**problems(404), **UNCHANGED, 200: {"model": RunPage}},
+)
 def get_runs(
     name: DatasetName,
     service: Shared,
@@ -123,16 +127,23 @@ def get_runs(
     limit: Limit = 100,
     cursor: Cursor = None,
     none_match: NoneMatch = None,
-) -> Page:
+) -> dict[str, Any]:
     """List the runs on one dataset, in the order in which they were recorded."""
     _tagged(service, response, none_match)
     with open_history(service) as opened:
         _check_known(opened, name)
         items, following = page_of(opened.evaluations(name), limit, cursor)
-    return Page(items=[_run(each) for each in items], next=following)
+    return {"items": [_run(each) for each in items], "next": following}
 
 
-@router.post("/history/runs", status_code=201, responses=problems(404, 409, 423, 507))
+@router.post(
+    "/history/runs",
+    status_code=201,
+    responses={
+        **problems(404, 409, 423, 507),
+        200: {"model": RunRecord, "description": "It was there already, under this key."},
+    },
+)
 def post_run(
     body: RunBody, request: Request, response: Response, service: Shared, token: Runner, key: Key = None
 ) -> RunRecord:
@@ -141,10 +152,15 @@ def post_run(
     if is_shipped(path) or not service.settings.writable_history:
         msg = f"{path}: expected a history of your own, got one that is only read. Start the server with `history`."
         raise HistoryReadOnlyError(msg)
-    run = _evaluation(body, "" if key is None else f" [{token.name}:{key}]")
+    mark = None if key is None else f" [{token.name}:{plain_key(key)}]"
+    run = _evaluation(body, mark or "")
     with service.writing, open_history(service, write=True) as opened:
-        _check_known(opened, run.dataset)
-        known = key is not None and any(each.origin == run.origin for each in opened.evaluations(run.dataset))
+        _check_known(opened, run.dataset, pointer="/dataset")
+        before = None if mark is None else _marked(opened, run.dataset, mark)
+        if before is not None and _run(before) != _run(run):
+            detail = f"expected the run that this Idempotency-Key recorded, got another one on {run.dataset[:80]!r}. Give every run a key of its own."
+            raise ProblemError(409, "Key used before", detail, pointer="/header/Idempotency-Key")
+        known = before is not None
         if not known:
             opened.append(run)
         count = opened.n_evaluations
@@ -158,10 +174,12 @@ def post_run(
 class MapRequest(Body):
     """Where to place a dataset among those of the history."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"descriptor": EXAMPLE}]})
+
     descriptor: Given | None = None
 
 
-@router.post("/map", responses=problems(404))
+@router.post("/map", response_model=None, responses={**problems(404), 200: {"model": MapRecord}})
 def post_map(body: MapRequest, service: Shared, _: Reader) -> dict[str, Any]:
     """Place the datasets of the history in a plane in which near means alike, and a descriptor's among them."""
     from warmstart.plots.plane import fit_plane
@@ -193,10 +211,15 @@ def open_history(service: Service, *, write: bool = False) -> "History":
     return History.open(history_path(service.settings.history), write=write)
 
 
-def _check_known(history: "History", name: str) -> None:
+def _marked(history: "History", dataset: str, mark: str) -> Evaluation | None:
+    """Find the run that a key recorded."""
+    return next((each for each in history.evaluations(dataset) if each.origin.endswith(mark)), None)
+
+
+def _check_known(history: "History", name: str, *, pointer: str = "/path/name") -> None:
     if name not in history.names:
         detail = f"expected a dataset of the history, got {name[:80]!r}. GET /v1/history/datasets lists them."
-        raise ProblemError(404, "No such dataset", detail, pointer="/dataset")
+        raise ProblemError(404, "No such dataset", detail, pointer=pointer)
 
 
 def _tagged(service: Service, response: Response, none_match: str | None) -> None:
@@ -204,17 +227,12 @@ def _tagged(service: Service, response: Response, none_match: str | None) -> Non
     state = file_state(history_path(service.settings.history))
     tag = '"' + sha256(repr(state).encode()).hexdigest()[:24] + '"'
     response.headers["etag"] = tag
-    if none_match is not None and tag in [each.strip().removeprefix("W/") for each in none_match.split(",")]:
-        raise ProblemError(304, "Not modified", "", headers={"etag": tag})
+    check_match(tag, none_match)
 
 
 def _evaluation(body: RunBody, mark: str) -> Evaluation:
     """Make the record of a run; the mark of its key is part of its origin, so that both are written at once."""
-    try:
-        status = Status(body.status)
-    except ValueError as error:
-        msg = f"expected one of {', '.join(Status)}, got {body.status[:40]!r}. Leave it out for a run that went well."
-        raise UsageError(msg, param="status") from error
+    status = body.status
     if body.error is None and status.has_error:
         msg = f"expected a validation error in [0, 1] for status {status.value!r}, got none. Give it, or `status` crashed, timeout or oom."
         raise UsageError(msg, param="error")
@@ -248,12 +266,3 @@ def _run(each: Evaluation) -> dict[str, Any]:
         "curve": [list(point) for point in each.curve],
         "origin": each.origin,
     }
-
-
-def _finite(value: Any) -> Any:
-    """Put null where a document has a number that JSON has not."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    return [_finite(each) for each in value] if isinstance(value, list | tuple) else value

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from history_store.errors import WarmstartError
 from warmstart.descriptor import UnknownExtractorError
@@ -94,19 +95,18 @@ def install_problems(app: FastAPI, hidden: Callable[[], Sequence[Path]]) -> None
 
     async def on_validation(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)  # noqa: S101
-        found = [
-            {"pointer": _pointer(each["loc"], error.body), "in": str(each["loc"][0]), "detail": each["msg"]}
-            for each in error.errors()
-        ]
+        found = _breaches(error)
         first = found[0]
-        if any(each["type"] == "json_invalid" for each in error.errors()):
-            return respond(request, 400, "No JSON", f"expected a JSON body, got something else: {first['detail']}.")
+        if (said := _json_fault(error)) is not None:
+            detail = f"expected a JSON body, got something else: {said}. Correct it."
+            return respond(request, 400, "No JSON", detail)
         detail = f"expected what the schema says at {first['pointer'] or 'the body'}, got another value: {first['detail']}. See /v1/openapi.json."
         return respond(request, 422, "Unprocessable content", detail, pointer=first["pointer"], errors=found[:20])
 
-    async def on_http(request: Request, error: Exception) -> JSONResponse:
+    async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101
-        return respond(request, error.status_code, "HTTP error", str(error.detail), dict(error.headers or {}))
+        title, detail, headers = _told(request, error)
+        return _options(request, error) or respond(request, error.status_code, title, detail, headers)
 
     async def on_unexpected(request: Request, error: Exception) -> JSONResponse:
         _log.error("unexpected", exc_info=error, extra={"request_id": getattr(request.state, "request_id", "")})
@@ -118,6 +118,56 @@ def install_problems(app: FastAPI, hidden: Callable[[], Sequence[Path]]) -> None
     app.add_exception_handler(RequestValidationError, on_validation)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(Exception, on_unexpected)
+
+
+def _breaches(error: RequestValidationError) -> list[dict[str, str]]:
+    """List where a request breaks the schema, and how."""
+    return [
+        {
+            "pointer": _pointer(each["loc"], error.body),
+            "in": str(each["loc"][0]),
+            "detail": each["msg"].removeprefix("Value error, "),
+        }
+        for each in error.errors()
+    ]
+
+
+def _json_fault(error: RequestValidationError) -> str | None:
+    """Say why a body is no JSON; None where it is."""
+    faults = [each for each in error.errors() if each["type"] == "json_invalid"]
+    return str(faults[0].get("ctx", {}).get("error", faults[0]["msg"])) if faults else None
+
+
+def _told(request: Request, error: HTTPException) -> tuple[str, str, dict[str, str]]:
+    """Put an error of the framework into our words; returns its title, what is to be done, and headers."""
+    path, allow = request.url.path[:200], _allow(request)
+    if error.status_code == 405:
+        detail = f"expected {allow['allow']} at {path}, got {request.method[:20]}. See /v1/openapi.json."
+        return "Method not allowed", detail, allow
+    if error.status_code == 404:
+        return "Not found", f"expected a path that is served, got {path}. See /v1/openapi.json.", {}
+    return "HTTP error", str(error.detail), dict(error.headers or {})
+
+
+def _options(request: Request, error: HTTPException) -> Response | None:
+    """Answer OPTIONS, which no route has; None for others."""
+    is_asked = error.status_code == 405 and request.method == "OPTIONS"
+    return Response(status_code=204, headers=_allow(request)) if is_asked else None
+
+
+def _allow(request: Request) -> dict[str, str]:
+    return {"allow": ", ".join(_methods(request))}
+
+
+def _methods(request: Request) -> list[str]:
+    """List the methods that the path of a request takes."""
+    taken = {
+        method
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in request.app.routes)
+    }
+    has_head = "GET" in taken and not request.url.path.endswith("/events")
+    return sorted(taken | {"OPTIONS"} | ({"HEAD"} if has_head else set()))
 
 
 def _pointer(location: Sequence[Any], body: Any) -> str:

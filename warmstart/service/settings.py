@@ -7,6 +7,15 @@ from pathlib import Path
 from history_store.errors import MissingPathError, UsageError
 from warmstart.locations import PathLike
 
+UPLOADS = {
+    "application/zip": "zip",
+    "application/x-zip-compressed": "zip",
+    "application/x-tar": "tar",
+    "application/gzip": "tar",
+    "application/x-gzip": "tar",
+    "application/x-npz": "npz",
+}
+"""Content types of uploaded datasets, and what each is."""
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 

@@ -2,23 +2,27 @@
 
 import contextlib
 import math
+import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote
 
 from anyio import to_thread
 from fastapi import APIRouter, Header, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from history_store.errors import UsageError
-from warmstart.service.bodies import Body, Name, Number, problems
+from warmstart.service.bodies import KEY, Body, Name, Number, plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import read_descriptor
+from warmstart.service.etags import UNCHANGED, NoneMatch, tagged
 from warmstart.service.importance import ImportanceRecord
 from warmstart.service.pages import Cursor, Limit, page_of
 from warmstart.service.problems import ProblemError
+from warmstart.service.records import BegunStudy, StudyPage, StudyRecord, TrialPage, TrialRecord
 from warmstart.service.spaces import space_from_wire
+from warmstart.service.strict import StrictRoute
 from warmstart.service.study_records import study_record, trial_record
 from warmstart.service.suggestions import Given, Seed, StrategyName
 
@@ -28,8 +32,22 @@ if TYPE_CHECKING:
     from warmstart.studies.state.leased_trials import LeasedTrial, LeasedTrials
     from warmstart.studies.state.spec import StudySpec
 
-router = APIRouter(tags=["studies"])
+router = APIRouter(tags=["studies"], route_class=StrictRoute)
+NAME = r"^(\.{0,2}[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]*|\.{3,}[^/\x00-\x1f\x7f]*)$"
+"""No slash, no control character, and neither . nor .., which clients take for folders."""
+
+
+def _check_name(name: str) -> str:
+    if re.fullmatch(NAME, name) is None:
+        msg = "expected a name without slashes and control characters, other than . and .., which clients take for folders"
+        raise ValueError(msg)
+    return name
+
+
 StudyName = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[^/]+$")]
+StudyId = Annotated[
+    str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": NAME}), AfterValidator(_check_name)
+]
 Number_ = Annotated[int, Path(ge=0, le=2**31 - 1, description="Of the trial, as it was offered.")]
 Client = Annotated[
     str,
@@ -45,7 +63,7 @@ LeaseS = Annotated[
 ]
 AskKey = Annotated[
     str | None,
-    Header(alias="Idempotency-Key", pattern=r"^[\w.:-]{1,128}$", description="The same key again gets the same trial."),
+    Header(alias="Idempotency-Key", pattern=KEY, description="The same key again gets the same trial."),
 ]
 Config = Annotated[dict[str, int | float | str | bool], Field(min_length=1, max_length=1000)]
 
@@ -61,7 +79,7 @@ class StudyRequest(Body):
         }
     )
 
-    name: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$")]
+    name: StudyId
     space: dict[str, Any] | Name | None = Field(
         None, description="ConfigSpace JSON, the short form, or a name; the history's when left out."
     )
@@ -96,6 +114,26 @@ class StudyRequest(Body):
     startup: Annotated[int, Field(ge=1, le=1000)] = 3
     rename: Annotated[dict[Name, Name], Field(max_length=200, default_factory=dict)]
     initial: Annotated[list[Config], Field(max_length=1000, default_factory=list)]
+    related: Annotated[
+        list[Name],
+        Field(
+            max_length=100,
+            default_factory=list,
+            description="Datasets of the history whose runs the surrogate learns from too; auto, alone: the nearest to the descriptor.",
+        ),
+    ]
+    neighbours: Annotated[int, Field(ge=1, le=100, description="How many auto stands for.")] = 3
+    members: Annotated[
+        list[StudyId],
+        Field(
+            max_length=100,
+            default_factory=list,
+            description="Studies that are tuned together, this one among them: they share a number of trials, and each learns from the others.",
+        ),
+    ]
+    split: Literal["equal", "gain"] = Field(
+        "equal", description="How these share the trials: in turn, or where the next one promises the most."
+    )
 
 
 class AskRequest(Body):
@@ -114,6 +152,7 @@ class AskRequest(Body):
 class OfferedTrial(BaseModel):
     """A trial that the client has until its lease ends."""
 
+    study: str = Field(description="Whose it is: of studies that are tuned together, it may be another one.")
     number: int
     config: dict[str, Any]
     seed: int
@@ -134,6 +173,8 @@ class Offered(BaseModel):
 class ReportRequest(Body):
     """What a trial has so far; give the error, or the study's metric as value."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "step": 100, "error": 0.35}]})
+
     client: Client
     step: Annotated[int, Field(ge=0, le=2**53)]
     error: Number | None = None
@@ -153,6 +194,8 @@ class Reported(BaseModel):
 
 class HeartbeatRequest(Body):
     """A sign of life."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "lease_s": 60}]})
 
     client: Client
     lease_s: LeaseS = 60.0
@@ -187,32 +230,26 @@ class TellRequest(Body):
     constraints: Annotated[dict[Name, Number], Field(max_length=200, default_factory=dict)]
 
 
-class StudyPage(BaseModel):
-    """Part of a list; `next` is the cursor of the part after it, null at the end."""
-
-    items: list[dict[str, Any]]
-    next: str | None
-
-
 _OF_STUDY = {
     "ask": {"operationId": "ask", "parameters": {"name": "$response.body#/name"}},
     "trials": {"operationId": "get_trials", "parameters": {"name": "$response.body#/name"}},
     "study": {"operationId": "get_study", "parameters": {"name": "$response.body#/name"}},
 }
-_TRIAL = {"name": "$request.path.name", "number": "$response.body#/trials/0/number"}
+_TRIAL = {"name": "$response.body#/trials/0/study", "number": "$response.body#/trials/0/number"}
 _CLIENT = {"client": "$request.body#/client"}
 _OF_TRIAL = {
     "report": {"operationId": "report", "parameters": _TRIAL, "requestBody": {**_CLIENT, "step": 1, "error": 0.5}},
     "heartbeat": {"operationId": "heartbeat", "parameters": _TRIAL, "requestBody": _CLIENT},
     "tell": {"operationId": "tell", "parameters": _TRIAL, "requestBody": {**_CLIENT, "error": 0.5}},
 }
-_BEGUN_BEFORE: dict[str, Any] = {"description": "It was begun before.", "links": _OF_STUDY}
+_BEGUN_BEFORE: dict[str, Any] = {"model": BegunStudy, "description": "It was begun before.", "links": _OF_STUDY}
 
 
 @router.post(
     "/studies",
     status_code=201,
-    responses={**problems(404, 409, 507), 200: _BEGUN_BEFORE, 201: {"links": _OF_STUDY}},
+    response_model=None,
+    responses={**problems(404, 409, 507), 200: _BEGUN_BEFORE, 201: {"model": BegunStudy, "links": _OF_STUDY}},
 )
 def post_study(body: StudyRequest, request: Request, response: Response, service: Shared, _: Runner) -> dict[str, Any]:
     """Begin a study; the same request again finds it, another one of that name is refused."""
@@ -223,33 +260,44 @@ def post_study(body: StudyRequest, request: Request, response: Response, service
         from warmstart.studies.history.warm_start import ask_history
         from warmstart.studies.options import Sources
 
-        if plan.warm == "none" and plan.pruner != "history":
+        if plan.warm == "none" and plan.pruner != "history" and not plan.related:
             return plan
         sources = Sources(history=service.settings.history, model=service.settings.model, cache=False)
         return ask_history(plan, sources=sources, on_message=notes.append, query=descriptor)
 
-    is_new = service.studies.begin(body.name, _plan(body, descriptor, service), complete)
+    is_new = service.studies.begin(body.name, _plan(body, descriptor, service, notes), complete)
     if is_new:
         audit(request, "studies.begin", study=body.name)
     else:
         response.status_code = 200
     response.headers["location"] = request.url_for("get_study", name="-").path[:-1] + quote(body.name, safe="")
     with service.studies.study(body.name) as trials:
-        return {**study_record(trials.queue), "notes": notes}
+        return {**study_record(trials.queue), "notes": notes if is_new else []}
 
 
-@router.get("/studies", responses=problems())
-def get_studies(service: Shared, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> StudyPage:
-    """List the studies by name, with how far each is."""
+@router.get("/studies", response_model=None, responses={**problems(), **UNCHANGED, 200: {"model": StudyPage}})
+def get_studies(
+    service: Shared,
+    response: Response,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    none_match: NoneMatch = None,
+) -> dict[str, Any]:
+    """List the studies in the order in which they were begun, with how far each is."""
     part, following = page_of(list_studies(service), limit, cursor)
-    return StudyPage(items=part, next=following)
+    return tagged({"items": part, "next": following}, response, none_match)
 
 
-@router.get("/studies/{name}", responses=problems(404))
-def get_study(name: StudyName, service: Shared, _: Reader) -> dict[str, Any]:
+@router.get(
+    "/studies/{name}", response_model=None, responses={**problems(404), **UNCHANGED, 200: {"model": StudyRecord}}
+)
+def get_study(
+    name: StudyName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
+) -> dict[str, Any]:
     """Describe a study: its options, how far it is, its best trial."""
     with service.studies.study(name) as trials:
-        return study_record(trials.queue)
+        return tagged(study_record(trials.queue), response, none_match)
 
 
 @router.get("/studies/{name}/importance", responses=problems(404))
@@ -263,12 +311,39 @@ def _importance(name: str, service: Service) -> ImportanceRecord:
         return service.importance.of(name, trials)
 
 
-@router.get("/studies/{name}/trials", responses=problems(404))
-def get_trials(name: StudyName, service: Shared, _: Reader, limit: Limit = 100, cursor: Cursor = None) -> StudyPage:
+@router.get(
+    "/studies/{name}/trials", response_model=None, responses={**problems(404), **UNCHANGED, 200: {"model": TrialPage}}
+)
+def get_trials(
+    name: StudyName,
+    service: Shared,
+    response: Response,
+    _: Reader,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    none_match: NoneMatch = None,
+) -> dict[str, Any]:
     """List the trials of a study by number."""
     with service.studies.study(name) as trials:
         part, following = page_of(trials.queue.trials(), limit, cursor)
-    return StudyPage(items=[trial_record(each) for each in part], next=following)
+    return tagged({"items": [trial_record(each) for each in part], "next": following}, response, none_match)
+
+
+@router.get(
+    "/studies/{name}/trials/{number}",
+    response_model=None,
+    responses={**problems(404), **UNCHANGED, 200: {"model": TrialRecord}},
+)
+def get_trial(
+    name: StudyName, number: Number_, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
+) -> dict[str, Any]:
+    """Describe one trial: its configuration, how it runs or what came of it."""
+    with service.studies.study(name) as trials:
+        known = trials.queue.trials()
+    if number >= len(known):
+        detail = f"expected the number of a trial of {name[:80]!r}, got {number}. Ask for one."
+        raise ProblemError(404, "No such trial", detail, pointer="/path/number")
+    return tagged(trial_record(known[number]), response, none_match)
 
 
 @router.post("/studies/{name}/trials:ask", responses={**problems(404, 409, 507), 200: {"links": _OF_TRIAL}})
@@ -276,7 +351,9 @@ async def ask(
     name: StudyName, body: AskRequest, request: Request, service: Shared, _: Runner, key: AskKey = None
 ) -> Offered:
     """Ask for trials: those that lost their worker first, once, then new ones. The same key again gets the same."""
-    offered = await to_thread.run_sync(_asked, name, body, service, key or uuid.uuid4().hex, limiter=service.asks)
+    offered = await to_thread.run_sync(
+        _asked, name, body, service, plain_key(key) or uuid.uuid4().hex, limiter=service.asks
+    )
     if offered.trials:
         audit(request, "trials.ask", study=name, client=body.client, trials=[each.number for each in offered.trials])
     return offered
@@ -287,12 +364,11 @@ def _asked(name: str, body: AskRequest, service: Service, key: str) -> Offered:
     total = math.inf if body.trials is None else body.trials
     offered: list[OfferedTrial] = []
     for i in range(body.count):
-        with service.studies.study(name) as trials:
-            found = trials.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
-            budget = trials.queue.plan.budget
+        with service.studies.group(name) as group:
+            found = group.ask(body.client, f"{key}.{i}", lease_s=body.lease_s, total=total)
         if found is None or found == "wait":
             return Offered(state="offered" if offered else "done" if found is None else "wait", trials=offered)
-        offered.append(_offered(found, budget))
+        offered.append(_offered(*found))
     return Offered(state="offered", trials=offered)
 
 
@@ -319,7 +395,11 @@ def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service:
     return Renewed(lease_until=lease.until)
 
 
-@router.post("/studies/{name}/trials/{number}:tell", responses=problems(404, 409, 507))
+@router.post(
+    "/studies/{name}/trials/{number}:tell",
+    response_model=None,
+    responses={**problems(404, 409, 507), 200: {"model": TrialRecord}},
+)
 def tell(
     name: StudyName, number: Number_, body: TellRequest, request: Request, service: Shared, _: Runner
 ) -> dict[str, Any]:
@@ -349,21 +429,24 @@ def list_studies(service: Service) -> list[dict[str, Any]]:
     return items
 
 
-def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service) -> "StudySpec":
-    """Read the plan of a study."""
+def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service, notes: list[str]) -> "StudySpec":
+    """Read the plan of a study; what a person should hear of it is added to the notes."""
     from history_store.space import dump_space, load_space
     from warmstart.studies.state.spec import StudySpec
     from warmstart.suggestions.initial_configs import put_into
 
     _check_surrogate(body.surrogate)
+    _check_members(body)
     space = service.embedded().space_json if body.space is None else dump_space(space_from_wire(body.space))
     is_asked = descriptor is not None or bool(body.initial)
     fields = body.model_dump(
         exclude={"name", "space", "descriptor", "objective", "command", "workload", "target_budget", "startup"}
     )
-    configs = (
-        put_into(load_space(space), body.initial, rename=body.rename, seed=body.seed).configs if body.initial else ()
-    )
+    configs: tuple[Mapping[str, Any], ...] = ()
+    if body.initial:
+        placed = put_into(load_space(space), body.initial, rename=body.rename, seed=body.seed)
+        configs = placed.configs
+        notes += placed.notes
     fingerprint = body.fingerprint or (None if descriptor is None else f"descriptor:{descriptor.id}")
     return StudySpec(
         **{
@@ -377,6 +460,7 @@ def _plan(body: StudyRequest, descriptor: "Descriptor | None", service: Service)
             "exclude_group": tuple(body.exclude_group),
             "rename": tuple(body.rename.items()),
             "initial": tuple(configs),
+            "members": tuple(sorted(body.members)),
             "device": "cpu",
         }
     )
@@ -403,6 +487,21 @@ def _check_surrogate(name: str) -> None:
         raise UsageError(msg, param="surrogate")
 
 
+def _check_members(body: StudyRequest) -> None:
+    """Check the names of studies that are tuned together."""
+    from warmstart.studies.state.spec import multitask_surrogates
+
+    members = body.members
+    if members and (len(members) < 2 or len(set(members)) < len(members) or body.name not in members):
+        detail = f"expected the names of at least two studies, each once, {body.name[:80]!r} among them, got {', '.join(members)[:200]}. Leave `members` out for one study alone."
+        raise ProblemError(422, "Not together", detail, pointer="/members")
+    known = multitask_surrogates()
+    if (members or body.related) and body.surrogate not in known:
+        what = "several studies" if members else "related datasets"
+        detail = f"expected {', '.join(known)} for {what}, got {body.surrogate!r}. Leave it out for gp."
+        raise ProblemError(422, "Not together", detail, pointer="/surrogate")
+
+
 def _objective(body: StudyRequest) -> dict[str, str | None]:
     """Say what is evaluated, as `warmstart tune` keeps it."""
     own = body.objective is not None or body.command is not None
@@ -415,13 +514,14 @@ def _objective(body: StudyRequest) -> dict[str, str | None]:
     return {"function": None, "command": None, "workload": body.workload, "target_budget": budget}
 
 
-def _offered(found: "LeasedTrial", budget: float | None) -> OfferedTrial:
+def _offered(trials: "LeasedTrials", found: "LeasedTrial") -> OfferedTrial:
     run = found.run
     return OfferedTrial(
+        study=trials.queue.study.study_name,
         number=run.number,
         config=dict(run.config),
         seed=run.seed,
-        budget=budget,
+        budget=trials.queue.plan.budget,
         lease_until=found.lease.until,
         is_over=found.is_over,
     )

@@ -13,6 +13,7 @@ from warmstart.locations import PathLike
 from warmstart.service.problems import ProblemError
 
 if TYPE_CHECKING:
+    from warmstart.studies.state.leased_group import LeasedGroup
     from warmstart.studies.state.leased_trials import LeasedTrials
     from warmstart.studies.state.spec import StudySpec
     from warmstart.studies.state.storage import Store
@@ -99,12 +100,27 @@ class StudyBook:
         if self.is_empty:
             raise no_study(name)
         with self._used() as store:
-            with self._opening:
-                found = self._studies.setdefault(name, _Open())
-            with found.lock:
-                if found.trials is None:
-                    found.trials = self._open(store, name)
-            yield found.trials
+            yield self._found(store, name)
+
+    @contextlib.contextmanager
+    def group(self, name: str) -> Iterator[LeasedGroup]:
+        """Use the studies that are tuned together with one, that one among them, or alone.
+
+        Raises:
+            ProblemError: as `study`; 409 where one of the others was not begun yet.
+        """
+        from warmstart.studies.state.leased_group import LeasedGroup
+
+        if self.is_empty:
+            raise no_study(name)
+        with self._used() as store:
+            one = self._found(store, name)
+            try:
+                others = [self._found(store, each) for each in sorted(one.queue.plan.members) if each != name]
+            except ProblemError as error:
+                detail = f"expected all studies that are tuned together with {name[:80]!r} to be begun, got one that is not: {error.detail}"
+                raise ProblemError(409, "Not all begun", detail, pointer="/path/name") from error
+            yield LeasedGroup(sorted([one, *others], key=lambda each: each.queue.study.study_name))
 
     @contextlib.contextmanager
     def store(self) -> Iterator[Store]:
@@ -169,6 +185,15 @@ class StudyBook:
                 optuna.logging.set_verbosity(optuna.logging.WARNING)  # the server says what there is to say
                 self._store = open_store(self._named)
             return self._store
+
+    def _found(self, store: Store, name: str) -> LeasedTrials:
+        """Return a study, opened by its first user."""
+        with self._opening:
+            found = self._studies.setdefault(name, _Open())
+        with found.lock:
+            if found.trials is None:
+                found.trials = self._open(store, name)
+            return found.trials
 
     def _open(self, store: Store, name: str) -> LeasedTrials:
         from warmstart.studies.state.leased_trials import LeasedTrials

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from history_store.space import natural
+from warmstart.service.bodies import finite
 from warmstart.studies.results.expectations import expectations_of
 from warmstart.studies.results.trial import best_of, ended_trials
 from warmstart.studies.state.lease import EXTRA, Lease
@@ -30,7 +31,10 @@ def study_record(queue: TrialQueue) -> dict[str, Any]:
             name: getattr(plan, name)
             for name in ("seed", "surrogate", "acquisition", "pruner", "budget", "metric", "maximize", "scale")
         },
-        "warm": {"mode": plan.warm, "configs": [each.to_dict() for each in plan.configs]},
+        "warm": {"mode": plan.warm, "configs": [each.to_dict() for each in plan.configs], "n_design": plan.design},
+        "related": [each.summary() for each in plan.tasks],
+        "members": list(plan.members),
+        "split": plan.split,
         "trials": dict(Counter(trial_state(trial) for trial in trials)),
         "n_trials": len(trials),
         "exhausted": queue.is_exhausted(trials),
@@ -63,7 +67,7 @@ def trial_record(trial: FrozenTrial) -> dict[str, Any]:
     run, outcome, lease = trial.user_attrs.get(RUN), trial.user_attrs.get(OUTCOME) or {}, Lease.of(trial)
     reported = [[float(step), error] for step, error in sorted(trial.intermediate_values.items())]
     extra = trial.user_attrs.get(EXTRA)
-    return {
+    document = {
         "number": trial.number,
         "state": trial_state(trial),
         "config": dict(trial.params) if run is None else run["config"],
@@ -74,8 +78,9 @@ def trial_record(trial: FrozenTrial) -> dict[str, Any]:
         "metrics": outcome.get("metrics", {}),
         "constraints": outcome.get("constraints", {}),
         "curve": outcome.get("curve") or reported,
-        "client": trial.user_attrs.get(WORKER) if lease is None else lease.client,
+        "client": extra["client"] if extra else trial.user_attrs.get(WORKER) if lease is None else lease.client,
         "lease_until": None if lease is None or trial.state.is_finished() else lease.until,
         "offers": 1 if lease is None else len(lease.clients),
         "extra_of": None if extra is None else extra["of"],
     }
+    return finite(document)  # type: ignore[no-any-return]  # a dict stays one

@@ -10,8 +10,9 @@ from warmstart.service.bodies import Body, Name, problems
 from warmstart.service.core import Reader, Shared
 from warmstart.service.descriptors import EXAMPLE, DescriptorBody, read_descriptor
 from warmstart.service.spaces import space_from_wire
+from warmstart.service.strict import StrictRoute
 
-router = APIRouter(tags=["suggestions"])
+router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
 StrategyName = Literal["joint", "nearest", "portfolio", "average-rank"]
 Given = Annotated[
     Annotated[DescriptorBody, Tag("object")] | Annotated[str, Field(min_length=1, max_length=64), Tag("id")],
@@ -57,6 +58,15 @@ class NeighbourBody(BaseModel):
     best_error: float | None
 
 
+class ExpectedErrorBody(BaseModel):
+    """An error in [0, 1], and the interval in which it lies with the probability `level`."""
+
+    value: float
+    low: float
+    high: float
+    level: float
+
+
 class SuggestionBody(BaseModel):
     """A configuration to try."""
 
@@ -66,6 +76,9 @@ class SuggestionBody(BaseModel):
     distance: float | None
     source_error: float | None
     expected_regret: float | None
+    expected_error: ExpectedErrorBody | None = Field(
+        None, description="To expect of it here; null where the history or the descriptor tells too little."
+    )
     measured: bool
     not_measured: list[str]
     why: str
@@ -94,6 +107,8 @@ class AnswerBody(BaseModel):
     seed: int
     notes: list[str]
     space: dict[str, Any] | None
+    expected_error: ExpectedErrorBody | None = Field(None, description="Of the best configuration after a search.")
+    measured_with: dict[str, Any] | None = Field(None, description="What the configurations are for.")
     explanation: dict[str, Any] | None = None
 
 

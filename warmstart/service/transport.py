@@ -89,7 +89,7 @@ class Transport:
             except (OSError, HTTPException) as error:
                 self._forget()
                 if isinstance(error, ssl.SSLCertVerificationError):
-                    msg = f"{self.url}: expected a certificate that is trusted, got: {error.verify_message}. Name its authority with `ca_file`."
+                    msg = f"{self.url}: expected a certificate that is trusted, got: {error.verify_message}. Name its authority with `ca_file`, or the file in $SSL_CERT_FILE."
                     raise StorageError(msg) from error
                 said = str(error) or type(error).__name__
                 failure = StorageError(

@@ -20,11 +20,12 @@ from warmstart.service.bodies import problems
 from warmstart.service.core import Runner, Service, Shared, audit
 from warmstart.service.descriptors import DescriptorBody, DescriptorRecord
 from warmstart.service.problems import ProblemError
+from warmstart.service.settings import UPLOADS
+from warmstart.service.strict import StrictRoute
 
-router = APIRouter(tags=["suggestions"])
-KINDS = {"application/zip": "zip", "application/x-npz": "npz", "application/x-tar": "tar"}
+router = APIRouter(tags=["suggestions"], route_class=StrictRoute)
 TIME_S = 120.0
-_BINARY: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in KINDS}
+_BINARY: dict[str, Any] = {kind: {"schema": {"type": "string", "format": "binary"}} for kind in UPLOADS}
 
 
 @router.post(
@@ -41,10 +42,7 @@ async def upload(request: Request, service: Shared, _: Runner) -> DescriptorReco
     if not service.settings.takes_uploads:
         detail = "expected a descriptor, got an upload, which this server does not take. Compute the descriptor with `warmstart.Client`, or start it with --allow-uploads."
         raise ProblemError(403, "No uploads", detail)
-    kind = KINDS.get(request.headers.get("content-type", "").partition(";")[0].strip().lower())
-    if kind is None:
-        detail = f"expected one of {', '.join(KINDS)}, got another. Pack the folder as ZIP."
-        raise ProblemError(415, "Unsupported content type", detail)
+    kind = UPLOADS[request.headers["content-type"].partition(";")[0].strip().lower()]  # no other comes in
     with tempfile.TemporaryDirectory(prefix="warmstart-upload-") as place:
         file = Path(place) / f"upload.{kind}"
         with _telling_why(), file.open("wb") as opened:

@@ -6,7 +6,6 @@ import inspect
 import os
 import re
 import time
-import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from history_store.deprecation import renamed
-from history_store.errors import AllTrialsFailedError, MissingPathError, UsageError, WarmstartError
+from history_store.errors import MissingPathError, UsageError, WarmstartError
 from history_store.space import load_space
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
@@ -24,7 +23,7 @@ from warmstart.studies.execution.worker import Job, Limits, Runners, work
 from warmstart.studies.history.record import check_recordable, record_study
 from warmstart.studies.history.time_plan import TimedCall, plan_lines
 from warmstart.studies.history.warm_start import check_history
-from warmstart.studies.objectives.base import Objective, TrialStatus
+from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.function import check_not_importing
 from warmstart.studies.objectives.metric import Scale
 from warmstart.studies.options import (
@@ -40,14 +39,15 @@ from warmstart.studies.options import (
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
 from warmstart.studies.results.progress import StudyProgress, Watch
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
+from warmstart.studies.results.saved_networks import check_savable, save_best
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
-from warmstart.studies.results.trial import Trial, count_statuses, ended_trials
+from warmstart.studies.results.trial import check_any_error, ended_trials
 from warmstart.studies.state.spec import StudySpec, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.storage import Store, is_still_to_be_made, local_path, open_store
 from warmstart.studies.state.study_group import StudyGroup, check_different
 from warmstart.studies.state.trial_queue import TrialQueue, find_plan
-from warmstart.studies.tune_options import TuneOptions, default_name
+from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
 if TYPE_CHECKING:
     from training.workloads import Classifier
@@ -214,7 +214,7 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
         place = _report_place(options.report, store, name)
         reported = replace(found, report=str(place))
         found = reported if _written(place, lambda: write_report(place, reported, plan), options) else found
-    _check_any(name, found.trials)
+    check_any_error(name, found.trials)
     classifier = _hand_out(options, outputs[name], found, plan)
     if classifier is not None and found.report is not None and dataset is not None:
         said = predict_validation(classifier, options.save_model or "", dataset)
@@ -265,10 +265,10 @@ def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -
     check_different(paths, [os.path.realpath(path) for path in paths])
     study, record = options.study, options.record
     save = None if options.save_model is None else Path(options.save_model)
-    labels = _labels(paths)
+    labels = dataset_labels(paths)
     names = [f"{study}-{label}" if study else options.name(label) for label in labels]
     outputs = {
-        name: _Outputs(record and f"{record}-{label}", save and _stem(save, label))
+        name: _Outputs(record and f"{record}-{label}", save and with_label(save, label))
         for name, label in zip(names, labels, strict=True)
     }
     title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
@@ -289,7 +289,7 @@ def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -
         plans = [plan for _, plan in done]
         is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options)
         joint = reported if is_written else joint
-    _check_any(title, [trial for found in joint.studies for trial in found.trials])
+    check_any_error(title, [trial for found in joint.studies for trial in found.trials])
     for (found, plan), output in zip(done, outputs.values(), strict=True):
         _hand_out(options, output, found, plan)
     return joint
@@ -358,11 +358,11 @@ def _tuned(
         if before < limits.trials:
             _run(group, job, options, store, watch, runners)
         done = [(summarise(queue), queue.plan) for queue in group.queues]
-    _tell_exhausted([found for found, _ in done], limits, options)
+    tell_exhausted([found for found, _ in done], limits, options)
     return store, [(_concluded(found, plan, timed, limits), plan) for found, plan in done]
 
 
-def _tell_exhausted(done: Sequence[TuneResult], limits: Limits, options: TuneOptions) -> None:
+def tell_exhausted(done: Sequence[TuneResult], limits: Limits, options: TuneOptions) -> None:
     """Say of studies that ended early that every configuration had its trial."""
     is_short = sum(len(found.trials) for found in done) < limits.trials
     for found in done:
@@ -451,10 +451,11 @@ def _concluded(found: TuneResult, plan: StudySpec, timed: TimedCall | None, limi
     planned = None if timed is None else timed.plan
     if timed is not None and limits.pace is not None and time.monotonic() + limits.pace.slowest > timed.over:
         return replace(found, plan=planned)
-    return replace(found, comparison=_compared(found, plan), plan=planned)
+    return replace(found, comparison=compared(found, plan), plan=planned)
 
 
-def _compared(found: TuneResult, plan: StudySpec) -> Comparison:
+def compared(found: TuneResult, plan: StudySpec) -> Comparison:
+    """Compare a study with uniform configurations of its space."""
     return compare_with_uniform(load_space(plan.space), found.trials, surrogate=plan.surrogate, seed=plan.seed)
 
 
@@ -463,7 +464,7 @@ def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> N
     if output.record is not None:
         check_recordable(history_path(options.history), plan)
     if output.save_model is not None:
-        _check_savable(output.save_model, plan)
+        check_savable(output.save_model, is_own=plan.workload is None)
 
 
 def _hand_out(options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec) -> Classifier | None:
@@ -473,20 +474,7 @@ def _hand_out(options: TuneOptions, output: _Outputs, found: TuneResult, plan: S
         options.on_message(record_study(path, output.record, plan, found.trials, download=options.download).line)
     if output.save_model is None:
         return None
-    return _save_networks(output.save_model, plan, found, options.ensemble, options.on_message)
-
-
-def _labels(paths: Sequence[str]) -> list[str]:
-    """Name datasets by the ends of their paths, and where these are the same by all of the path too."""
-    ends = [default_name(path, None, None) for path in paths]
-    return [
-        end if ends.count(end) == 1 else f"{end}-{zlib.crc32(path.encode()):08x}"
-        for end, path in zip(ends, paths, strict=True)
-    ]
-
-
-def _stem(path: Path, label: str) -> Path:
-    return path.with_stem(f"{path.stem}-{label}")
+    return save_best(output.save_model, plan, found.trials, options.ensemble, options.on_message)
 
 
 def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:
@@ -496,43 +484,18 @@ def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:
 
 def _check_places(options: TuneOptions, plans: Mapping[str, StudySpec], outputs: Mapping[str, _Outputs]) -> None:
     """Check that there is a place for all that a call shall write."""
-    _check_log(options.log)
+    check_log(options.log)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
 
 
-def _check_log(log: PathLike | None) -> None:
-    """Check that there is a place for what the trials print."""
+def check_log(log: PathLike | None) -> None:
+    """Check that there is a place for what the trials print; raises `MissingPathError`."""
     if log is None:
         return
     if Path(log).is_dir() or not Path(log).absolute().parent.is_dir():
         msg = f"expected a file in a folder that is there, got {os.fspath(log)}. Make the folder first, and name a file in it."
         raise MissingPathError(msg, param="log")
-
-
-def _check_savable(path: Path, plan: StudySpec) -> None:
-    """Check that there are networks to save in the end, and a place for them."""
-    if plan.objective["target_budget"] is None:
-        msg = "expected a study of the built-in network, got an objective of your own. Let that save its models."
-        raise UsageError(msg, param="save_model")
-    if not path.absolute().parent.is_dir():
-        msg = f"expected a file in a folder that is there, got {path}. Make the folder first."
-        raise MissingPathError(msg, param="save_model")
-
-
-def _save_networks(
-    path: Path, plan: StudySpec, found: TuneResult, k: int, on_message: Callable[[str], object]
-) -> Classifier | None:
-    """Train the best networks again and write them; None where no trial ended well."""
-    if not any(trial.status is TrialStatus.OK and trial.feasible for trial in found.trials):
-        on_message(f"{path}: not written: no trial ended well and met its constraints.")
-        return None
-    from warmstart.studies.results.saved_networks import train_best
-
-    networks = train_best(plan, found.trials, k=k)
-    networks.save(path)
-    on_message(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
-    return networks
 
 
 def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bool:
@@ -582,13 +545,3 @@ def _quiet_optuna() -> Iterator[None]:
         yield
     finally:
         optuna.logging.set_verbosity(before)
-
-
-def _check_any(name: str, trials: Sequence[Trial]) -> None:
-    """Raise where every trial failed."""
-    failed = [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
-    if failed and len(failed) == len(trials):
-        counts = ", ".join(f"{count} {status}" for status, count in count_statuses(trials).items())
-        note = failed[-1].note.rstrip(".") or "no note"
-        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {note}). Correct the objective; begin another study with `study`."
-        raise AllTrialsFailedError(msg)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -290,6 +291,20 @@ def default_name(dataset: str | None, objective: str | Callable[..., object] | N
         msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the built-in network on it."
         raise UsageError(msg)
     return name
+
+
+def dataset_labels(paths: Sequence[str]) -> list[str]:
+    """Name datasets by the ends of their paths, and where these are the same by all of the path too."""
+    ends = [default_name(path, None, None) for path in paths]
+    return [
+        end if ends.count(end) == 1 else f"{end}-{zlib.crc32(path.encode()):08x}"
+        for end, path in zip(ends, paths, strict=True)
+    ]
+
+
+def with_label(path: Path, label: str) -> Path:
+    """Name a file for one of several datasets."""
+    return path.with_stem(f"{path.stem}-{label}")
 
 
 def _objective_text(

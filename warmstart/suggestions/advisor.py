@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
 from metafeat.embed import Look, look_at
+from metafeat.handcrafted import FEATURES
 from metafeat.model_file import ModelHeader, read_header
 from warmstart.arguments import (
     Check,
@@ -137,7 +139,9 @@ class Advisor:
         query, model = open_query(dataset, download=self.download), read_header(model_path(self.model))
         seen, labels = self._look(query, model), query.source.labels
         n_classes = len(np.unique(labels))
-        told = Descriptor(model.hash, seen.vector, len(labels), n_classes, count_classes(labels), seen.sample)
+        told = Descriptor(
+            model.hash, seen.vector, len(labels), n_classes, count_classes(labels), seen.sample, _finite(seen.features)
+        )
         return Description(told, _summary(query), tuple(query.source.class_names), _left_out(seen))
 
     def _look(self, query: Query, model: ModelHeader) -> Look:
@@ -200,7 +204,11 @@ class Advisor:
         if descriptor.vector.shape != embedded.vectors.shape[1:]:
             msg = f"expected {embedded.vectors.shape[1]} numbers, got {descriptor.vector.size}. Compute the descriptor again."
             raise DataError(msg, param="descriptor/vector")
-        return place_vector(descriptor.vector, embedded, rows, query=None, summary=summary, sample=descriptor.sample)
+        if descriptor.features is not None and len(descriptor.features) != len(FEATURES):
+            msg = f"expected {len(FEATURES)} numbers, got {len(descriptor.features)}. Compute the descriptor again."
+            raise DataError(msg, param="descriptor/features")
+        place = place_vector(descriptor.vector, embedded, rows, query=None, summary=summary, sample=descriptor.sample)
+        return replace(place, features=descriptor.features)
 
     def _with_runs(self, place: Location) -> Location:
         """Leave out datasets without runs; where that is all of them, turn to those that have runs and no images.
@@ -322,6 +330,11 @@ class Advisor:
         return store_embeddings(
             history_path(self.history), model_path(self.model), device=self.device, threads=self.threads
         )
+
+
+def _finite(features: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return features that can be sent; none where one of them is no number."""
+    return features if np.isfinite(features).all() else None
 
 
 def _left_out(seen: Look) -> tuple[str, ...]:

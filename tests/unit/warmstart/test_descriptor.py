@@ -48,6 +48,7 @@ def test_counts_classes_without_names(described):
         "n_classes",
         "class_counts",
         "sample",
+        "features",
     }
 
 

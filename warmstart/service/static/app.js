@@ -1,6 +1,6 @@
 // The page of `warmstart serve`: no library, nothing loaded from elsewhere.
-import { zipOf } from "./zip.js";
-import { bestSoFar, importanceOf, mapOf, parallel } from "./charts.js";
+import { filesIn, zipOf } from "./zip.js";
+import { bestSoFar, importanceOf, learningCurves, mapOf, parallel } from "./charts.js";
 import { asText, FORMATS } from "./formats.js";
 import { element, table, number } from "./elements.js";
 
@@ -24,7 +24,10 @@ async function ask(path, options = {}) {
     headers.set("Content-Type", "application/json");
     options = { ...options, method: "POST", body: JSON.stringify(options.json) };
   }
-  const response = await fetch(`${base}v1${path}`, { ...options, headers });
+  const response = await fetch(`${base}v1${path}`, { ...options, headers }).catch((error) => {
+    if (error.name === "AbortError") throw error;
+    throw new Error("The server does not answer. See that `warmstart serve` runs, and try again.");
+  });
   if (response.status === 401) $("token-form").hidden = false;
   if (options.stream && response.ok) return response;
   const document_ = await response.json();
@@ -46,30 +49,62 @@ async function guarded(what, work) {
 
 async function described() {
   const pasted = $("descriptor").value.trim();
-  if (pasted) return JSON.parse(pasted);
-  const file = dropped || $("file").files[0];
-  const folder = [...$("folder").files];
+  if (pasted) return parsed(pasted);
+  const file = dropped.length ? null : $("file").files[0];
+  const folder = dropped.length ? dropped : [...$("folder").files];
+  if (dropped.length === 1 && kindOf(dropped[0].name)) return upload(dropped[0], kindOf(dropped[0].name));
   if (!file && !folder.length) throw new Error("Choose a file or a folder, or paste a descriptor.");
+  if (file && !kindOf(file.name)) throw new Error("Expected a ZIP, TAR or NPZ. Pack the folder of your classes as ZIP.");
+  if (file) return upload(file, kindOf(file.name));
+  const images = folder.filter((each) => /\.(png|jpe?g|bmp|gif|webp|tiff?|ppm|pgm)$/i.test(each.name));
+  if (!images.length) throw new Error("Expected a folder that holds a folder of images for each class, found no image in it.");
+  return upload(() => zipOf(images), "application/zip");
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error("Expected a descriptor, the JSON that the line above prints. Paste all of it, from { to }.");
+  }
+}
+
+const KINDS = { zip: "application/zip", npz: "application/x-npz", tar: "application/x-tar", tgz: "application/gzip", gz: "application/gzip" };
+
+function kindOf(name) {
+  return KINDS[name.toLowerCase().split(".").pop()];
+}
+
+async function upload(data, kind) {
   const question = "Your images will be sent to this server, looked at and then deleted. Send them?";
   if (!isLocal && !confirm(question)) throw new Error("Nothing was sent.");
-  const packed = file || (await zipOf(folder.filter((each) => each.type.startsWith("image/"))));
-  const ending = file ? file.name.toLowerCase().split(".").pop() : "zip";
-  const kind = { zip: "application/zip", npz: "application/x-npz", tar: "application/x-tar" }[ending];
-  if (!kind) throw new Error("Expected a ZIP, TAR or NPZ. Pack the folder of your classes as ZIP.");
-  const made = await ask("/descriptors:upload", { method: "POST", body: packed, headers: { "Content-Type": kind } });
+  const body = typeof data === "function" ? await data() : data;
+  const made = await ask("/descriptors:upload", { method: "POST", body, headers: { "Content-Type": kind } });
   return made.descriptor;
 }
 
-let dropped = null;
+let dropped = []; // files; those of a folder know their path in it
 $("drop").addEventListener("dragover", (event) => { event.preventDefault(); $("drop").classList.add("over"); });
 $("drop").addEventListener("dragleave", () => $("drop").classList.remove("over"));
 $("drop").addEventListener("drop", (event) => {
   event.preventDefault();
   $("drop").classList.remove("over");
-  dropped = event.dataTransfer.files[0] || null;
-  $("where").textContent = dropped ? dropped.name : "";
+  const items = [...event.dataTransfer.items].filter((each) => each.kind === "file");
+  const entries = items.map((each) => each.webkitGetAsEntry?.() || each.getAsFile()); // now: they are gone after this turn
+  guarded("Reading the folder", async () => {
+    chosen(null);
+    dropped = (await Promise.all(entries.map((each) => (each instanceof File ? [each] : filesIn(each))))).flat();
+    const names = entries.map((each) => each.name).join(", ");
+    $("where").textContent = dropped.length > 1 ? `${names}: ${dropped.length} files` : names;
+  });
 });
-$("file").addEventListener("change", () => { dropped = null; });
+
+// What was chosen last counts: the rest is emptied.
+function chosen(id) {
+  dropped = [];
+  for (const other of ["file", "folder", "descriptor"]) if (other !== id) $(other).value = "";
+}
+for (const id of ["file", "folder", "descriptor"]) $(id).addEventListener(id === "descriptor" ? "input" : "change", () => chosen(id));
 $("where").textContent = isLocal
   ? "They are looked at by the server on this machine, and not kept."
   : "This server is another machine: you are asked before anything is sent.";
@@ -92,6 +127,7 @@ function show(answer, map) {
   const tried = table(`Best first (strategy ${answer.strategy})`,
     ["hyperparameter", ...answer.suggestions.map((_, i) => String(i + 1))],
     [...names.map((name) => [name, ...answer.suggestions.map((each) => number(each.config[name]))]),
+      ...(answer.suggestions.some((each) => each.expected_error) ? [["error expected", ...answer.suggestions.map((each) => number(each.expected_error?.value))]] : []),
       ["regret left", ...answer.suggestions.map((each) => number(each.expected_regret))]]);
   const why = element("ol", {}, ...answer.suggestions.map((each) => element("li", {}, each.why)));
   const shown = element("pre", { tabindex: "0" });
@@ -107,11 +143,19 @@ function show(answer, map) {
     element("div", { class: "row" }, choose, copy), shown,
     element("h3", {}, "What to expect"),
     element("p", { class: typical ? "note" : "note doubt" }, answer.confidence.note),
+    ...expectation(answer),
     element("h3", {}, "Why"), why, ...(answer.neighbours.length ? [near] : []),
     ...(map ? [element("h3", {}, "The history, and your dataset"), mapOf(map, answer.neighbours.map((each) => each.name))] : []),
   );
   $("answer").hidden = false;
   $("answer").querySelector("h3").scrollIntoView({ block: "nearest" });
+}
+
+function expectation(answer) {
+  const error = answer.expected_error, said = [];
+  if (error) said.push(element("p", {}, `Expect the best of a search to reach an error of ${number(error.value)}, in ${Math.round(10 * error.level)} of 10 cases between ${number(error.low)} and ${number(error.high)}.`));
+  if (answer.notes.length) said.push(element("ul", {}, ...answer.notes.map((each) => element("li", {}, each))));
+  return said;
 }
 
 // ---- studies
@@ -140,25 +184,32 @@ async function follow(name) {
   followed = name;
   weights = null;
   drawStudy(name, []);
-  try {
-    const response = await ask(`${path}/events`, { stream: true, signal: follower.signal });
-    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) break;
-      const blocks = (rest + value).split("\n\n");
-      rest = blocks.pop();
-      for (const block of blocks) {
-        const data = block.split("\n").find((line) => line.startsWith("data: "));
-        if (!data) continue;
-        const trial = JSON.parse(data.slice(6));
-        trials.set(trial.number, trial);
-      }
-      drawing ||= setTimeout(draw, 100);
+  const { signal } = follower;
+  while (!signal.aborted) {
+    try {
+      const response = await ask(`${path}/events`, { stream: true, signal });
+      say("");
+      await readEvents(response, (trial) => { trials.set(trial.number, trial); drawing ||= setTimeout(draw, 100); });
+    } catch (error) {
+      if (signal.aborted) return;
+      say(`${error.message} This page tries again by itself.`, true);
     }
-  } catch (error) {
-    if (error.name !== "AbortError") say(error.message, true);
+    await new Promise((later) => setTimeout(later, 2000));
+  }
+}
+
+async function readEvents(response, each) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const data = block.split("\n").find((line) => line.startsWith("data: "));
+      if (data) each(JSON.parse(data.slice(6)));
+    }
   }
 }
 
@@ -167,7 +218,7 @@ function drawStudy(name, trials) {
   const names = [...new Set(trials.flatMap((each) => Object.keys(each.config)))];
   $("study").replaceChildren(
     element("h3", {}, name),
-    bestSoFar(trials), parallel(trials, names), weights || weigher(name, trials),
+    bestSoFar(trials), learningCurves(trials), parallel(trials, names), weights || weigher(name, trials),
     table("Trials, the latest first", ["trial", "state", "error", ...names, "note"],
       [...trials].reverse().map((each) =>
         [each.number, each.extra_of === null ? each.state : `extra of ${each.extra_of}`, number(each.error), ...names.map((key) => number(each.config[key])), each.note])),

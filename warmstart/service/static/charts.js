@@ -43,18 +43,20 @@ export function bestSoFar(trials) {
 export function parallel(trials, names) {
   const ended = trials.filter((each) => each.error !== null && each.state !== "running");
   if (ended.length < 2) return "";
-  const axes = [...names, "error"];
+  const axes = [...names, "error"], bottom = H - M - 20, top = 30, ends = [];
   const values = (each, axis) => (axis === "error" ? each.error : each.config[axis]);
   const scales = axes.map((axis) => {
     const kinds = [...new Set(ended.map((each) => values(each, axis)).filter((value) => value !== undefined))];
     if (kinds.every((value) => typeof value === "number")) {
       const low = Math.min(...kinds), high = Math.max(...kinds);
-      if (low <= 0 || high / low < 100) return scale(low, high, H - M, 24);
-      const log = scale(Math.log(low), Math.log(high), H - M, 24);
+      ends.push([short(low), short(high)]);
+      if (low <= 0 || high / low < 100) return scale(low, high, bottom, top);
+      const log = scale(Math.log(low), Math.log(high), bottom, top);
       return (value) => log(Math.log(value));
     }
     kinds.sort();
-    const at = scale(0, Math.max(1, kinds.length - 1), H - M, 24);
+    ends.push([kinds[0], kinds[kinds.length - 1]].map((value) => String(value).slice(0, 10)));
+    const at = scale(0, Math.max(1, kinds.length - 1), bottom, top);
     return (value) => at(kinds.indexOf(value));
   });
   const x = (i) => M + (i * (W - 2 * M)) / Math.max(1, axes.length - 1);
@@ -64,9 +66,35 @@ export function parallel(trials, names) {
     return svg("polyline", { class: each === least ? "path best" : "path", points: points.join(" ") });
   });
   return element("figure", {}, titled("Configurations of all trials as lines, the best one marked",
-    ...axes.map((_, i) => svg("line", { class: "axis", x1: x(i), x2: x(i), y1: 24, y2: H - M })), ...paths,
-    ...axes.map((axis, i) => Object.assign(svg("text", { x: x(i), y: H - (i % 2 ? 8 : 24), "text-anchor": i === 0 ? "start" : i === axes.length - 1 ? "end" : "middle" }), { textContent: axis.replace("log10_", "") }))),
-    element("figcaption", { class: "hint" }, "Each line is a trial; the strong one has the least error."));
+    ...axes.map((_, i) => svg("line", { class: "axis", x1: x(i), x2: x(i), y1: top, y2: bottom })), ...paths,
+    ...axes.flatMap((_, i) => [bottom + 18, top - 8].map((y, end) => label(x(i), y, i, axes.length, ends[i][end]))),
+    ...axes.map((axis, i) => label(x(i), H - (i % 2 ? 6 : 24), i, axes.length, axis))),
+    element("figcaption", { class: "hint" }, "Each line is a trial, from its hyperparameters to its error; the strong one has the least error."));
+}
+
+// A text under or over one of several axes, which stays within the chart.
+function label(x, y, i, count, text) {
+  return Object.assign(svg("text", { x, y, "text-anchor": i === 0 ? "start" : i === count - 1 ? "end" : "middle" }), { textContent: text });
+}
+
+const short = (value) => (Number.isInteger(value) && Math.abs(value) < 1e5 ? String(value) : String(Number(value.toPrecision(2))).replace(/^(-?)0\.000+[1-9]\d*$/, () => value.toExponential(1)));
+
+// What trials reported on their way, those under way among them.
+export function learningCurves(trials) {
+  const told = trials.map((each) => ({ ...each, curve: each.curve.filter((point) => point[1] !== null) })).filter((each) => each.curve.length > 1);
+  if (!told.length) return "";
+  const points = told.flatMap((each) => each.curve);
+  const steps = points.map((point) => point[0]), errors = points.map((point) => point[1]);
+  const low = Math.min(...errors), high = Math.max(...errors);
+  const x = scale(Math.min(...steps), Math.max(...steps), M + 12, W - 12), y = scale(low, high, H - M, 16);
+  const least = told.reduce((a, b) => ((b.error ?? Infinity) < (a.error ?? Infinity) ? b : a));
+  const lines = [...told.filter((each) => each !== least), least].map((each) =>
+    svg("polyline", { class: each === least ? "path best" : each.state === "running" ? "path running" : "path", points: each.curve.map(([step, error]) => `${x(step)},${y(error)}`).join(" ") },
+      Object.assign(svg("title"), { textContent: `trial ${each.number}, ${each.state}` })));
+  return element("figure", {}, titled(`What ${told.length} trials reported, step by step`, ...lines,
+    ...[[low, H - M], [high, 16]].map(([value, at]) => Object.assign(svg("text", { x: 4, y: at + 4 }), { textContent: number(value) })),
+    label(x(Math.min(...steps)), H - 10, 0, 3, number(Math.min(...steps))), label(W / 2, H - 10, 1, 3, "step"), label(W - 12, H - 10, 2, 3, number(Math.max(...steps)))),
+    element("figcaption", { class: "hint" }, "Errors that trials reported on their way; the strong line is the best one, a dashed one still runs."));
 }
 
 // Bars of the share that each hyperparameter has of the error's variance; the thin line is where the share may lie.

@@ -21,6 +21,23 @@ function header(signature, fields, name) {
   return [view.buffer, name];
 }
 
+// The files of what was dropped, with their paths in it.
+export async function filesIn(entry, folder = "") {
+  if (entry.isFile) {
+    const file = await new Promise((good, bad) => entry.file(good, bad));
+    if (folder) Object.defineProperty(file, "webkitRelativePath", { value: folder + file.name });
+    return [file];
+  }
+  const reader = entry.createReader();
+  const found = [];
+  for (;;) { // a hundred at a time
+    const part = await new Promise((good, bad) => reader.readEntries(good, bad));
+    if (!part.length) break;
+    found.push(...part);
+  }
+  return (await Promise.all(found.map((each) => filesIn(each, `${folder}${entry.name}/`)))).flat();
+}
+
 export async function zipOf(files) {
   const parts = [], central = [];
   let offset = 0;

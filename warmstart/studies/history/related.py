@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from warmstart.suggestions.location import Location
 
 
-def ask_related(plan: StudySpec, locate: Callable[[], Location], *, history: PathLike | None) -> StudySpec:
+def ask_related(
+    plan: StudySpec, locate: Callable[[], Location], *, history: PathLike | None, has_images: bool | None = None
+) -> StudySpec:
     """Find the related datasets of a plan, where it names some, and where it is one of several, the meta-feature of its own.
 
     Args:
         plan: of a new study.
         locate: tells where its dataset lies; called where that matters.
         history: that holds the related datasets.
+        has_images: whether the dataset is known by its images; as the plan says when left out.
 
     Returns: the plan with their evaluations, and with meta-features where the study's dataset holds images and all related
         ones have embeddings.
@@ -40,15 +43,16 @@ def ask_related(plan: StudySpec, locate: Callable[[], Location], *, history: Pat
     from warmstart.locations import history_path
 
     path = history_path(history)
+    has_images = plan.has_images if has_images is None else has_images
     if not plan.related:
-        if not plan.members or plan.warm == "none" or not plan.has_images:
+        if not plan.members or plan.warm == "none" or not has_images:
             return plan
         return replace(plan, meta_feature=_plain(locate().vector))
     with History.open(path) as opened:
         if not same_space(opened.space_json, plan.space):
             msg = f"expected a study over the space of {path}, got one over another. Leave `space` out, or `related`."
             raise UsageError(msg, param="related")
-        place = locate() if plan.has_images else None
+        place = locate() if has_images else None
         if place is not None and not place.has_distances:
             if plan.related == (AUTO,):
                 msg = f"expected a history with images to compare with for {AUTO!r}, got runs alone. Name the related datasets, or add their images with `warmstart history add`."

@@ -67,7 +67,7 @@ def ask_history(
     def locate() -> Location:
         return advisor().locate(query or plan.dataset, strategy=plan.strategy)
 
-    asked = ask_related(plan, locate, history=sources.history)
+    asked = ask_related(plan, locate, history=sources.history, has_images=plan.has_images or query is not None)
     if plan.pruner == "history":
         asked = replace(asked, curves=_curves(plan, None if query is None and plan.dataset is None else locate))
     if plan.initial:

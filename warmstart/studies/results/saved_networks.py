@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from history_store.errors import MissingPathError, UsageError
 from metafeat.device import cpu_threads
 from training.workloads import DEFAULT, Classifier, Member, get_workload
 from warmstart.studies.objectives.base import TrialStatus
@@ -41,3 +43,35 @@ def train_best(plan: StudySpec, trials: Sequence[Trial], *, k: int) -> Classifie
             members.append(Member(trial.number, dict(trial.config), trial.seed, result.error))
             models.append(result.model)
         return prepared.combine(members, models)
+
+
+def check_savable(path: Path, *, is_own: bool) -> None:
+    """Check that there will be networks to save in the end, and a place for them.
+
+    Args:
+        path: of the file.
+        is_own: whether the objective is a person's own.
+
+    Raises:
+        UsageError: an objective of one's own.
+        MissingPathError: the folder of the file is not there.
+    """
+    if is_own:
+        msg = "expected a study of the built-in network, got an objective of your own. Let that save its models."
+        raise UsageError(msg, param="save_model")
+    if not path.absolute().parent.is_dir():
+        msg = f"expected a file in a folder that is there, got {path}. Make the folder first."
+        raise MissingPathError(msg, param="save_model")
+
+
+def save_best(
+    path: Path, plan: StudySpec, trials: Sequence[Trial], k: int, on_message: Callable[[str], object]
+) -> Classifier | None:
+    """Train the best networks again and write them; None where no trial ended well."""
+    if not any(trial.status is TrialStatus.OK and trial.feasible for trial in trials):
+        on_message(f"{path}: not written: no trial ended well and met its constraints.")
+        return None
+    networks = train_best(plan, trials, k=k)
+    networks.save(path)
+    on_message(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
+    return networks

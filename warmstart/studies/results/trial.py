@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from history_store.errors import AllTrialsFailedError
 from history_store.records import Value
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.state.trial_queue import OUTCOME, RUN
@@ -74,3 +75,13 @@ def _read(trial: FrozenTrial) -> Trial:
         all(bound <= 0 for bound in trial.constraints.values()),
         tuple((step, error) for step, error in outcome["curve"]),
     )
+
+
+def check_any_error(name: str, trials: Sequence[Trial]) -> None:
+    """Check that a trial gave an error, where any ended; raises `AllTrialsFailedError`."""
+    failed = [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
+    if failed and len(failed) == len(trials):
+        counts = ", ".join(f"{count} {status}" for status, count in count_statuses(trials).items())
+        note = failed[-1].note.rstrip(".") or "no note"
+        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {note}). Correct the objective; begin another study with `study`."
+        raise AllTrialsFailedError(msg)

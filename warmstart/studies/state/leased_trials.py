@@ -6,10 +6,11 @@ wait for it.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -61,25 +62,46 @@ class LeasedTrials:
             LeaseLostError: the trial of this key was offered to another client since.
             StorageError: the storage does not answer.
         """
-        queue, key = self.queue, f"{client}:{key}"
-        with self._choosing, queue.store.guard(), queue.asking():
-            with queue.leasing():
-                trials = queue.study.get_trials(deepcopy=False)
-                known = next((trial for trial in trials if key in _keys(trial)), None)
-                if known is not None:
-                    return self._again(known, client, key, lease_s)
-                self._give_up(trials)
+        queue = self.queue
+        with self.choosing():
+            known = self.known(client, key, lease_s=lease_s)
+            if known is not None:
+                return known
             run, under_way = queue.orphan()
             if run is None:
                 trials = queue.study.get_trials(deepcopy=False)
                 if begun(trials) >= total or queue.is_exhausted(trials):
                     return "wait" if under_way else None
                 run = queue.start()
-            before = Lease.of(self._trial(run.number)) or Lease("", 0.0)
-            lease = before.offered(client, self._clock() + lease_s, key)
-            self._write(run.trial_id, lease)
-            queue.let_go(run)  # from here on the lease keeps others away, also when this process is gone
-            return LeasedTrial(run, lease)
+            return self.offer(run, client, key, lease_s=lease_s)
+
+    @contextlib.contextmanager
+    def choosing(self) -> Iterator[None]:
+        """Let one thread, of one process, choose trials of the study at a time; raises `StorageError`."""
+        with self._choosing, self.queue.store.guard(), self.queue.asking():
+            yield
+
+    def known(self, client: str, key: str, *, lease_s: float) -> LeasedTrial | None:
+        """Return the trial of an earlier request, for who is `choosing`; where there is none, trials without hope are ended.
+
+        Raises as `ask`.
+        """
+        key = f"{client}:{key}"
+        with self.queue.leasing():
+            trials = self.queue.study.get_trials(deepcopy=False)
+            found = next((trial for trial in trials if key in _keys(trial)), None)
+            if found is not None:
+                return self._again(found, client, key, lease_s)
+            self._give_up(trials)
+            return None
+
+    def offer(self, run: Run, client: str, key: str, *, lease_s: float) -> LeasedTrial:
+        """Lease a trial of this process to a client, for who is `choosing`."""
+        before = Lease.of(self._trial(run.number)) or Lease("", 0.0)
+        lease = before.offered(client, self._clock() + lease_s, f"{client}:{key}")
+        self._write(run.trial_id, lease)
+        self.queue.let_go(run)  # from here on the lease keeps others away, also when this process is gone
+        return LeasedTrial(run, lease)
 
     def renew(self, number: int, client: str, *, lease_s: float) -> Lease:
         """Go on holding a trial.
@@ -167,6 +189,9 @@ class LeasedTrials:
         lease = Lease.of(trial)
         if lease is None or client not in lease.clients:
             raise _not_held(number, client)
+        if trial.state.is_finished() and lease.client == client:
+            msg = f"trial {number}: expected one that runs, got one that ended as it was told. Ask for another trial."
+            raise LeaseLostError(msg)
         if trial.state.is_finished() or lease.client != client or lease.until <= self._clock():
             msg = f"trial {number}: expected a lease that {client!r} holds, got one that ended. Stop the trial, and ask for another; what you tell of it is kept as an extra."
             raise LeaseLostError(msg)

@@ -81,20 +81,24 @@ class StudyGroup:
             run = first.next(total)
             return (0, run) if isinstance(run, Run) else run
         with first.store.guard(), first.asking():
-            every, under_way = self._trials(), 0
-            for i, queue in enumerate(self.queues):
-                if any(not trial.state.is_finished() and RUN not in trial.user_attrs for trial in every[i]):
-                    queue.study.sampler = self._sampler(i, every)  # it was under way to its configuration
-                found, running = queue.orphan()
-                if found is not None:
-                    return i, found
-                under_way += running
-            every = self._trials()
-            free = [i for i, queue in enumerate(self.queues) if not queue.is_exhausted(every[i])]
-            if sum(map(begun, every)) >= total or not free:
-                return "wait" if under_way else None
-            i = self._chosen(every, free)
-            return i, self.queues[i].start()
+            return self._next_of_several(total)
+
+    def _next_of_several(self, total: float) -> tuple[int, Run] | Wait | None:
+        """Return the next trial, for who is asking the first study; as `next`."""
+        every, under_way = self._trials(), 0
+        for i, queue in enumerate(self.queues):
+            if any(not trial.state.is_finished() and RUN not in trial.user_attrs for trial in every[i]):
+                queue.study.sampler = self._sampler(i, every)  # it was under way to its configuration
+            found, running = queue.orphan()
+            if found is not None:
+                return i, found
+            under_way += running
+        every = self._trials()
+        free = [i for i, queue in enumerate(self.queues) if not queue.is_exhausted(every[i])]
+        if sum(map(begun, every)) >= total or not free:
+            return "wait" if under_way else None
+        i = self._chosen(every, free)
+        return i, self.queues[i].start()
 
     def _trials(self) -> list[list[FrozenTrial]]:
         return [queue.study.get_trials(deepcopy=False) for queue in self.queues]

@@ -1,0 +1,124 @@
+"""`warmstart tune --server`: several datasets, related datasets, networks to save; refused where a server cannot."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from stripes import pictures, write_folder
+
+pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+
+from servers import running
+
+import warmstart
+from history_store.errors import DataError, UsageError
+from training.workloads.cnn.classifier import Networks
+from warmstart.client import Client
+from warmstart.remote_study import RemoteTrial
+
+pytestmark = pytest.mark.timeout(120)
+OBJECTIVE = (
+    "def f(config, seed, dataset):\n    return abs(config['dropout_rate'] - 0.3) + 0.1 * dataset.endswith('two')\n"
+)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for kind, name in enumerate(("one", "two")):
+        write_folder(tmp_path / name, *pictures(kind))
+    (tmp_path / "own.py").write_text(OBJECTIVE)
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_several_datasets_share_trials_and_go_on_at_home(tiny, place, cli):
+    both = ("tune", "--dataset", "two", "--dataset", "one", "--objective", "own.py:f", "--model", str(tiny.model))
+    both += ("--study", "both", "-q", "--format", "json")
+    with running(history=tiny.history, model=tiny.model, storage=place / "s.db") as url:
+        found = cli(*both, "--server", url, "--trials", "6")
+        assert found.code == 0, found.err
+        told = json.loads(found.out)
+        assert [each["study"] for each in told["studies"]] == ["both-two", "both-one"]
+        assert [each["trials"] for each in told["studies"]] == [{"ok": 3}, {"ok": 3}]
+        assert all(len(each["warm"]) == 3 for each in told["studies"])
+        with Client(url) as client:
+            assert client.study("both-one").show()["members"] == ["both-one", "both-two"]
+        refused = cli(*both, "--server", url, "--split", "gain")
+        assert (refused.code, "the study has equal" in refused.err) == (2, True)
+        refused = cli(*both, "--server", url, "--dataset", "./one")
+        assert (refused.code, "got ./one, which is the same as one" in refused.err) == (2, True)
+        alone = cli(*both[:3], *both[5:], "--study", "both-two", "--server", url)
+        assert (alone.code, "set of datasets tuned together" in alone.err) == (2, True)
+    at_home = warmstart.tune_many(
+        ["one", "two"], objective="own.py:f", study="both", storage="s.db", trials=7,
+        history=tiny.history, model=tiny.model, on_message=lambda _: None,
+    )  # fmt: skip
+    assert at_home.counts == {"ok": 7}
+
+
+def test_studies_tuned_together_lease_their_trials(tmp_path):
+    members = {"members": ["b", "a"], "space": {"x": [0.0, 1.0]}, "warm": "none", "startup": 500}
+    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
+        first = client.begin_study("a", **members)
+        with pytest.raises(UsageError, match="to be begun, got one that is not: expected the name of a study, got 'b'"):
+            first.ask()
+        second = client.begin_study("b", **members)
+        one, again = second.ask(key="k", trials=4), second.ask(key="k", trials=4)
+        assert (one.study.name, one.number, one.config) == (again.study.name, again.number, again.config)
+        with ThreadPoolExecutor(4) as pool:
+            asked = list(pool.map(lambda _: client.study("b").ask(key="k"), range(4)))
+            assert len({(each.study.name, each.number) for each in asked}) == 4  # each client has keys of its own
+        held = [one, *asked]
+        assert {each.study.name: sum(other.study.name == each.study.name for other in held) for each in held} == {
+            "a": 3,
+            "b": 2,
+        }
+        assert second.ask(trials=4) == "wait"
+        for trial in held:
+            assert isinstance(trial, RemoteTrial)
+            trial.tell(0.5)
+        assert second.ask(trials=5) is None
+        for wrong, match in (
+            ({"members": ["a"]}, "at least two studies"),
+            ({"members": ["a", "b"]}, "'c' among them"),
+            ({"members": ["a", "c"], "surrogate": "gp-map"}, "expected gp, dngo, bohamiann for several studies"),
+        ):
+            with pytest.raises(DataError, match=match):
+                client.begin_study("c", **{**members, **wrong})
+
+
+@pytest.mark.slow
+def test_related_datasets_and_the_best_network(tiny, place, cli):
+    network = ("tune", "--dataset", "one", "--model", str(tiny.model), "--budget", "6", "--device", "cpu", "-q")
+    network += ("--study", "n", "--related", "auto", "--neighbours", "1", "--format", "json")
+    with running(history=tiny.history, model=tiny.model, storage=place / "s.db") as url:
+        saving = ("--server", url, "--trials", "2", "--save-model", "n.safetensors", "--report", "r.md")
+        found = cli(*network, *saving)
+        assert found.code == 0, found.err
+        told = json.loads(found.out)
+        assert [each["evaluations"] for each in told["related"]] == [8]
+        saved = Networks.load("n.safetensors")
+        assert saved.members[0].trial == told["best"]["trial"]
+        assert saved.error == pytest.approx(told["best"]["error"])
+        assert "## The saved classifier" in (place / "r.md").read_text()
+        for wrong, match in (
+            (("--save-model", "none/n.pt"), "expected a file in a folder that is there"),
+            (("--save-model", "n.pt", "--objective", "own.py:f"), "expected a study of the built-in network"),
+            (("--study", "m", "--related", "nobody"), "expected datasets of tiny.h5, or auto alone, got auto, nobody"),
+            (("--study", "m", "--surrogate", "gp-map"), "expected gp, dngo, bohamiann for related datasets"),
+            (("--log", "none/log"), "--log: expected a file in a folder that is there"),
+        ):
+            refused = cli(*network, "--server", url, "--trials", "1", *wrong)
+            assert refused.code in (2, 3), refused.err
+            assert match in refused.err, refused.err
+        assert not (place / "n.pt").exists()
+
+
+def test_every_trial_failed_is_told(place, cli):
+    (place / "bad.py").write_text("def f(config, seed):\n    raise ValueError('no')\n")
+    with running(storage=place / "s.db") as url:
+        (place / "space.yaml").write_text("x: [0.0, 1.0]\n")
+        found = cli("tune", "--objective", "bad.py:f", "--space", "space.yaml", "--server", url, "--trials", "1", "-q")
+    assert found.code == 5
+    assert "expected a trial that gives an error, got none of 1" in found.err

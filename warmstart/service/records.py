@@ -1,0 +1,170 @@
+"""What the routes return, as the OpenAPI document says it; what is returned is built elsewhere, and not copied into these."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Values = dict[str, int | float | str | bool]
+
+
+class BestTrial(BaseModel):
+    """The best trial of a study."""
+
+    number: int
+    error: float
+    value: float = Field(description="Of the study's metric; the error where it has none.")
+    config: Values
+    natural: dict[str, float] = Field(description="Hyperparameters that the space has as logarithms.")
+
+
+class WarmStartRecord(BaseModel):
+    """What a study began with."""
+
+    mode: Literal["design", "initial", "extra", "none"]
+    configs: list[dict[str, Any]]
+    n_design: int = Field(description="Trials before the surrogate decides.")
+
+
+class StudyRecord(BaseModel):
+    """A study."""
+
+    model_config = ConfigDict(extra="allow")
+
+    schema_version: int
+    name: str
+    space: dict[str, Any] = Field(description="ConfigSpace JSON.")
+    objective: dict[str, str | None]
+    search: dict[str, Any]
+    warm: WarmStartRecord
+    related: list[dict[str, Any]]
+    members: list[str] = Field(description="Studies that are tuned together with it, itself among them.")
+    split: Literal["equal", "gain"]
+    trials: dict[str, int] = Field(description="How many are in each state.")
+    n_trials: int
+    exhausted: bool = Field(description="Every configuration of the space had its trial.")
+    best: BestTrial | None
+
+
+class BegunStudy(StudyRecord):
+    """A study that was begun, or found."""
+
+    notes: list[str] = Field(description="What a person should hear.")
+
+
+class TrialRecord(BaseModel):
+    """A trial of a study."""
+
+    number: int
+    state: Literal["running", "ok", "diverged", "failed", "crashed", "timeout", "oom", "killed", "pruned"]
+    config: Values
+    seed: int | None
+    error: float | None
+    duration: float | None = Field(description="Seconds.")
+    note: str
+    metrics: dict[str, float]
+    constraints: dict[str, float]
+    curve: list[list[float | None]] = Field(description="Pairs [step, error].")
+    client: str | None = Field(description="Who ran it last.")
+    lease_until: float | None = Field(description="Seconds since 1970; null where nobody holds it.")
+    offers: int
+    extra_of: int | None = Field(description="The trial for which this result came too late.")
+
+
+class TrialPage(BaseModel):
+    """Part of a study's trials; `next` is the cursor of the part after it, null at the end."""
+
+    items: list[TrialRecord]
+    next: str | None
+
+
+class StudyItem(BaseModel):
+    """A study in a list."""
+
+    name: str
+    n_trials: int
+    n_ended: int
+
+
+class StudyPage(BaseModel):
+    """Part of the studies; `next` is the cursor of the part after it, null at the end."""
+
+    items: list[StudyItem]
+    next: str | None
+
+
+class HistoryRecord(BaseModel):
+    """The history as a whole."""
+
+    model_config = ConfigDict(extra="allow")
+
+    history: str = Field(description="Name of its file.")
+    id: str
+    revision: int
+    n_datasets: int
+    n_configs: int
+    n_evaluations: int
+
+
+class DatasetItem(BaseModel):
+    """A dataset of the history, in a list."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    group: str
+    n_classes: int
+    n_evaluations: int
+    best_error: float | None
+
+
+class DatasetPage(BaseModel):
+    """Part of the datasets; `next` is the cursor of the part after it, null at the end."""
+
+    items: list[DatasetItem]
+    next: str | None
+
+
+class DatasetRecord(BaseModel):
+    """A dataset of the history: its record, what did best on it, what it resembles."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    group: str
+    best_configs: list[dict[str, Any]]
+    nearest: list[dict[str, Any]]
+
+
+class RunItem(BaseModel):
+    """A run of one configuration."""
+
+    config: Values
+    error: float | None
+    status: Literal["ok", "diverged", "crashed", "timeout", "oom"]
+    duration: float | None
+    seed: int | None
+    curve: list[list[float]]
+    origin: str
+
+
+class RunPage(BaseModel):
+    """Part of the runs; `next` is the cursor of the part after it, null at the end."""
+
+    items: list[RunItem]
+    next: str | None
+
+
+class MapPoint(BaseModel):
+    """A dataset of the history in the plane."""
+
+    name: str
+    group: str
+    position: list[float] = Field(min_length=2, max_length=2)
+
+
+class MapRecord(BaseModel):
+    """The datasets of the history in a plane in which near means alike."""
+
+    share: float = Field(description="Of all differences that the plane shows.")
+    datasets: list[MapPoint]
+    own: list[float] | None = Field(description="Where the descriptor's dataset lies.")
