@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from warmstart.studies.execution.worker import Limits
     from warmstart.suggestions.query import Query
 
+WAIT_S = 1.5
+"""Seconds before a server is asked again while the last trials run elsewhere: asking costs it about as much as a trial."""
 _LOCAL = {
     "storage": "The study lies in the server's storage: leave it out",
     "history": "The server asks the history that it was started with: leave it out",
@@ -242,8 +244,11 @@ class _Worker:
     def next(self, total: float) -> tuple[int, Run] | Wait | None:
         """Ask for a trial, and keep it alive; as `StudyGroup.next`."""
         found = self.queues[0].study.ask(trials=None if math.isinf(total) else int(total))
+        if found == "wait":
+            time.sleep(WAIT_S)
+            return "wait"
         if not isinstance(found, RemoteTrial):
-            return "wait" if found == "wait" else None
+            return None
         i = next(i for i, queue in enumerate(self.queues) if queue.study.name == found.study.name)
         return i, self.queues[i].hold(found)
 
