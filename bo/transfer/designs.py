@@ -28,7 +28,7 @@ def initial_designs(
     strategy: str | None = None,
     dedupe: Dedupe = "next_best",
     calibration: Calibration | None = None,
-    groups: Sequence[Hashable] | None = None,
+    groups: Sequence[Hashable] | NDArray[np.int64] | None = None,
 ) -> list[int]:
     """Choose k configurations to evaluate first; arguments and errors as in `designs`.
 
@@ -46,7 +46,7 @@ def designs(
     strategy: str | None = None,
     dedupe: Dedupe = "next_best",
     calibration: Calibration | None = None,
-    groups: Sequence[Hashable] | None = None,
+    groups: Sequence[Hashable] | NDArray[np.int64] | None = None,
 ) -> list[Choice]:
     """Choose k configurations to evaluate first, each with the dataset it comes from.
 
@@ -103,17 +103,18 @@ def _checked(
     distances: ArrayLike | None,
     k: int,
     dedupe: Dedupe,
-    groups: Sequence[Hashable] | None,
+    groups: Sequence[Hashable] | NDArray[np.int64] | None,
 ) -> tuple[Query, NDArray[np.int64]]:
     """Check what a caller gave and make it a query of the datasets that have errors, whose rows come with it."""
     table = _floats(errors, "errors")
     if table.ndim != 2 or 0 in table.shape:
         msg = f"initial_designs: expected `m x c` errors (datasets x configurations), got shape {table.shape}. Give one row a dataset."
         raise UsageError(msg)
-    if np.isinf(table).any():
+    missing = np.isnan(table)
+    if not (np.isfinite(table) | missing).all():
         msg = "initial_designs: expected errors that are numbers or NaN, got an infinite one. Give NaN for a run without an error."
         raise DataError(msg)
-    if np.isnan(table).all():
+    if missing.all():
         msg = f"initial_designs: expected at least one measured error, got {table.size} NaN. Add evaluations to the history."
         raise DataError(msg)
     try:
@@ -137,14 +138,15 @@ def _checked(
     if groups is not None and len(groups) != len(table):
         msg = f"initial_designs: expected one group a dataset ({len(table)}), got {len(groups)}. Give the source of each, or None."
         raise UsageError(msg)
-    rows = np.flatnonzero(~np.isnan(table).all(axis=1))
+    rows = np.flatnonzero(~missing.all(axis=1))
+    kept = slice(None) if len(rows) == len(table) else rows
     return (
         Query(
-            table[rows],
-            None if known is None else known[rows],
+            table[kept],
+            None if known is None else known[kept],
             count,
             dedupe,
-            groups=None if groups is None else number_groups(groups)[rows],
+            groups=None if groups is None else number_groups(groups)[kept],
         ),
         rows,
     )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.transfer.calibration import Calibration
+from bo.transfer.strategies.sources import number_groups
 from history_store.errors import DataError, HistoryDamagedError, UsageError
 from history_store.records import Config, DatasetInfo
 from history_store.wording import counted
@@ -41,7 +42,7 @@ class EmbeddedHistory:
         path: of the history, as found.
         model: header of the model; None where answers are drawn from runs alone, and no distance is known.
         names: `m` datasets that have an embedding; without a model those that have runs.
-        groups: `m` sibling groups.
+        groups: `m` sibling groups; `group_numbers`, the same as numbers.
         errors: `m x c` float64, NaN = missing.
         failed: `m x c`, runs that gave no error.
         has_runs: of which of the `m` datasets any run is known, failed ones included.
@@ -61,6 +62,7 @@ class EmbeddedHistory:
     model: ModelHeader | None
     names: tuple[str, ...]
     groups: tuple[str, ...]
+    group_numbers: NDArray[np.int64]
     errors: NDArray[np.float64]
     failed: NDArray[np.bool_]
     has_runs: NDArray[np.bool_]
@@ -213,12 +215,13 @@ def _embedded(
     """Put together what is known of a history's embedded datasets."""
     order = _ordered(history, unseen)
     all_names, groups = history.names, history.groups
-    names = [all_names[row] for row in order]
+    names, siblings = [all_names[row] for row in order], tuple(groups[row] for row in order)
     return EmbeddedHistory(
         history.path,
         header,
         tuple(names),
-        tuple(groups[row] for row in order),
+        siblings,
+        number_groups(siblings),
         *_runs_of(history, order),
         _Records(history, order),
         tuple(history.configs),
@@ -250,11 +253,13 @@ def _runs_alone(history: "History") -> EmbeddedHistory:
     """Put together what is known of a history without its images."""
     order = _ordered(history, ())
     names, groups = history.names, history.groups
+    siblings = tuple(groups[row] for row in order)
     return EmbeddedHistory(
         history.path,
         None,
         tuple(names[row] for row in order),
-        tuple(groups[row] for row in order),
+        siblings,
+        number_groups(siblings),
         *_runs_of(history, order),
         _Records(history, order),
         tuple(history.configs),

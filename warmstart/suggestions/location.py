@@ -18,6 +18,8 @@ from warmstart.suggestions.query import Query
 if TYPE_CHECKING:
     from metafeat.sample_statistics import SampleStatistics
 
+EXACT = 256
+"""Of more than `MANY` datasets, the distances of so many nearest ones are computed in double precision."""
 AT_ONCE = 1024
 """Vectors that are compared at a time."""
 
@@ -53,7 +55,12 @@ class Location:
     @property
     def names(self) -> tuple[str, ...]:
         """Name the `m` datasets that may answer."""
-        return tuple(self.embedded.names[row] for row in self.rows)
+        return tuple(self.embedded.names[row] for row in self.rows.tolist())
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """Number their sibling groups: `m`."""
+        return self.embedded.group_numbers[self.rows]
 
     @property
     def has_distances(self) -> bool:
@@ -133,17 +140,16 @@ def distances_to(
 ) -> NDArray[np.float64]:
     """Compute the Euclidean distances from a meta-feature to rows of an embedded history that has a model, in their order.
 
-    Of more than `MANY` rows, those of the nearest are as exact as of fewer; the others are rounded to seven digits.
+    Of more than `MANY` rows, the nearest are as exact as of fewer; the others are rounded to seven digits.
     """
-    found, n_exact = np.empty(len(rows)), MANY + MANY // 10
-    close = np.arange(len(rows))
-    if len(rows) > n_exact:
+    found, close = np.empty(len(rows)), np.arange(len(rows))
+    if len(rows) > MANY:
         is_whole = len(rows) == len(embedded.vectors) and np.array_equal(rows, close)
         for start in range(0, len(rows), AT_ONCE):
             block = slice(start, start + AT_ONCE)
             apart = embedded.vectors[block if is_whole else rows[block]] - vector
             found[block] = np.einsum("ij,ij->i", apart, apart)
-        close = np.argpartition(found, n_exact)[:n_exact]
+        close = np.argpartition(found, EXACT)[:EXACT]
     exact = embedded.vectors[rows[close]].astype(np.float64) - vector
     found[close] = np.square(exact).sum(axis=1)
     return np.sqrt(found)

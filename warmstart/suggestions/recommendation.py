@@ -13,7 +13,6 @@ from bo.transfer.strategies import Choice
 from bo.transfer.strategies import Query as StrategyQuery
 from bo.transfer.strategies.joint import expected_regrets
 from bo.transfer.strategies.query import UNCALIBRATED
-from bo.transfer.strategies.sources import number_groups
 from history_store.error_tables import fill_failed
 from history_store.records import Config, Value
 from history_store.space import natural
@@ -48,7 +47,7 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     place, known = _narrowed(place, uses_distances=strategy not in NEEDS_NO_MODEL)
     # A run that failed counts as error 1; one that was never made is another matter.
     errors = fill_failed(embedded.errors[place.rows], embedded.failed[place.rows])
-    groups = [embedded.groups[row] for row in place.rows]
+    groups = place.groups
     distances = place.distances if place.has_distances else None
     choose = partial(designs, errors, distances, strategy=strategy, calibration=embedded.calibration, groups=groups)
     broken = _failed_wherever_they_ran(place)
@@ -103,7 +102,7 @@ def _planned(
         place.distances[rows] if place.has_distances and strategy not in NEEDS_NO_MODEL else None,
         1,
         reach=UNCALIBRATED if embedded.calibration is None else embedded.calibration.reach,
-        groups=number_groups([embedded.groups[row] for row in place.rows])[rows],
+        groups=place.groups[rows],
     )
     first = None if known is None else known.choice
     choices, plan = plan_for(place, query, limit, most=most, first=first, left_out=broken.tolist())
@@ -129,7 +128,10 @@ def _with_plan(found: Answer, plan: "TimePlan") -> Answer:
 
 def _failed_wherever_they_ran(place: Location) -> NDArray[np.int64]:
     """Return the configurations that gave no error on any dataset that may answer, but failed on one or more."""
-    errors, failed = place.embedded.errors[place.rows], place.embedded.failed[place.rows]
+    failed = place.embedded.failed[place.rows]
+    if not failed.any():
+        return np.zeros(0, np.int64)
+    errors = place.embedded.errors[place.rows]
     return np.flatnonzero(failed.any(axis=0) & np.isnan(errors).all(axis=0))
 
 
@@ -247,13 +249,13 @@ def _initial_designs(
     known: TunedBefore | None,
 ) -> list[InitialDesign]:
     """Turn choices of rows into configurations with their origin and, where it was calibrated, what they promise."""
-    embedded, names = place.embedded, place.names
+    embedded = place.embedded
     promised: list[float | None] = [None] * len(choices)
     if known is not None:  # what calibration says is about datasets that the history does not have
         promised = [0.0 if known.is_complete and embedded.calibration is not None else None] * len(choices)
     elif strategy == "joint" and embedded.calibration is not None:
-        groups = number_groups([embedded.groups[row] for row in place.rows])
-        query = StrategyQuery(errors, place.distances, len(choices), reach=embedded.calibration.reach, groups=groups)
+        reach = embedded.calibration.reach
+        query = StrategyQuery(errors, place.distances, len(choices), reach=reach, groups=place.groups)
         expected = expected_regrets(query, [choice.row for choice in choices])
         promised = [float(regret) for regret in embedded.calibration.promise(expected)]
     found = []
@@ -263,7 +265,7 @@ def _initial_designs(
             how = "best average rank over all datasets" if strategy == "average-rank" else "adds most over all datasets"
             found.append(InitialDesign(config, natural(config), expected_regret=regret, why=how))
             continue
-        name = names[choice.neighbour]
+        name = embedded.names[place.rows[choice.neighbour]]
         how = f"reached error {choice.source_error:.3g} on {name}"
         if known is not None and choice is known.choice:
             how = f"the best known on this very dataset, error {choice.source_error:.3g}"

@@ -30,16 +30,25 @@ def joint(query: Query) -> list[Choice]:
     portfolio.
     """
     weights, worlds = query_weights(query), make_scenarios(query.errors)
-    return with_sources(
-        query, portfolio_rows(query.errors, query.k, weights=weights, scenarios=worlds), scenarios=worlds
-    )
+    rows = portfolio_rows(query.errors, query.k, weights=weights, scenarios=worlds)
+    return with_sources(query, rows, scenarios=worlds, weights=weights)
 
 
-def with_sources(query: Query, rows: Sequence[int], *, scenarios: Scenarios | None = None) -> list[Choice]:
-    """Name the dataset that speaks for each of some rows, as `joint` does; without distances none does."""
+def with_sources(
+    query: Query,
+    rows: Sequence[int],
+    *,
+    scenarios: Scenarios | None = None,
+    weights: NDArray[np.float64] | None = None,
+) -> list[Choice]:
+    """Name the dataset that speaks for each of some rows, as `joint` does; without distances none does.
+
+    What `make_scenarios` and `query_weights` give may be given.
+    """
     if query.distances is None:
         return [Choice(row) for row in rows]
-    weights, worlds = query_weights(query), make_scenarios(query.errors) if scenarios is None else scenarios
+    weights = query_weights(query) if weights is None else weights
+    worlds = make_scenarios(query.errors) if scenarios is None else scenarios
     regrets, share = worlds.regrets, weights[worlds.dataset] * worlds.share
     best, choices = np.ones(len(regrets)), []
     for row in rows:

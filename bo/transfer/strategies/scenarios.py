@@ -61,6 +61,8 @@ def make_scenarios(errors: Matrix) -> Scenarios:
     Returns: the scenarios, by row.
     """
     known = ~np.isnan(errors)
+    if known.all():
+        return Scenarios(errors, _regrets(errors), np.arange(len(errors)), np.ones(len(errors)))
     kept = np.flatnonzero(known.any(axis=1))
     if not (known.any(axis=0) & ~known[kept]).any():
         return Scenarios(errors[kept], _regrets(errors[kept]), kept, np.ones(len(kept)))
@@ -94,7 +96,9 @@ def _completed(table: bytes, c: int) -> Scenarios:
 
 def _regrets(errors: Matrix) -> Matrix:
     """Scale each row to [0, 1]; what is missing counts as the worst."""
-    return np.nan_to_num(min_max_normalised(errors), nan=1.0)
+    scaled = min_max_normalised(errors)
+    scaled[np.isnan(scaled)] = 1.0
+    return scaled
 
 
 def _levels(errors: Matrix) -> tuple[Matrix, Matrix]:

@@ -38,7 +38,9 @@ def turns(order: NDArray[np.int64], groups: NDArray[np.int64] | None) -> NDArray
     return order[np.argsort(np.array(rounds, dtype=np.int64), kind="stable")]
 
 
-def number_groups(groups: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Number groups in order of first appearance."""
+def number_groups(groups: Sequence[Hashable] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Number groups in order of first appearance; an array of numbers is left as it is."""
+    if isinstance(groups, np.ndarray) and np.issubdtype(groups.dtype, np.integer):
+        return groups.astype(np.int64, copy=False)
     numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
     return np.array([numbers[group] for group in groups], dtype=np.int64)

@@ -11,7 +11,7 @@ from history_store.errors import DataError, UsageError
 from warmstart.suggestions import embedded_history
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.embedded_history import nearest_places, spread_places
-from warmstart.suggestions.location import distances_to
+from warmstart.suggestions.location import EXACT, distances_to
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (60, 8, 8), dtype=np.uint8)
 DATA = (IMAGES, np.arange(60) % 3)
@@ -54,8 +54,8 @@ def test_the_nearest_have_exact_distances_and_come_first(m):
     rows = rng.permutation(m)
     found = distances_to(vector, SimpleNamespace(vectors=vectors), rows)
     expected = np.linalg.norm(vectors[rows].astype(np.float64) - vector, axis=1)
-    nearest = np.argsort(expected)[: embedded_history.MANY]
-    np.testing.assert_array_equal(np.argsort(found)[: embedded_history.MANY], nearest)
+    nearest = np.argsort(expected)[:EXACT]
+    np.testing.assert_array_equal(np.argsort(found)[:EXACT], nearest)
     np.testing.assert_allclose(found[nearest], expected[nearest], rtol=1e-14)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
 
