@@ -356,6 +356,7 @@ def test_a_torn_journal_is_written_on(journal: tuple[Path, bytes, list[str]], n:
         assert verify(path).ok
 
 
+@pytest.mark.timeout(120)
 def test_a_flipped_byte_in_the_journal_never_gives_wrong_data(journal: tuple[Path, bytes, list[str]]) -> None:
     path, data, found = journal
     noticed = 0

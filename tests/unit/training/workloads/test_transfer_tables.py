@@ -67,3 +67,11 @@ def test_log_evidence_is_that_of_the_best_priors():
     targets = np.eye(3)[labels].T
     best = [minimize(lambda p, y=y: -evidence(*p, y), [1.0, 1.0], method="Nelder-Mead", tol=1e-10).fun for y in targets]
     assert logme(X, labels, n_classes=5) == pytest.approx(-np.mean(best), abs=1e-6)
+
+
+def test_features_that_explain_every_label_have_an_evidence_too():
+    labels = np.arange(20) % 2
+    assert logme(labels[:, None], labels, n_classes=2) > logme(
+        np.random.default_rng(0).normal(size=(20, 3)), labels, n_classes=2
+    )
+    assert np.isfinite(logme(np.random.default_rng(0).normal(size=(20, 60)), labels, n_classes=2))
