@@ -1,5 +1,6 @@
 """What the routes of a server share."""
 
+import gc
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Service:
     _descriptors: OrderedDict[str, Descriptor] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
     _loading: Lock = field(default_factory=Lock)
+    _loaded: EmbeddedHistory | None = None
 
     def advisor(self, exclude_group: tuple[str, ...] = (), seed: int = 0) -> Advisor:
         """Return who answers."""
@@ -63,7 +65,12 @@ class Service:
     def embedded(self) -> EmbeddedHistory:
         """Read the history, once for each state of its file, however many ask at a time; raises as `Advisor.embedded`."""
         with self._loading:
-            return self.advisor().embedded
+            found = self.advisor().embedded
+            if found is not self._loaded:
+                self._loaded = found
+                gc.collect()
+                gc.freeze()  # what stays is not looked through again and again
+            return found
 
     def keep(self, descriptor: Descriptor) -> str:
         """Remember a descriptor by its id; the oldest ones are forgotten."""
