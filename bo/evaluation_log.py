@@ -72,7 +72,7 @@ class EvaluationLog:
         return points, self._encoding.keys(points)
 
     def distinct(self, configs: Sequence[Config], where: str) -> list[dict[str, Value]]:
-        """Read configurations, each once; raises as `encode`."""
+        """Read configurations, each once; raises as `locate`."""
         several: object = configs
         if isinstance(several, str | Mapping) or not isinstance(several, Iterable):
             msg = f"{where}: expected several configurations, got {several!r}. Give a list of dictionaries."
@@ -86,17 +86,14 @@ class EvaluationLog:
 
     def begin(self, config: dict[str, Value], *, since: float | None = None) -> None:
         """Count a configuration as pending from now on, or since then."""
-        point, key = self.locate(config)
-        self.pending[key] = Pending(config, point, self._clock() if since is None else since)
-        self.taken[key] = None
+        self._begin(config, *self.locate(config), since=self._clock() if since is None else since)
 
     def begin_new(self, configs: Sequence[Config]) -> None:
         """Count configurations as pending from now on that were never proposed."""
         points, keys = self.locate_all(configs, lambda _: "pending")
         for config, point, key in zip(configs, points, keys, strict=True):
             if key not in self.taken:
-                self.pending[key] = Pending(dict(config), point, self._clock())
-                self.taken[key] = None
+                self._begin(dict(config), point, key, since=self._clock())
 
     def record(self, observations: Sequence[Observation], where: str = "history") -> None:
         """Keep evaluations, all or none of them; one that was counted as lost gives way to its own. Raises as `locate`."""
@@ -145,6 +142,10 @@ class EvaluationLog:
     def data(self) -> TrialData:
         """Return what models learn from."""
         return TrialData(tuple(self.told), self.columns(self.points), self.columns(self.pending_points), self.revision)
+
+    def _begin(self, config: dict[str, Value], point: Floats, key: str, *, since: float) -> None:
+        self.pending[key] = Pending(config, point, since)
+        self.taken[key] = None
 
     def _drop_lost(self, point: Floats) -> None:
         """Forget the loss of a configuration that answered after all."""

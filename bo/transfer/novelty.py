@@ -7,10 +7,12 @@ wrong about some two or three in a hundred of them.
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bo.transfer.strategies.sources import number_groups
 from history_store.errors import DataError, UsageError
 
 TYPICAL_PERCENTILE = 98.0
@@ -80,7 +82,7 @@ def nearest_other_group(distances: ArrayLike, groups: Sequence[Hashable]) -> NDA
     if not np.all(np.isfinite(matrix) & (matrix >= 0)):
         msg = "nearest_other_group: expected finite distances of 0 or more, got others. Leave datasets without an embedding out."
         raise DataError(msg)
-    codes = _numbered(groups)
+    codes = number_groups(groups)
     others = np.where(codes[:, None] != codes[None, :], matrix, np.inf)
     nearest = others.min(axis=1, initial=np.inf)
     result: NDArray[np.float64] = np.where(np.isfinite(nearest), nearest, np.nan)
@@ -110,10 +112,10 @@ def nearest_other_group_of(
     if not np.isfinite(given).all():
         msg = "nearest_other_group_of: expected finite vectors, got others. Leave datasets without an embedding out."
         raise DataError(msg)
-    codes, rows = _numbered(groups), np.arange(len(given)) if asked is None else asked
+    codes, rows = number_groups(groups), np.arange(len(given)) if asked is None else asked
     # A product of matrices finds the nearest few, rounded; their distances are then computed one by one.
     rounded = "f8" if len(given) <= MANY else "f4"
-    central: NDArray[np.float64] = given.astype(rounded)
+    central: NDArray[np.floating[Any]] = given.astype(rounded)
     if len(given):
         central -= given.mean(axis=0, dtype=np.float64).astype(rounded)
     lengths = np.einsum("ij,ij->i", central, central)
@@ -131,12 +133,6 @@ def nearest_other_group_of(
             squared[each] = np.inf
         result[start : start + BLOCK] = np.where(np.isfinite(nearest), nearest, np.nan)
     return result
-
-
-def _numbered(groups: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Number the groups in the order in which they come."""
-    numbers = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    return np.array([numbers[group] for group in groups], dtype=np.int64)
 
 
 def judge_novelty(nearest: float, reference: ArrayLike) -> Novelty:
@@ -241,7 +237,7 @@ class PixelNorms:
             raise UsageError(msg)
         centre, spread = known.mean(0), known.std(0)
         unit = np.where(spread > 1e-9, spread, 1.0)
-        known, codes = (known - centre) / unit, _numbered(groups)
+        known, codes = (known - centre) / unit, number_groups(groups)
         rows = np.arange(len(known)) if asked is None else asked
         own = [_own_distances(known, codes, rows[start : start + BLOCK]) for start in range(0, len(rows), BLOCK)]
         return cls(centre, unit, known, float(np.percentile(np.concatenate(own), PIXEL_PERCENTILE)))

@@ -212,7 +212,7 @@ def doubt_class_names(class_names: Sequence[str], names: Collection[str]) -> tup
     if len(class_names) < 2:
         return None, None
     splits = [name for name in class_names if split_of(name) is not None or _NUMBERED.fullmatch(name)]
-    known = KNOWN_DATASETS | _plain_lines(re.sub("@.*", "", "\n".join(names)))
+    known = (KNOWN_DATASETS | _plain_lines(re.sub("@.*", "", "\n".join(names)))) - {""}
     datasets = [name for name in class_names if _plain(name) in known]
     as_splits = as_datasets = None
     if len(splits) >= 2 and 2 * len(splits) >= len(class_names):
