@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     from history_store.history import History
     from metafeat.model import MetaFeatureModel
     from metafeat.plain_model import PlainModel
+    from metafeat.pretrained.landmark_model import LandmarkModel
     from metafeat.sample_statistics import SampleStatistics
 
 
 class Embedder(Protocol):
-    """A loaded model: `metafeat.model.MetaFeatureModel`, or `metafeat.plain_model.PlainModel` without torch."""
+    """A loaded model: `MetaFeatureModel`; `PlainModel`, without torch; or `LandmarkModel`, which has features of its own."""
 
     def embed(
         self,
@@ -38,7 +39,7 @@ class Embedder(Protocol):
         rng: np.random.Generator,
         features: NDArray[np.float64] | None = None,
     ) -> NDArray[np.float32]:
-        """Embed a dataset from sampled images: `n x s x s x c` uint8 and `n` labels to `256` float32."""
+        """Embed a dataset from sampled images: `n x s x s x c` uint8 and `n` labels to `d` float32."""
         ...
 
 
@@ -48,7 +49,7 @@ _STATISTICS, _FEATURES = "statistics=1 ", "features=1 "
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Meta-feature `256` float32 of a collection, statistics and features of the sample, the images that were left out."""
+    """Meta-feature `d` float32 of a collection, statistics and features of the sample, the images that were left out."""
 
     vector: NDArray[np.float32]
     sample: SampleStatistics
@@ -86,7 +87,6 @@ def look_at(
         DataError: when a picture cannot be decoded.
         ModelError: when the model's weights are damaged.
     """
-    from metafeat.handcrafted import query_features
     from metafeat.sample_statistics import SampleStatistics, sample_statistics
 
     check_contrast(source.labels, source.location)
@@ -100,7 +100,7 @@ def look_at(
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
     read = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(read.labels, source.location)
-    found = query_features(read.images, read.labels, rng=np.random.default_rng(seed))
+    found = describe_images(read.images, read.labels, model, seed=seed, device=device, threads=threads)
     vector = embed_images(read.images, read.labels, model, seed=seed, features=found, device=device, threads=threads)
     sample = sample_statistics(read.images, read.labels)
     if store is not None and not read.broken:
@@ -108,6 +108,24 @@ def look_at(
         store.put(fingerprint, model.hash, _STATISTICS + key, sample.to_vector().astype(np.float32))
         store.put(fingerprint, model.hash, _FEATURES + key, found.astype(np.float32))
     return Look(vector, sample, found.astype(np.float32).astype(np.float64), read.broken)  # as from the cache
+
+
+def describe_images(
+    images: NDArray[np.uint8],
+    labels: NDArray[np.int64],
+    model: ModelHeader | None,
+    *,
+    seed: int = 0,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> NDArray[np.float64]:
+    """Compute the features of sampled images that go with a model, as `feature_names` lists them; None = handcrafted ones; arguments as in `look_at`."""
+    from metafeat.handcrafted import query_features
+
+    if model is None or not is_landmarks(model):
+        return query_features(images, labels, rng=np.random.default_rng(seed))
+    with cpu_threads(threads):
+        return _landmark_model(*_state(model), device).features(images, labels)
 
 
 def embed_images(
@@ -120,9 +138,9 @@ def embed_images(
     device: str = "cpu",
     threads: int | None = None,
 ) -> NDArray[np.float32]:
-    """Embed sampled images `n x s x s x c` and `n` labels to `256` float32; arguments and errors as in `look_at`.
+    """Embed sampled images `n x s x s x c` and `n` labels to `d` float32; arguments and errors as in `look_at`.
 
-    `features` are what `metafeat.handcrafted.query_features` gave for them with this seed; None = computed if the model needs them.
+    `features` are what `describe_images` gave for them with this seed; None = computed if the model needs them.
     """
     with cpu_threads(threads if needs_torch(model) else None):
         embedder = load_embedder(model, device=device)
@@ -144,11 +162,11 @@ def embed_history(
         history: open, with images.
         names: of the datasets.
         model: a header, or a model that is loaded already, on its own device.
-        features: what `metafeat.handcrafted.query_features` gave for each, where models share it; None = computed.
+        features: what `describe_images` gave for each, where models share it; None = computed.
         device: where the network of a header runs.
         threads: CPU threads of the network; None = as they are.
 
-    Returns: `256` float32 by name, in the order of `names`.
+    Returns: `d` float32 by name, in the order of `names`.
 
     Raises:
         ImagesMissingError: when a dataset's images are not in the history.
@@ -178,8 +196,7 @@ def stored_sample(history: History, name: str) -> tuple[NDArray[np.uint8], NDArr
 
 def embed_features(features: NDArray[np.float64], model: ModelHeader) -> NDArray[np.float32]:
     """Embed a dataset by a model of handcrafted features alone, for which `needs_torch` is false."""
-    stat = model.path.stat()
-    return _plain_model(str(model.path), stat.st_mtime_ns, stat.st_size).embed_features(features)
+    return _plain_model(*_state(model)).embed_features(features)
 
 
 def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
@@ -189,13 +206,30 @@ def load_embedder(model: ModelHeader, *, device: str = "cpu") -> Embedder:
         UsageError: when there is no such device.
         ModelError: when the model's weights are damaged.
     """
-    stat = model.path.stat()
-    state = (str(model.path), stat.st_mtime_ns, stat.st_size)
+    state = _state(model)
+    if is_landmarks(model):
+        return _landmark_model(*state, device)
     if needs_torch(model):
         return _network(*state, device)
     if device not in ("cpu", "auto"):
         resolve_device(device)  # a device that does not exist is refused all the same
     return _plain_model(*state)
+
+
+def is_landmarks(model: ModelHeader) -> bool:
+    """Return whether a model compares datasets by landmark features of a pretrained network."""
+    return model.spec.extractor == "landmarks"
+
+
+def feature_names(model: ModelHeader) -> tuple[str, ...]:
+    """Name the features of a sample that go with a model: its landmark features, else the handcrafted ones."""
+    if is_landmarks(model):
+        from metafeat.pretrained.landmarks import LANDMARKS
+
+        return LANDMARKS
+    from metafeat.handcrafted import FEATURES
+
+    return FEATURES
 
 
 def needs_torch(model: ModelHeader) -> bool:
@@ -220,3 +254,17 @@ def _plain_model(path: str, mtime_ns: int, size: int) -> PlainModel:  # noqa: AR
     from metafeat.plain_model import PlainModel
 
     return PlainModel.load(path)
+
+
+@lru_cache(maxsize=4)
+def _landmark_model(path: str, mtime_ns: int, size: int, device: str) -> LandmarkModel:  # noqa: ARG001  the cache's key
+    """Load a model of landmark features once for each state of its file."""
+    from metafeat.pretrained.landmark_model import LandmarkModel
+
+    return LandmarkModel.load(path, device=device)
+
+
+def _state(model: ModelHeader) -> tuple[str, int, int]:
+    """Return what tells a model file from what it was before."""
+    stat = model.path.stat()
+    return str(model.path), stat.st_mtime_ns, stat.st_size

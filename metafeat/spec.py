@@ -16,7 +16,7 @@ VERSION = 2
 METADATA_KEY = "warmstart"
 """The one metadata key of a model file, which holds the JSON header."""
 
-Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm", "attention", "handcrafted"]
+Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm", "attention", "handcrafted", "landmarks"]
 Backbone = Literal["paper", "residual"]
 EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
 BACKBONES: tuple[Backbone, ...] = get_args(Backbone)

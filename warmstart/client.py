@@ -69,9 +69,9 @@ class Client:
         """Return what the server serves: its version, the extractors that it accepts, its history."""
         return self.transport.get("")
 
-    def describe(self, dataset: Dataset) -> Descriptor:
-        """Describe a dataset, as it would be sent; raises as `Advisor.describe`."""
-        return self._description(dataset).descriptor
+    def describe(self, dataset: Dataset, *, workload: str | None = None) -> Descriptor:
+        """Describe a dataset, as it would be sent; arguments and refusals as in `Advisor.describe`."""
+        return self._description(dataset, workload).descriptor
 
     def suggest(
         self,
@@ -180,8 +180,11 @@ class Client:
         """Return what the server's history knows of one dataset."""
         return self.transport.get(f"/history/datasets/{segment(name)}")
 
-    def _description(self, dataset: Dataset | Descriptor) -> Description:
-        found = Description.of(dataset) if isinstance(dataset, Descriptor) else self.advisor.describe(dataset)
+    def _description(self, dataset: Dataset | Descriptor, workload: str | None = None) -> Description:
+        if isinstance(dataset, Descriptor):
+            found = Description.of(dataset)
+        else:
+            found = self.advisor.describe(dataset, workload=workload)
         return replace(found, descriptor=found.descriptor.reduced()) if self._reduced else found
 
 

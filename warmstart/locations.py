@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from history_store.errors import MissingPathError, StorageError
@@ -10,17 +11,20 @@ PathLike = str | os.PathLike[str]
 HISTORY_VARIABLE = "WARMSTART_HISTORY"
 MODEL_VARIABLE = "WARMSTART_MODEL"
 _DEFAULTS = Path(__file__).parent / "defaults"
+_OF_WORKLOADS = {"transfer": "transfer"}
+"""Shipped files, without suffix, of workloads that have their own."""
 
 
-def history_path(given: str | os.PathLike[str] | None = None) -> Path:
-    """Find the history: the given one, else ``$WARMSTART_HISTORY``, else the shipped one.
+def history_path(given: str | os.PathLike[str] | None = None, *, workload: str | None = None) -> Path:
+    """Find the history: the given one, else ``$WARMSTART_HISTORY``, else the shipped one; that of a workload where it has its own.
 
     Whether a named file is there, and what helps if not, is told where it is opened.
 
     Raises:
         StorageError: when none is named and none was shipped.
     """
-    return _find(given, HISTORY_VARIABLE, _DEFAULTS / "history.h5", "history", "warmstart history create")
+    shipped = _DEFAULTS / f"{_OF_WORKLOADS.get(workload or '', 'history')}.h5"
+    return _find(given, HISTORY_VARIABLE, shipped, "history", "warmstart history create")
 
 
 def shipped_history() -> Path:
@@ -46,14 +50,54 @@ def is_shipped(path: Path) -> bool:
     return path.resolve().is_relative_to(_DEFAULTS.resolve())
 
 
-def model_path(given: str | os.PathLike[str] | None = None) -> Path:
-    """Find the meta-feature model: the given one, else ``$WARMSTART_MODEL``, else the shipped one.
+def usual_model(history: Path, given: str | os.PathLike[str] | None = None) -> Path:
+    """Find the model that goes with a history: the given one, else ``$WARMSTART_MODEL``, else the shipped one that it was stored with.
+
+    Raises: as `model_path`; what a history that cannot be read raises.
+    """
+    if given is None and not os.environ.get(MODEL_VARIABLE):
+        for workload in _OF_WORKLOADS:
+            own = model_path(workload=workload)
+            if _hash_of(own, _state(own)) in _stored_hashes(history, _state(history)):
+                return own
+    return model_path(given)
+
+
+@lru_cache(maxsize=8)
+def _stored_hashes(history: Path, state: object) -> frozenset[str]:  # noqa: ARG001  the key of the cache
+    """Return the hashes of the models whose embeddings a history holds."""
+    from history_store.history import History
+
+    if not history.is_file():
+        return frozenset()
+    with History.open(history) as opened:
+        return frozenset(opened.model_hashes)
+
+
+@lru_cache(maxsize=8)
+def _hash_of(model: Path, state: object) -> str:  # noqa: ARG001  the key of the cache
+    from metafeat.model_file import read_header
+
+    return read_header(model).hash
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_size
+
+
+def model_path(given: str | os.PathLike[str] | None = None, *, workload: str | None = None) -> Path:
+    """Find the meta-feature model: the given one, else ``$WARMSTART_MODEL``, else the shipped one; that of a workload where it has its own.
 
     Raises:
         MissingPathError: when a named file is not there.
         StorageError: when none is named and none was shipped.
     """
-    path = _find(given, MODEL_VARIABLE, _DEFAULTS / "model.safetensors", "model", "warmstart train")
+    shipped = _DEFAULTS / f"{_OF_WORKLOADS.get(workload or '', 'model')}.safetensors"
+    path = _find(given, MODEL_VARIABLE, shipped, "model", "warmstart train")
     if not path.is_file():
         got = "a folder" if path.is_dir() else "no such file"
         msg = f"{path}: expected a model file, got {got}. Check `model` and ${MODEL_VARIABLE}; `warmstart train` makes one."

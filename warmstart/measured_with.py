@@ -117,6 +117,6 @@ def _of_workload(what: str, size: int) -> dict[str, Any] | None:
     return {
         "network": workload.network or f"the workload {workload.name!r}",
         "optimiser": workload.optimiser or None,
-        "image_size": size,
+        "image_size": None if workload.chooses_image_size else size,
         "budget": workload.length(length),
     }

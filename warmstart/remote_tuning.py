@@ -290,10 +290,15 @@ def _request(name: str, query: Query | None, options: TuneOptions, client: Clien
     is_own = options.objective is not None or options.command is not None
     is_warm = options.warm != "none" and not options.initial
     is_described = query is not None and (is_warm or bool(options.related) or options.pruner == "history")
+    described = (
+        client.describe(query, workload=None if is_own else options.workload)
+        if query is not None and is_described
+        else None
+    )
     body: dict[str, Any] = {
         "name": name,
         "space": None if options.space is None else space_to_wire(options.space),
-        "descriptor": client.describe(query).to_dict() if query is not None and is_described else None,
+        "descriptor": None if described is None else described.to_dict(),
         "fingerprint": None if query is None else query.fingerprint,
         "initial": [dict(config) for config in read_initial(options.initial)] if options.initial else [],
         "rename": dict(options.rename),

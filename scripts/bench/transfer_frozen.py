@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 
 from history_store.readers import open_images
 from metafeat.files import replace_file
-from training.workloads.transfer.backbones import find_backbone
-from training.workloads.transfer.depths import DEPTHS
-from training.workloads.transfer.features import Features, compute_features, open_network
+from metafeat.pretrained.backbones import find_backbone
+from metafeat.pretrained.depths import DEPTHS
+from metafeat.pretrained.features import Features, compute_features, open_network
+from metafeat.pretrained.heads import head_specs
+from metafeat.pretrained.landmarks import mirrored_landmarks
 from training.workloads.transfer.frozen import (
     COUNTS,
     PARTS,
@@ -28,10 +30,8 @@ from training.workloads.transfer.frozen import (
     SPLITS,
     draw_pool,
     draw_split,
-    landmarks,
     measure_frozen,
 )
-from training.workloads.transfer.heads import head_specs
 
 SEEN = ("imagenette", "tinyimagenet_animals", "tinyimagenet_objects")
 """Pictures that the weights were trained on: collected last, and out of every evaluation."""
@@ -78,7 +78,7 @@ def measure(source_path: Path, backbone: str, size: int, known: dict | None) -> 
         for seed in range(len(table.wrong)):
             train = draw_split(labels, seed).train[0]
             parts = features.rows(train), flipped.rows(train), small[train], labels[train]
-            values.append(landmarks(*parts, n_classes=n_classes))
+            values.append(mirrored_landmarks(*parts, n_classes=n_classes))
         found["landmark_names"] = np.array(sorted(values[0]))
         found["landmarks"] = np.array([[each[name] for name in sorted(each)] for each in values], np.float32)
     return found

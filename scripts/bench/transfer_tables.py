@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from bo.search import search_table
 from bo.transfer.designs import initial_designs
-from training.workloads.transfer.depths import DEPTHS
-from training.workloads.transfer.heads import HeadKind, head_specs
+from metafeat.pretrained.depths import DEPTHS
+from metafeat.pretrained.heads import HeadKind, head_specs
 from warmstart.locations import history_path, model_path
 from warmstart.suggestions.embedded_history import load_embedded_history
 

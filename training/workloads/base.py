@@ -178,6 +178,7 @@ class Workload(ABC):
         is_own: whether a run is a person's own program: it needs no torch here, nothing is shared by the runs on a dataset,
             and it may be wrong, so that failures count only once a run has succeeded.
         network: what is trained, in words for people; empty = its name says it.
+        chooses_image_size: its configurations say how large images are; else they are as large as the history's.
         optimiser: of its weights, likewise; empty = it is a hyperparameter, or there is none.
     """
 
@@ -187,6 +188,7 @@ class Workload(ABC):
     recipes: ClassVar[tuple[str, ...]] = ()
     is_own: ClassVar[bool] = False
     network: ClassVar[str] = ""
+    chooses_image_size: ClassVar[bool] = False
     optimiser: ClassVar[str] = ""
 
     @abstractmethod

@@ -462,7 +462,7 @@ def compared(found: TuneResult, plan: StudySpec) -> Comparison:
 def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> None:
     """Check that there will be what is wanted in the end, and a place for it."""
     if output.record is not None:
-        check_recordable(history_path(options.history), plan)
+        check_recordable(history_path(options.history, workload=plan.workload), plan)
     if output.save_model is not None:
         check_savable(output.save_model, is_own=plan.workload is None)
 
@@ -470,7 +470,7 @@ def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> N
 def _hand_out(options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec) -> Classifier | None:
     """Add a study to the history, and save its networks, as far as that is wanted; return what was saved."""
     if output.record is not None:
-        path = history_path(options.history)
+        path = history_path(options.history, workload=plan.workload)
         options.on_message(record_study(path, output.record, plan, found.trials, download=options.download).line)
     if output.save_model is None:
         return None

@@ -332,7 +332,7 @@ def _space_text(
         return known.space
     from history_store.history import History
 
-    with History.open(history_path(history)) as opened:
+    with History.open(history_path(history, workload=workload)) as opened:
         found = opened.space_json
     if workload in (None, DEFAULT) or measures(found, workload):
         return found

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
-from metafeat.embed import Look, look_at
-from metafeat.handcrafted import FEATURES
+from metafeat.embed import Look, feature_names, look_at
 from metafeat.model_file import ModelHeader, read_header
 from warmstart.arguments import (
     Check,
@@ -24,7 +23,7 @@ from warmstart.arguments import (
     check_whole,
 )
 from warmstart.descriptor import Description, Descriptor, UnknownExtractorError, count_classes
-from warmstart.locations import PathLike, history_path, model_path
+from warmstart.locations import PathLike, history_path, model_path, usual_model
 from warmstart.suggestions.answer import Answer, DatasetSummary
 from warmstart.suggestions.embedded_history import EmbeddedHistory, load_embedded_history
 from warmstart.suggestions.embeddings import store_embeddings
@@ -109,7 +108,7 @@ class Advisor:
             StorageError: a history or model that is damaged, of another version, or that do not belong together.
             ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
         """
-        return self._embedded(model_path(self.model))
+        return self._embedded(usual_model(history_path(self.history), self.model))
 
     def _embedded(self, model: Path | None) -> EmbeddedHistory:
         """Read the history, with a model or without."""
@@ -128,15 +127,22 @@ class Advisor:
                 raise
             return self._embedded(None), (f"Answered without a model: {error.args[0].partition('. ')[0]}.",)
 
-    def describe(self, dataset: Dataset) -> Description:
+    def describe(self, dataset: Dataset, *, workload: str | None = None) -> Description:
         """Describe a dataset for a server: its meta-feature and what it is made of. No history is needed.
+
+        Args:
+            dataset: see above.
+            workload: that it is for, which may have a model of its own.
 
         Raises:
             MissingPathError: a path that is not there.
             DataError: images or labels that cannot be used.
             ModelError: a model that cannot be used.
         """
-        query, model = open_query(dataset, download=self.download), read_header(model_path(self.model))
+        query, model = (
+            open_query(dataset, download=self.download),
+            read_header(model_path(self.model, workload=workload)),
+        )
         seen, labels = self._look(query, model), query.source.labels
         n_classes = len(np.unique(labels))
         told = Descriptor(
@@ -204,8 +210,9 @@ class Advisor:
         if descriptor.vector.shape != embedded.vectors.shape[1:]:
             msg = f"expected {embedded.vectors.shape[1]} numbers, got {descriptor.vector.size}. Compute the descriptor again."
             raise DataError(msg, param="descriptor/vector")
-        if descriptor.features is not None and len(descriptor.features) != len(FEATURES):
-            msg = f"expected {len(FEATURES)} numbers, got {len(descriptor.features)}. Compute the descriptor again."
+        known = len(feature_names(embedded.model))
+        if descriptor.features is not None and len(descriptor.features) != known:
+            msg = f"expected {known} numbers, got {len(descriptor.features)}. Compute the descriptor again."
             raise DataError(msg, param="descriptor/features")
         place = place_vector(descriptor.vector, embedded, rows, query=None, summary=summary, sample=descriptor.sample)
         return replace(place, features=descriptor.features)
@@ -270,7 +277,12 @@ class Advisor:
         """
         limit = None if time is None else self._limit(time)
         request = Request(k, strategy, space, rename, explain, limit)
-        if workload is not None and not self._has_measured(workload):
+        if workload is not None and not self.has_measured(workload):
+            own = replace(self, history=history_path(self.history, workload=workload))
+            if not isinstance(dataset, Location) and own.has_measured(workload):
+                return own.suggest(
+                    dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
+                )  # fmt: skip
             if limit is not None:
                 msg = f"expected a history that measured {workload}, got {history_path(self.history)}, which never did: nobody knows how long its runs take. Leave one of the two out."
                 raise UsageError(msg, param="time")
@@ -305,7 +317,7 @@ class Advisor:
 
         return measure_on(query.source, device=self.device, threads=self.threads, skip_broken=self.skip_broken)
 
-    def _has_measured(self, workload: str) -> bool:
+    def has_measured(self, workload: str) -> bool:
         """Tell whether the configurations of the history are those of a workload.
 
         Raises:
@@ -327,9 +339,8 @@ class Advisor:
             ImagesMissingError: images are lacking of which the history says that it has them.
             StorageError: a history or model that cannot be used, or a history that cannot be written.
         """
-        return store_embeddings(
-            history_path(self.history), model_path(self.model), device=self.device, threads=self.threads
-        )
+        history = history_path(self.history)
+        return store_embeddings(history, usual_model(history, self.model), device=self.device, threads=self.threads)
 
 
 def _finite(features: NDArray[np.float64]) -> NDArray[np.float64] | None:

@@ -7,10 +7,12 @@ from numpy.typing import NDArray
 
 from bo.transfer.expected_error import DatasetExpectation, ErrorForecaster, fit_forecaster
 from metafeat.handcrafted import FEATURES
+from metafeat.pretrained.landmarks import LANDMARKS
 from warmstart.suggestions.embedded_history import EmbeddedHistory
 
 _GAINS = ("nn_gain", "centroid_gain", "ridge_gain", "bayes_gain", "edges_gain")
 _SIZES = ("log_n", "log_classes", "log_per_class", "class_entropy")
+_FEW = ("ridge_full_64", "ridge_s16_64", "largest_class", "log_classes", "log_n")
 
 
 def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.int64]) -> ErrorForecaster | None:
@@ -30,7 +32,7 @@ def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.in
 
 
 def expectation_of(forecaster: ErrorForecaster, features: NDArray[np.float64]) -> DatasetExpectation:
-    """Return what to expect of the shared configurations, and of the best, on a dataset with these handcrafted features."""
+    """Return what to expect of the shared configurations, and of the best, on a dataset with these features."""
     wide, narrow = views(features[None])
     return forecaster.expect(wide[0], narrow[0])
 
@@ -39,10 +41,13 @@ def views(features: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[n
     """Return the two sets of features that the forecast looks at.
 
     Args:
-        features: `m x q`, `metafeat.handcrafted.FEATURES`.
+        features: `m x q`, handcrafted or landmark features, which their number tells; see `metafeat.embed.feature_names`.
 
-    Returns: all of them and, before these, the errors of the simple classifiers and of a constant answer; these and the sizes alone.
+    Returns: all of them and, before handcrafted ones, the errors of the simple classifiers and of a constant answer; these and
+        the sizes alone. Of landmark features all, and a few.
     """
+    if features.shape[1] == len(LANDMARKS):
+        return features, features[:, [LANDMARKS.index(name) for name in _FEW]]
     constant = features[:, [FEATURES.index("largest_class")]]
     gains = features[:, [FEATURES.index(name) for name in _GAINS]]
     best = features[:, [FEATURES.index("best_landmark")]]

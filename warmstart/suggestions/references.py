@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from history_store.errors import HistoryDamagedError
 from metafeat.handcrafted import FEATURES
 from metafeat.model_file import ModelHeader
+from metafeat.pretrained.landmarks import LANDMARKS
 
 if TYPE_CHECKING:
     from history_store.history import History
@@ -22,6 +23,7 @@ SIZES = (50, 100, 200, 400)
 LEAST_DATASETS = 5
 """Movements of fewer datasets than this say nothing."""
 NEAREST = 5
+_WIDTHS = ((len(FEATURES),), (len(LANDMARKS),))
 COVERED = 95.0
 """Per cent of the movements that an interval covers."""
 
@@ -36,7 +38,7 @@ class References:
         pixels: `m x p` pixel statistics, see `metafeat.sample_statistics`.
         sizes: pictures in a draw, ascending.
         movements: 95 % of distances to the nearest datasets move by no more between two draws of so many pictures.
-        features: `m x q` handcrafted features (`metafeat.handcrafted.FEATURES`); None where the history does not hold them.
+        features: `m x q` features that go with the model (`metafeat.embed.feature_names`); None where the history does not hold them.
     """
 
     names: tuple[str, ...]
@@ -89,7 +91,7 @@ class References:
         sizes, movements = tuple(map(int, fields["sizes"])), tuple(map(float, fields["movements"]))
         features = np.array(fields["features"], dtype=np.float64) if "features" in fields else None
         fits = effects.shape == (len(names),) and pixels.ndim == 2 and len(pixels) == len(names)
-        fits = fits and (features is None or features.shape == (len(names), len(FEATURES)))
+        fits = fits and (features is None or (features.shape[:1] == (len(names),) and features.shape[1:] in _WIDTHS))
         parts = (
             (effects, pixels, np.array(movements))
             if features is None
@@ -144,10 +146,10 @@ def read_features(history: "History") -> References | None:
 
 
 def stored_features(history: "History") -> References:
-    """Return what the history holds of its datasets' features, whatever the model they were stored with."""
+    """Return what the history holds of its datasets' handcrafted features, whatever the model they were stored with."""
     models = [each for model in history.model_hashes if (each := read_references(history, model)) is not None]
     found = read_features(history)
-    known = [each for each in models if each.features is not None]
+    known = [each for each in models if each.features is not None and each.features.shape[1] == len(FEATURES)]
     known += [] if found is None else [found]
     start = References((), np.zeros(0), np.zeros((0, 0)), features=np.zeros((0, len(FEATURES))))
     return joined(known) if known else start
@@ -160,7 +162,7 @@ def joined(parts: Sequence[References]) -> References:
         fresh = part.of([name for name in part.names if name not in set(first.names)])
         if not fresh.names or fresh.pixels.shape[1] != first.pixels.shape[1]:
             continue
-        lacks = first.features is None or fresh.features is None
+        lacks = first.features is None or fresh.features is None or first.features.shape[1] != fresh.features.shape[1]
         first = replace(
             first,
             names=(*first.names, *fresh.names),
@@ -192,7 +194,7 @@ def compute_references(
     names = [name for name in history.names if history.has_images(name)]
     if not names:
         return None
-    found = compute_statistics(history, names)
+    found = compute_statistics(history, names, model, device=device, threads=threads)
     return replace(found, **_movements(history, model, device=device, threads=threads))
 
 
@@ -216,7 +218,7 @@ def complete_references(
     names = [name for name in history.names if name not in there and history.has_images(name)]
     if not names:
         return ()
-    found = compute_statistics(history, names)
+    found = compute_statistics(history, names, model, device=device, threads=threads)
     if known is not None:
         effects, pixels = np.concatenate([known.effects, found.effects]), np.concatenate([known.pixels, found.pixels])
         features = None if known.features is None else np.concatenate([known.features, found.features])
@@ -227,19 +229,26 @@ def complete_references(
     return tuple(names)
 
 
-def compute_statistics(history: "History", names: Sequence[str]) -> References:
-    """Compute what datasets are like from their stored images; some 2 s a dataset."""
-    from metafeat.embed import stored_sample
-    from metafeat.handcrafted import query_features
+def compute_statistics(
+    history: "History",
+    names: Sequence[str],
+    model: ModelHeader | None = None,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+) -> References:
+    """Compute what datasets are like from their stored images, with the features that go with a model (None = handcrafted); some 2 s a dataset."""
+    from metafeat.embed import describe_images, stored_sample
     from metafeat.sample_statistics import sample_statistics
 
     samples = [stored_sample(history, name) for name in names]
     found = [sample_statistics(*sample) for sample in samples]
+    features = [describe_images(*sample, model, device=device, threads=threads) for sample in samples]
     return References(
         tuple(names),
         np.array([each.signal.effect for each in found]),
         np.stack([each.pixels for each in found]),
-        features=np.stack([query_features(*sample, rng=np.random.default_rng(0)) for sample in samples]),
+        features=np.stack(features),
     )
 
 

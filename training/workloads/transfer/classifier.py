@@ -16,12 +16,12 @@ from safetensors.torch import save
 from history_store.errors import DataError, WarmstartError
 from history_store.picture import square_arrays
 from metafeat.files import replace_file
+from metafeat.pretrained.backbones import make_network
+from metafeat.pretrained.depths import Depth
+from metafeat.pretrained.features import FeatureNetwork, compute_features
+from metafeat.pretrained.heads import Head, head_from_tensors
 from training.workloads.base import Classifier, Member
 from training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
-from training.workloads.transfer.backbones import make_network
-from training.workloads.transfer.depths import Depth
-from training.workloads.transfer.features import FeatureNetwork, compute_features
-from training.workloads.transfer.heads import Head, head_from_tensors
 
 OWN = "warmstart."
 """Before the names of tensors that are no backbone's."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from history_store.errors import DataError
 from history_store.records import Config
-from training.workloads.transfer.depths import DEPTHS, TUNED_STAGES, Depth, TunedStages
+from metafeat.pretrained.depths import DEPTHS, TUNED_STAGES, Depth, TunedStages
 
 FEATURE_NAMES = ("backbone", "image_size", "depth", "flip_copies", "steps")
 """What every configuration has."""

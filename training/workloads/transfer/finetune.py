@@ -14,11 +14,11 @@ from torch import nn
 from torch.nn import functional
 
 from history_store.records import Status
+from metafeat.pretrained.depths import Depth, TunedStages
+from metafeat.pretrained.features import BATCH, FeatureNetwork, to_pixels
+from metafeat.pretrained.heads import LinearHead
 from training.workloads.transfer.budget import TransferBudget
 from training.workloads.transfer.config import Tuning
-from training.workloads.transfer.depths import Depth, TunedStages
-from training.workloads.transfer.features import BATCH, FeatureNetwork, to_pixels
-from training.workloads.transfer.heads import LinearHead
 
 BATCH_SIZE = 16
 WARM_UP = 0.1

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.subsample import stratified_split, stratified_subsample
-from training.workloads.transfer.depths import DEPTHS
-from training.workloads.transfer.features import Features
-from training.workloads.transfer.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
+from metafeat.pretrained.depths import DEPTHS
+from metafeat.pretrained.features import Features
+from metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
 
 POOL = 700
 """Images of a dataset at most; 4/7 of them train, 3/7 are for measuring."""
@@ -125,41 +125,3 @@ def _count(
     others, n_first = rows[asked], len(halves[0])
     misses = np.array([search.scores(spec, others).argmax(1) != labels[asked] for spec in specs])
     return np.stack([search.wrong(), misses[:, :n_first].sum(1), misses[:, n_first:].sum(1)], axis=1).astype(np.uint16)
-
-
-def landmarks(
-    features: Features, flipped: Features, images: NDArray[np.uint8], labels: NDArray[np.int64], *, n_classes: int
-) -> dict[str, float]:
-    """Compute what the tables lack of the landmark features: pixels and flips, from training images alone.
-
-    Args:
-        features: of the training images, whole size.
-        flipped: of their mirror images.
-        images: `n x s x s x c` uint8 of the training images, small (16 pixels a side).
-        labels: `n` int64.
-        n_classes: number of classes.
-
-    Returns: accuracies by name: the nearest neighbour of a mirrored image among the others at three depths and on pixels
-        (`nnflip_*`), and leave-one-out accuracies of 1-nearest and the best ridge on pixels (`nn_px`, `ridge_px`).
-    """
-    found: dict[str, float] = {}
-    pixels = (images.reshape(len(images), -1) / 255).astype(np.float32)
-    mirrored = (images[:, :, ::-1].reshape(len(images), -1) / 255).astype(np.float32)
-    pairs = [(depth, features.at(depth), flipped.at(depth)) for depth in DEPTHS[:3]]
-    for name, rows, turned in [*pairs, ("px", pixels, mirrored)]:
-        found[f"nnflip_{name}"] = _mirrored_accuracy(rows, turned, labels)
-    search = HeadSearch(TrainingFeatures(pixels, labels, n_classes), head_specs(("ridge", "knn")))
-    accuracy = dict(zip(search.specs, 1 - search.wrong() / len(labels), strict=True))
-    found["ridge_px"] = max(value for spec, value in accuracy.items() if spec.kind == "ridge")
-    found["nn_px"] = max(value for spec, value in accuracy.items() if spec.kind == "knn" and spec.strength == 1)
-    return found
-
-
-def _mirrored_accuracy(rows: NDArray[np.float32], turned: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
-    mean, spread = rows.mean(0), rows.std(0) + 1e-6
-    a, b = (turned - mean) / spread, (rows - mean) / spread
-    cosines = (a / (np.linalg.norm(a, axis=1, keepdims=True) + 1e-9)) @ (
-        b / (np.linalg.norm(b, axis=1, keepdims=True) + 1e-9)
-    ).T
-    np.fill_diagonal(cosines, -np.inf)
-    return float((labels[cosines.argmax(1)] == labels).mean())

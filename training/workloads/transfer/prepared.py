@@ -12,26 +12,26 @@ from numpy.typing import NDArray
 
 from history_store.errors import LabelError
 from history_store.records import Config, Status
-from training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
-from training.workloads.dataset import Dataset
-from training.workloads.transfer.backbones import Backbone, find_backbone
-from training.workloads.transfer.budget import TransferBudget
-from training.workloads.transfer.classifier import TransferClassifier, TransferModel
-from training.workloads.transfer.config import FeatureSet, TransferConfig
-from training.workloads.transfer.features import (
+from metafeat.pretrained.backbones import Backbone, find_backbone
+from metafeat.pretrained.features import (
     FeatureCache,
     FeatureNetwork,
     Features,
     compute_features,
     open_network,
 )
+from metafeat.pretrained.heads import Head, HeadKind, HeadSearch, LinearHead, TrainingFeatures, head_specs
+from training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
+from training.workloads.dataset import Dataset
+from training.workloads.transfer.budget import TransferBudget
+from training.workloads.transfer.classifier import TransferClassifier, TransferModel
+from training.workloads.transfer.config import FeatureSet, TransferConfig
 from training.workloads.transfer.finetune import (
     TunedNetwork,
     TuningImages,
     fine_tune,
     process_seconds,
 )
-from training.workloads.transfer.heads import Head, HeadKind, HeadSearch, LinearHead, TrainingFeatures, head_specs
 from training.workloads.transfer.workload import own_budget
 
 _KEPT = 2

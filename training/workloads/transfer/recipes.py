@@ -7,7 +7,7 @@ from textwrap import dedent
 
 from history_store.errors import UsageError
 from history_store.records import Config
-from training.workloads.transfer.backbones import PACKAGED
+from metafeat.pretrained.backbones import PACKAGED
 from training.workloads.transfer.config import TransferConfig, Tuning
 
 RECIPES = ("timm", "python", "trainer")

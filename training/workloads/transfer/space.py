@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 from history_store.errors import UsageError
-from training.workloads.transfer.backbones import PACKAGED
-from training.workloads.transfer.depths import DEPTHS, TUNED_STAGES
+from metafeat.pretrained.backbones import PACKAGED
+from metafeat.pretrained.depths import DEPTHS, TUNED_STAGES
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace

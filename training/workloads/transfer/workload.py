@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from history_store.errors import UsageError
 from history_store.records import Config
+from metafeat.pretrained.backbones import require_timm
 from training.workloads.base import Budget as AnyBudget
 from training.workloads.base import Classifier, Prepared, Workload
 from training.workloads.dataset import Dataset
-from training.workloads.transfer.backbones import require_timm
 from training.workloads.transfer.budget import BUDGETS, TransferBudget
 from training.workloads.transfer.config import FEATURE_NAMES, TUNING_NAMES, TransferConfig
 from training.workloads.transfer.recipes import RECIPES, write_recipe
@@ -44,6 +44,8 @@ class Transfer(Workload):
     spaces: ClassVar[tuple[str, ...]] = SPACES
     budgets: ClassVar[tuple[str, ...]] = tuple(BUDGETS)
     recipes: ClassVar[tuple[str, ...]] = RECIPES
+    network: ClassVar[str] = "classifiers on the features of pretrained networks"
+    chooses_image_size: ClassVar[bool] = True
 
     def __init__(self, backbones: Sequence[str] = BACKBONES, image_sizes: Sequence[int] = IMAGE_SIZES) -> None:
         self.backbones, self.image_sizes = tuple(backbones), tuple(image_sizes)
@@ -97,6 +99,10 @@ class Transfer(Workload):
         length = own.steps(found.tuning.steps)
         tuning = _SECONDS_A_GIGA * 3 * length * _BATCH_SIZE * giga
         return seconds + (tuning if own.name == "steps" else min(tuning, own.amount))
+
+    def length(self, budget: AnyBudget) -> str:
+        """Say a budget in words."""
+        return f"at most {own_budget(budget).amount:g} {budget.unit} of fine-tuning"
 
     def steps(self, budget: AnyBudget, *, config: Config | None = None, n_train: int | None = None) -> int | None:  # noqa: ARG002  the interface
         """Tell the steps of fine-tuning, 0 for frozen features; not known where time ends a run."""

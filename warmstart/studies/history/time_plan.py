@@ -13,6 +13,7 @@ from history_store.records import Config
 from history_store.space import load_space, shown
 from history_store.wording import exact_duration
 from training.workloads import get_workload
+from warmstart.locations import history_path
 from warmstart.measured_with import workload_of
 from warmstart.studies.execution.pace import Pace, finished_here
 from warmstart.studies.execution.trial_process import TrialRunner
@@ -156,6 +157,7 @@ def known_durations(spec: StudySpec, *, sources: Sources, query: Query | None) -
     if query is None:
         return None
     try:
+        sources = replace(sources, history=history_path(sources.history, workload=spec.workload))
         advisor = Advisor(**asdict(sources), exclude_group=spec.exclude_group, seed=spec.seed)
         place = advisor.locate(query)
         if not has_durations_of(spec, place):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import UsageError, WarmstartError
 from history_store.space import load_space
 from training.workloads import DEFAULT, get_workload
+from warmstart.locations import history_path, usual_model
 from warmstart.studies.history.history_state import history_state
 from warmstart.studies.history.related import ask_related
 from warmstart.studies.options import Sources
@@ -53,6 +54,7 @@ def ask_history(
         UsageError: related datasets that do not fit; see `warmstart.studies.history.related.ask_related`.
         WarmstartError: as in `warmstart.Advisor.suggest`.
     """
+    sources = _sources(sources, plan, query)
 
     @cache
     def advisor() -> Advisor:
@@ -85,6 +87,17 @@ def ask_history(
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
     return asked.with_warm(_warm_configs(found), history_state(Path(found.history)), found.expectation)
+
+
+def _sources(sources: Sources, plan: StudySpec, query: Query | Descriptor | None) -> Sources:
+    """Choose the history of the workload, unless the dataset was described for another one."""
+    from metafeat.model_file import read_header
+    from warmstart.descriptor import Descriptor
+
+    history = history_path(sources.history, workload=plan.workload)
+    if isinstance(query, Descriptor) and read_header(usual_model(history, sources.model)).hash != query.extractor:
+        return sources
+    return replace(sources, history=history)
 
 
 def _suggested(plan: StudySpec, place: Location, advisor: Advisor, timed: TimedCall | None) -> Answer:
@@ -155,7 +168,6 @@ def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str,
 def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> tuple[WarmConfig, ...] | None:
     """Return the configurations to begin with that a workload names itself, where the history never measured it; else None."""
     from history_store.history import History
-    from warmstart.locations import history_path
     from warmstart.suggestions.initial_configs import put_into
 
     named = () if plan.workload in (None, DEFAULT) else get_workload(plan.workload).usual_configs()
@@ -176,12 +188,10 @@ def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:
 
 def check_history(plan: StudySpec, history: str | os.PathLike[str] | None, on_message: Callable[[str], object]) -> None:
     """Tell of a history that changed since it was asked; the study goes on with what it was told then."""
-    from warmstart.locations import history_path
-
     if plan.history is None:
         return
     try:
-        now = history_state(history_path(history))
+        now = history_state(history_path(history, workload=plan.workload))
     except WarmstartError:  # gone, or locked: the study does not need it any more
         return
     if (now["id"], now["revision"]) != (plan.history["id"], plan.history["revision"]):

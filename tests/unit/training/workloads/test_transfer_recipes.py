@@ -9,6 +9,7 @@ import pytest
 from history_store.errors import UsageError
 from training.workloads import get_workload
 from training.workloads.transfer.recipes import RECIPES, write_recipe
+from warmstart.locations import history_path
 
 FROZEN = {"backbone": "tf_efficientnet_lite0", "image_size": 32, "depth": "s16+full", "flip_copies": True, "steps": 0}
 TUNED = {
@@ -68,14 +69,13 @@ def test_the_script_runs_on_a_folder(tmp_path):
 
 
 def test_suggest_answers_a_workload_that_the_history_never_measured(cli):
-    run = cli("suggest", "sklearn:digits", "--workload", "transfer", "-k", 2, "--format", "csv")
+    asked = ("suggest", "sklearn:digits", "--workload", "transfer", "--history", history_path())
+    run = cli(*asked, "-k", 2, "--format", "csv")
     assert run.code == 0
     assert run.out.splitlines()[0].startswith("rank,backbone,image_size,depth")
     assert len(run.out.splitlines()) == 3
     assert "never measured transfer" in run.err
-    assert (
-        "--model tf_efficientnet_lite0" in cli("suggest", "sklearn:digits", "--workload", "transfer", "-f", "timm").out
-    )
+    assert "--model tf_efficientnet_lite0" in cli(*asked, "-f", "timm").out
     wrong = cli("suggest", "sklearn:digits", "-f", "timm")
     assert wrong.code == 2
     assert "--format: workload 'cnn'" in wrong.err

@@ -13,7 +13,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
 
 HeadKind = Literal["ridge", "knn", "centroid", "logistic"]
 HEAD_KINDS: tuple[HeadKind, ...] = get_args(HeadKind)
@@ -248,6 +247,8 @@ class _Space:
     def factors(self) -> tuple[Matrix, Matrix, Matrix]:
         """Factor the rows: U `n x r`, squared singular values `r`, V `d x r`."""
         if self._factors is None:
+            from scipy.linalg import eigh
+
             n, d = self.rows.shape
             gram = self.rows @ self.rows.T if n <= d else self.rows.T @ self.rows
             squares, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")

@@ -61,7 +61,7 @@ def require_timm() -> None:
         UsageError: when it is not installed.
     """
     if importlib.util.find_spec("timm") is None:
-        msg = f"workload 'transfer': expected the package timm, got none installed. Run `{INSTALL}`."
+        msg = f"expected the package timm, got none installed. Run `{INSTALL}`."
         raise UsageError(msg)
 
 

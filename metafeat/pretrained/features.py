@@ -20,8 +20,8 @@ from safetensors.numpy import save as save_tensors
 from history_store.errors import StorageError, UsageError
 from metafeat.cache import cache_folder
 from metafeat.files import read_ordinary, remove_leftovers, replace_file
-from training.workloads.transfer.backbones import Backbone, build_backbone, normalisation
-from training.workloads.transfer.depths import Depth
+from metafeat.pretrained.backbones import Backbone, build_backbone, normalisation
+from metafeat.pretrained.depths import Depth
 
 if TYPE_CHECKING:
     from torch import nn

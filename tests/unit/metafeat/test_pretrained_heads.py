@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from training.workloads.transfer.heads import (
+from metafeat.pretrained.heads import (
     HEAD_KINDS,
     HeadSearch,
     HeadSpec,

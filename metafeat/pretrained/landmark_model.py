@@ -1,0 +1,137 @@
+"""A meta-feature model without training: landmark features of a pretrained network, each divided by its spread over datasets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save as to_safetensors
+
+from metafeat.files import replace_file
+from metafeat.images import check_images
+from metafeat.labels import check_labels
+from metafeat.pretrained.landmarks import HALF_SIZE, LANDMARKS, PIXELS, SIZE, compute_landmarks
+from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec
+from metafeat.weights import Weights, misfit, read_model, weights_hash
+
+BACKBONE = "tf_efficientnet_lite0"
+_TINY = 1e-9
+"""Below it a spread is the rounding of one value."""
+SPEC = ModelSpec(extractor="landmarks", image_size=SIZE, label_code="none", tau=1)
+
+
+class LandmarkModel:
+    """Embed datasets by their landmark features.
+
+    Args:
+        centre: `28`, what a dataset has on average.
+        scale: `28`, what is divided by; > 0.
+        device: of the pretrained network.
+    """
+
+    spec = SPEC
+
+    def __init__(self, centre: NDArray[np.float64], scale: NDArray[np.float64], *, device: str = "cpu") -> None:
+        self.centre, self.scale, self._device = centre, scale, device
+
+    @classmethod
+    def of(cls, landmarks: NDArray[np.float64]) -> Self:
+        """Take centre and spread from those of some datasets, `m x 28`."""
+        spread = landmarks.std(0)
+        return cls(landmarks.mean(0), np.where(spread > _TINY, spread, 1.0))
+
+    @classmethod
+    def load(cls, path: str | Path, *, device: str = "cpu") -> Self:
+        """Read a model file.
+
+        Raises:
+            MissingPathError: no such file.
+            ModelError: not a model of this kind, damaged, altered or written by a newer version.
+        """
+        _, spec, weights = read_model(path)
+        try:
+            centre, scale = weights["centre"], weights["scale"]
+        except KeyError as error:
+            raise misfit(path) from error
+        if spec != SPEC or centre.shape != (len(LANDMARKS),) or scale.shape != centre.shape:
+            raise misfit(path)
+        return cls(centre, scale, device=device)
+
+    def save(self, path: str | Path, header: Mapping[str, Any] | None = None) -> None:
+        """Write the model file whole, atomically; `header` are JSON fields to store.
+
+        Raises:
+            StorageError: the place cannot be written, or is full.
+        """
+        weights = self._weights()
+        about = {"format": FORMAT, "version": VERSION, "spec": SPEC.to_dict(), "hash": weights_hash(SPEC, weights)}
+        text = json.dumps({**(header or {}), "network": BACKBONE, **about}, sort_keys=True)
+        replace_file(Path(path), to_safetensors(weights, metadata={METADATA_KEY: text}))
+
+    def _weights(self) -> Weights:
+        return {"centre": self.centre, "scale": self.scale}
+
+    def features(self, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Compute the landmark features, `28`.
+
+        Args:
+            images: `n x 64 x 64 x c` uint8, c = 1 or 3; smaller ones are made of them.
+            labels: `n` class indices.
+
+        Raises:
+            DataError: images or labels of a wrong kind.
+            ModelMismatchError: images of another size.
+            UsageError: timm or the weights are not installed.
+        """
+        import torch
+
+        from metafeat.device import resolve_device
+        from metafeat.pretrained.backbones import find_backbone
+        from metafeat.pretrained.features import compute_features, open_network
+
+        check_images(images, SPEC)
+        labels = check_labels(labels, len(images))
+        device = torch.device(resolve_device(self._device))
+        network = open_network(find_backbone(BACKBONE), size=SIZE, device=device)
+        whole = compute_features(network, images)
+        flipped = compute_features(network, images, flipped=True)
+        small = compute_features(network, shrunk(images, HALF_SIZE))
+        return compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
+
+    def embed(
+        self,
+        images: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        *,
+        rng: np.random.Generator,  # noqa: ARG002  the interface; nothing here is drawn
+        features: NDArray[np.float64] | None = None,
+    ) -> NDArray[np.float32]:
+        """Embed a dataset, `28` float32.
+
+        Args:
+            images: as in `features`.
+            labels: `n` class indices.
+            rng: not used.
+            features: what `features` gave for them; None = computed.
+
+        Raises: as `features`.
+        """
+        return self.embed_features(self.features(images, labels) if features is None else features)
+
+    def embed_features(self, features: NDArray[np.float64]) -> NDArray[np.float32]:
+        """Embed a dataset of which the landmark features are known, `28` float32."""
+        found: NDArray[np.float32] = ((features - self.centre) / self.scale).astype(np.float32)
+        return found
+
+
+def shrunk(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Shrink `n x s x s x c` uint8 to `side` pixels, s a multiple of it: means of blocks, rounded."""
+    n, size, _, channels = images.shape
+    step = size // side
+    blocks = images.reshape(n, side, step, side, step, channels)
+    small: NDArray[np.uint8] = np.rint(blocks.mean((2, 4))).astype(np.uint8)
+    return small

@@ -1,0 +1,101 @@
+"""Landmark features: how well simple classifiers on the features of a pretrained network tell a dataset's classes apart.
+
+Fixed by docs/transfer-protocol.md before any comparison. No torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from metafeat.pretrained.depths import DEPTHS
+from metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
+
+if TYPE_CHECKING:
+    from metafeat.pretrained.features import Features
+
+SIZE, HALF_SIZE, PIXELS = 64, 32, 16
+"""Sides of the images: of whole features, of the smaller ones, and where pixels themselves are classified."""
+_DEPTHS = DEPTHS[:3]
+_HEADS = tuple(
+    f"{kind}_{depth}_{size}"
+    for size in (SIZE, HALF_SIZE)
+    for depth in _DEPTHS
+    for kind in ("nearest", "centroid", "ridge")
+)
+_MIRRORED = ("nearest_pixels", *(f"mirrored_{depth}" for depth in ("full", "pixels", "s16", "s8")), "ridge_pixels")
+_SIZES = ("largest_class", "log_classes", "log_n", "is_grey")
+LANDMARKS = (*_HEADS, *_MIRRORED, *_SIZES)
+"""Names of the 28 numbers."""
+
+
+def compute_landmarks(
+    whole: Features, flipped: Features, small: Features, pixels: NDArray[np.uint8], labels: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Compute the landmark features of labelled images, `28` in the order of `LANDMARKS`.
+
+    Args:
+        whole: of the images at `SIZE` pixels a side.
+        flipped: of their mirror images.
+        small: at `HALF_SIZE` pixels.
+        pixels: `n x 16 x 16 x c` uint8.
+        labels: `n` int64 ≥ 0; classes without images do not count.
+
+    Returns: leave-one-out accuracies of the nearest neighbour, of centroids (both standardised) and of the best ridge, by
+        size and depth; those of the nearest neighbour of a mirrored image among the others; those of nearest neighbour and
+        ridge on pixels; share of the largest class, logarithms of the numbers of classes and images, 1 for grey images.
+    """
+    _, codes = np.unique(labels, return_inverse=True)
+    n_classes, n = int(codes.max()) + 1, len(codes)
+    found = dict(
+        zip(_HEADS, [value for rows in (whole, small) for value in _accuracies(rows, codes, n_classes)], strict=True)
+    )
+    found |= mirrored_landmarks(whole, flipped, pixels, codes, n_classes=n_classes)
+    sizes = np.bincount(codes).max() / n, np.log(n_classes), np.log(n), pixels.shape[3] == 1
+    found |= dict(zip(_SIZES, map(float, sizes), strict=True))
+    return np.array([found[name] for name in LANDMARKS])
+
+
+def mirrored_landmarks(
+    features: Features, flipped: Features, pixels: NDArray[np.uint8], labels: NDArray[np.int64], *, n_classes: int
+) -> dict[str, float]:
+    """Compute the accuracies that need mirrored images, and those on pixels, by name; arguments as in `compute_landmarks`."""
+    found: dict[str, float] = {}
+    rows = (pixels.reshape(len(pixels), -1) / 255).astype(np.float32)
+    turned = (pixels[:, :, ::-1].reshape(len(pixels), -1) / 255).astype(np.float32)
+    pairs = [(depth, features.at(depth), flipped.at(depth)) for depth in _DEPTHS]
+    for name, one, other in [*pairs, ("pixels", rows, turned)]:
+        found[f"mirrored_{name}"] = _mirrored_accuracy(one, other, labels)
+    search = HeadSearch(TrainingFeatures(rows, labels, n_classes), head_specs(("ridge", "knn")))
+    accuracy = dict(zip(search.specs, (1 - search.wrong() / len(labels)).tolist(), strict=True))
+    found["ridge_pixels"] = max(value for spec, value in accuracy.items() if spec.kind == "ridge")
+    found["nearest_pixels"] = max(
+        value for spec, value in accuracy.items() if spec.kind == "knn" and spec.strength == 1
+    )
+    return found
+
+
+def _accuracies(features: Features, labels: NDArray[np.int64], n_classes: int) -> list[float]:
+    """Return leave-one-out accuracies, as `_HEADS` has them for one size."""
+    specs = head_specs()
+    ridge = [i for i, spec in enumerate(specs) if spec.kind == "ridge"]
+    nearest = next(i for i, s in enumerate(specs) if s.kind == "knn" and s.strength == 1 and s.standardise)
+    centroid = next(i for i, s in enumerate(specs) if s.kind == "centroid" and s.standardise)
+    found: list[float] = []
+    for depth in _DEPTHS:
+        search = HeadSearch(TrainingFeatures(features.at(depth), labels, n_classes), specs)
+        accuracy = 1 - search.wrong() / len(labels)
+        found += [float(accuracy[nearest]), float(accuracy[centroid]), float(accuracy[ridge].max())]
+    return found
+
+
+def _mirrored_accuracy(rows: NDArray[np.float32], turned: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Return how often the nearest of the other images has the class of a mirrored one."""
+    mean, spread = rows.mean(0), rows.std(0) + 1e-6
+    a, b = (turned - mean) / spread, (rows - mean) / spread
+    a, b = (each / (np.linalg.norm(each, axis=1, keepdims=True) + 1e-9) for each in (a, b))
+    cosines = a @ b.T
+    np.fill_diagonal(cosines, -np.inf)
+    return float((labels[cosines.argmax(1)] == labels).mean())

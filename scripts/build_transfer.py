@@ -1,0 +1,157 @@
+"""Build the shipped history of the workload `transfer`, and the model of its meta-features, from the frozen part of the collection.
+
+Usage: python scripts/build_transfer.py --root FOLDER [--shards FOLDER] [--out warmstart/defaults]
+
+Writes transfer.h5 (without images), transfer.safetensors and transfer-quality.json. The images that `--root` holds are those
+that data_manifests/ names; datasets of pictures that the weights were trained on stay out. See docs/transfer-protocol.md.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from bo.transfer.calibration import calibrate
+from history_store.history import History
+from history_store.images import ImageSet
+from history_store.manifest import Manifest, load_manifests
+from history_store.picture import DECODING
+from history_store.records import Config, DatasetInfo, Evaluation
+from history_store.space import dump_space
+from history_store.subsample import TEST, TRAIN, VAL
+from metafeat.embed import embed_history, stored_sample
+from metafeat.model_file import read_header
+from metafeat.pretrained.depths import DEPTHS
+from metafeat.pretrained.landmark_model import LandmarkModel
+from metafeat.pretrained.landmarks import LANDMARKS, SIZE
+from training.sources.obtain import open_manifest
+from training.workloads import get_workload
+from training.workloads.transfer.frozen import draw_pool, draw_split
+from warmstart.suggestions.embedded_history import calibration_key
+from warmstart.suggestions.references import compute_references, store_references
+
+SEEN = ("imagenette", "tinyimagenet_animals", "tinyimagenet_objects")
+"""Pictures that the weights were trained on."""
+ORIGIN = "collect/transfer/time"
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, required=True, help="folder of the images that the manifests name")
+    parser.add_argument("--manifests", type=Path, default=Path("data_manifests"))
+    parser.add_argument("--shards", type=Path, default=Path("data_manifests/measured/transfer-frozen"))
+    parser.add_argument("--out", type=Path, default=Path("warmstart/defaults"))
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    shards = {path.stem: read(path) for path in sorted(options.shards.glob("*.npz")) if path.stem not in SEEN}
+    blocks = sorted(set.intersection(*({key.split("/")[0] for key in shard} for shard in shards.values())))
+    manifests = [manifest for manifest in load_manifests([options.manifests]) if manifest.name in shards]
+    space = dump_space(get_workload("transfer").space())
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        History.create(Path(scratch) / "transfer.h5", space, stored_size=SIZE) as history,
+    ):
+        history.add_datasets(stored(manifest, options.root) for manifest in manifests)
+        for name, shard in shards.items():
+            history.extend(runs(name, shard, blocks))
+        plain = LandmarkModel(np.zeros(len(LANDMARKS)), np.ones(len(LANDMARKS)))
+        landmarks = {name: plain.features(*stored_sample(history, name)) for name in history.names}
+        options.out.mkdir(parents=True, exist_ok=True)
+        model_path = options.out / "transfer.safetensors"
+        about = {"history_id": history.id, "datasets": list(history.names)}
+        LandmarkModel.of(np.array([*landmarks.values()])).save(model_path, about)
+        quality = finish(history, model_path, landmarks)
+        history.compact(drop_images=True, path=options.out / "transfer.h5")
+    (options.out / "transfer-quality.json").write_text(json.dumps(quality, indent=1) + "\n")
+    print(json.dumps(quality, indent=1))
+
+
+def read(path: Path) -> Arrays:
+    with np.load(path) as arrays:
+        return {key: arrays[key] for key in arrays.files}
+
+
+def stored(manifest: Manifest, root: Path) -> tuple[DatasetInfo, ImageSet, NDArray[np.int8]]:
+    """Read the images that a dataset was measured on: its pool, the training part that of the first split."""
+    source = open_manifest(manifest, root=root)
+    fingerprint = source.fingerprint("content")
+    if manifest.fingerprint not in ("", fingerprint):
+        msg = f"{manifest.name}: expected the images {manifest.fingerprint}, got {fingerprint}. Obtain those."
+        raise SystemExit(msg)
+    pool = draw_pool(np.asarray(source.labels))
+    images = source.read(pool, size=SIZE)
+    split = draw_split(images.labels, 0)
+    codes = np.full(len(pool), TRAIN, np.int8)
+    codes[split.halves[0]], codes[split.halves[1]] = VAL, TEST
+    counts = np.bincount(images.labels[codes == TRAIN], minlength=len(images.class_names))
+    info = DatasetInfo(
+        name=manifest.name,
+        group=manifest.group,
+        n_train=int((codes == TRAIN).sum()),
+        n_val=int((codes == VAL).sum()),
+        n_test=int((codes == TEST).sum()),
+        n_classes=len(images.class_names),
+        channels=images.images.shape[3],
+        class_counts=tuple(counts.tolist()),
+        fingerprint=fingerprint,
+        source=manifest.source,
+        licence=manifest.licence,
+        what=manifest.what,
+        split_seed=0,
+        decoding=f"{DECODING}, {SIZE}",
+        manifest=manifest.name,
+    )
+    return info, ImageSet(images.images, images.labels, images.class_names), codes
+
+
+def runs(name: str, shard: Arrays, blocks: list[str]) -> Iterator[Evaluation]:
+    """Return what was measured on one dataset: a run for each split; heads chosen with training images left out."""
+    for block in blocks:
+        backbone, _, size = block.rpartition("-")
+        wrong = shard[f"{block}/wrong"].astype(int)[:, 0]
+        totals, images = shard[f"{block}/totals"].astype(int)[:, 0], float(shard[f"{block}/image_seconds"])
+        heads = shard[f"{block}/head_seconds"][0]
+        chosen = wrong[..., 0].argmin(-1)[..., None, None]
+        missed = np.take_along_axis(wrong, chosen, axis=-2)[..., 0, 1:].sum(-1)
+        for split, (n_train, *halves) in enumerate(totals.tolist()):
+            for d, depth in enumerate(DEPTHS):
+                for flip in (0, 1):
+                    config: Config = {
+                        "backbone": backbone,
+                        "image_size": int(size),
+                        "depth": depth,
+                        "flip_copies": bool(flip),
+                        "steps": 0,
+                    }
+                    error = int(missed[split, d, flip]) / sum(halves)
+                    seconds = images * (n_train * (1 + flip) + sum(halves)) + float(heads[d, flip])
+                    yield Evaluation(
+                        name, config, error, duration=round(seconds, 3), seed=split, curve=((0, error),), origin=ORIGIN
+                    )
+
+
+def finish(history: History, model_path: Path, landmarks: Arrays) -> dict[str, Any]:
+    """Store embeddings, references and calibration; return what the distances are worth, groups left out."""
+    model = read_header(model_path)
+    vectors = embed_history(history, history.names, model, features=landmarks)
+    history.set_embeddings(model.hash, vectors)
+    references = compute_references(history, model)
+    assert references is not None, "the history holds images"
+    store_references(history, references, model.hash)
+    points = np.array([vectors[name] for name in history.names], dtype=float)
+    distances = np.linalg.norm(points[:, None] - points, axis=2)
+    errors, _ = history.outcomes
+    found = calibrate(errors, distances, history.groups)
+    history.set_result(calibration_key(model.hash), {**found.to_dict(), "revision": history.revision})
+    return {"datasets": len(history.names), "groups": len(set(history.groups)), "calibration": found.to_dict()}
+
+
+if __name__ == "__main__":
+    main()

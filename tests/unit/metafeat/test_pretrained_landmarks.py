@@ -1,0 +1,178 @@
+"""Landmark features against naive computations, and the model that is made of them."""
+
+import numpy as np
+import pytest
+
+from history_store.errors import DataError, ModelError, ModelMismatchError, UsageError
+from metafeat.pretrained.heads import RIDGE_PENALTIES
+from metafeat.pretrained.landmark_model import LandmarkModel, shrunk
+from metafeat.pretrained.landmarks import LANDMARKS, compute_landmarks
+
+torch = pytest.importorskip("torch")
+N, CLASSES = 24, 3
+
+
+def made_features(rng, signal=1.0):
+    from metafeat.pretrained.features import Features
+
+    labels = np.arange(N) % CLASSES
+    parts = [rng.normal(size=(N, d)) + signal * rng.normal(size=(CLASSES, d))[labels] for d in (5, 7, 40)]
+    return Features(*(part.astype(np.float32) for part in parts))
+
+
+@pytest.fixture
+def sample():
+    rng = np.random.default_rng(0)
+    whole = made_features(rng)
+    flipped = type(whole)(*(part + rng.normal(size=part.shape).astype(np.float32) / 2 for part in (whole.s8, whole.s16, whole.full)))  # fmt: skip
+    pixels = rng.integers(0, 256, (N, 16, 16, 1), dtype=np.uint8)
+    return whole, flipped, made_features(rng), pixels, np.arange(N) % CLASSES
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+def nearest_left_out(rows, labels):
+    ready = unit((rows - rows.mean(0)) / rows.std(0))
+    cosines = ready @ ready.T - 10 * np.eye(len(rows))
+    return (labels[cosines.argmax(1)] == labels).mean()
+
+
+def centroid_left_out(rows, labels):
+    ready = unit((rows - rows.mean(0)) / rows.std(0))
+    hits = 0
+    for i in range(len(rows)):
+        others = np.arange(len(rows)) != i
+        sums = [ready[others & (labels == c)].sum(0) for c in range(CLASSES)]
+        hits += int(np.argmax([ready[i] @ unit(each) for each in sums])) == labels[i]
+    return hits / len(rows)
+
+
+def ridge_left_out(rows, labels):
+    """Refit with each image left out; centring and scale are those of all rows, as the head's are."""
+    best = 0.0
+    for standardise in (True, False):
+        x = rows - rows.mean(0)
+        x = x / (x.std(0) if standardise else np.sqrt((x**2).mean()))
+        targets = np.eye(CLASSES)[labels]
+        for strength in RIDGE_PENALTIES:
+            penalty = strength * (x**2).sum() / len(x)
+            hits = 0
+            for i in range(len(x)):
+                keep = np.arange(len(x)) != i
+                design = np.hstack([x[keep], np.ones((keep.sum(), 1))])
+                shrink = np.diag([penalty] * x.shape[1] + [0.0])
+                weight = np.linalg.solve(design.T @ design + shrink, design.T @ targets[keep])
+                hits += int(np.argmax(np.append(x[i], 1.0) @ weight)) == labels[i]
+            best = max(best, hits / len(x))
+    return best
+
+
+def test_landmarks_are_what_naive_computations_give(sample):
+    whole, flipped, small, _, labels = sample
+    found = dict(zip(LANDMARKS, compute_landmarks(*sample), strict=True))
+    for features, size in ((whole, 64), (small, 32)):
+        for depth in ("s8", "s16", "full"):
+            rows = features.at(depth).astype(float)
+            assert found[f"nearest_{depth}_{size}"] == pytest.approx(nearest_left_out(rows, labels))
+            assert found[f"centroid_{depth}_{size}"] == pytest.approx(centroid_left_out(rows, labels))
+            assert found[f"ridge_{depth}_{size}"] == pytest.approx(ridge_left_out(rows, labels))
+    own, turned = whole.full.astype(float), flipped.full.astype(float)
+    cosines = unit((turned - own.mean(0)) / own.std(0)) @ unit((own - own.mean(0)) / own.std(0)).T - 10 * np.eye(N)
+    assert found["mirrored_full"] == pytest.approx((labels[cosines.argmax(1)] == labels).mean())
+    assert found["log_n"] == pytest.approx(np.log(N))
+    assert found["log_classes"] == pytest.approx(np.log(CLASSES))
+    assert found["largest_class"] == pytest.approx(1 / CLASSES)
+    assert found["is_grey"] == 1
+    assert len(LANDMARKS) == len(set(LANDMARKS)) == 28
+
+
+def test_order_and_names_of_classes_do_not_matter(sample):
+    whole, flipped, small, pixels, labels = sample
+    order = np.random.default_rng(1).permutation(N)
+    renamed = np.array([7, 2, 40])[labels]
+    moved = compute_landmarks(
+        whole.rows(order), flipped.rows(order), small.rows(order), pixels[order], renamed[order]
+    )  # fmt: skip
+    np.testing.assert_allclose(moved, compute_landmarks(*sample), atol=1e-9)
+
+
+def test_classes_far_apart_are_told_by_every_classifier(sample):
+    _, _, _, pixels, labels = sample
+    clear = made_features(np.random.default_rng(3), signal=50.0)
+    found = dict(zip(LANDMARKS, compute_landmarks(clear, clear, clear, pixels, labels), strict=True))
+    assert {found[f"{kind}_full_64"] for kind in ("nearest", "centroid", "ridge")} == {1.0}
+
+
+def test_shrinking_takes_means_of_blocks():
+    image = np.array([[0, 2, 9, 9], [4, 6, 9, 9], [1, 1, 0, 0], [1, 1, 0, 255]], np.uint8)[None, :, :, None]
+    assert shrunk(image, 2)[0, :, :, 0].tolist() == [[3, 9], [1, 64]]
+    np.testing.assert_array_equal(shrunk(image, 4), image)
+
+
+@pytest.fixture
+def pictures():
+    rng = np.random.default_rng(0)
+    labels = np.arange(18) % 3
+    images = rng.integers(0, 60, (18, 64, 64, 3)) + 60 * labels[:, None, None, None]
+    return images.astype(np.uint8), labels
+
+
+def test_a_model_embeds_what_its_network_sees(pictures, tiny_backbone):
+    from metafeat.pretrained.backbones import find_backbone
+    from metafeat.pretrained.features import compute_features, open_network
+
+    images, labels = pictures
+    model = LandmarkModel(np.full(28, 0.5), np.full(28, 2.0))
+    network = open_network(find_backbone(tiny_backbone), size=64, device=torch.device("cpu"))
+    small, pixels = (images.reshape(18, side, 64 // side, side, 64 // side, 3).mean((2, 4)).round() for side in (32, 16))  # fmt: skip
+    expected = compute_landmarks(
+        compute_features(network, images),
+        compute_features(network, images, flipped=True),
+        compute_features(network, small.astype(np.uint8)),
+        pixels.astype(np.uint8),
+        labels,
+    )
+    np.testing.assert_allclose(model.features(images, labels), expected)
+    vector = model.embed(images, labels, rng=np.random.default_rng(0))
+    assert vector.dtype == np.float32
+    np.testing.assert_allclose(vector, (expected - 0.5) / 2, rtol=1e-6)
+
+
+def test_a_model_is_read_back_as_it_was_written(tmp_path, pictures, tiny_backbone):
+    from metafeat.embed import embed_images, feature_names
+    from metafeat.model_file import read_header
+
+    known = np.random.default_rng(0).random((9, 28))
+    known[:, 5] = 0.1  # the same everywhere, up to rounding: nothing to divide by
+    made = LandmarkModel.of(known)
+    made.save(tmp_path / "m.safetensors", {"datasets": ["a"]})
+    header, back = read_header(tmp_path / "m.safetensors"), LandmarkModel.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(back.centre, known.mean(0))
+    assert back.scale[5] == 1
+    assert header.spec == made.spec
+    assert header.fields["datasets"] == ["a"]
+    assert feature_names(header) == LANDMARKS
+    images, labels = pictures
+    np.testing.assert_array_equal(
+        embed_images(images, labels, header), made.embed(images, labels, rng=np.random.default_rng(0))
+    )
+
+
+def test_other_files_and_images_are_refused(tmp_path, pictures, tiny, tiny_backbone):
+    images, labels = pictures
+    model = LandmarkModel(np.zeros(28), np.ones(28))
+    with pytest.raises(ModelError, match="expected spec and weights of a model, got others"):
+        LandmarkModel.load(tiny.model)
+    with pytest.raises(ModelMismatchError, match="expected images of 64 x 64"):
+        model.features(images[:, :32, :32], labels)
+    with pytest.raises(DataError, match="expected uint8 images"):
+        model.features(images.astype(float), labels)
+
+
+def test_nothing_is_trained_of_landmarks():
+    from training.siamese.settings import preset
+
+    with pytest.raises(UsageError, match="expected a set encoder, got 'landmarks', of which nothing is trained"):
+        preset("modern", extractor="landmarks")

