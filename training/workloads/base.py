@@ -163,6 +163,10 @@ class Prepared(ABC):
             models: of results that kept them, on this dataset.
         """
 
+    def refit(self, members: Sequence[Member], models: Sequence[object]) -> Sequence[object]:  # noqa: ARG002  the interface
+        """Return the models fitted to training and validation images together, where that costs next to nothing; else as they are."""
+        return models
+
 
 class Workload(ABC):
     """A training job: its spaces, the lengths of its runs, and how a configuration is trained on a dataset.

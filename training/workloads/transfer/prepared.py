@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -127,12 +128,31 @@ class PreparedTransfer(Prepared):
         made.error = int((made.predict(images).argmax(1) != self.val_labels).sum()) / len(self.val_labels)
         return made
 
-    def _head(self, config: TransferConfig, backbone: Backbone) -> tuple[Head, float]:
-        """Fit the head that a configuration asks for, and return its error among training images left out."""
+    def refit(self, members: Sequence[Member], models: Sequence[object]) -> Sequence[object]:
+        """Fit the heads of models on frozen features to all images."""
+        found: list[object] = []
+        for member, model in zip(members, models, strict=True):
+            config = TransferConfig.of(member.config)
+            if config.tuning is None and isinstance(model, TransferModel):
+                head, _ = self._head(config, find_backbone(config.features.backbone), parts=("train", "val"))
+                model = replace(model, head=head)
+            found.append(model)
+        return found
+
+    def _head(
+        self, config: TransferConfig, backbone: Backbone, *, parts: tuple[str, ...] = ("train",)
+    ) -> tuple[Head, float]:
+        """Fit the head that a configuration asks for, and return its error among those images left out."""
         features = config.features
-        rows = self._of(features, backbone, "train").at(features.depth)
-        if features.flip_copies:
-            rows = np.vstack([rows, self._of(features, backbone, "train", flipped=True).at(features.depth)])
+        labels = np.concatenate([self.labels if part == "train" else self.val_labels for part in parts])
+        copies = (False, True) if features.flip_copies else (False,)
+        rows = np.vstack(
+            [
+                self._of(features, backbone, part, flipped=flipped).at(features.depth)
+                for flipped in copies
+                for part in parts
+            ]
+        )
         kinds: dict[str, tuple[HeadKind, ...]] = {
             "auto": ("ridge",) if config.tuning else ("ridge", "knn", "centroid"),
             "ridge": ("ridge",),
@@ -140,9 +160,9 @@ class PreparedTransfer(Prepared):
             "centroid": ("centroid",),
             "logistic": ("logistic",),
         }
-        data = TrainingFeatures(rows, self.labels, len(self.dataset.class_names))
+        data = TrainingFeatures(rows, labels, len(self.dataset.class_names))
         search = HeadSearch(data, head_specs(kinds[config.head]))
-        return search.fit(), int(search.wrong().min()) / len(self.labels)
+        return search.fit(), int(search.wrong().min()) / len(labels)
 
     def _of(self, features: FeatureSet, backbone: Backbone, part: str, *, flipped: bool = False) -> Features:
         """Return features of a part of the images: from memory, from the disk, or computed."""

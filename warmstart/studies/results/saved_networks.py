@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from history_store.errors import MissingPathError, UsageError
+from history_store.wording import counted
 from metafeat.device import cpu_threads
 from training.workloads import DEFAULT, Classifier, Member, get_workload
 from warmstart.studies.objectives.base import TrialStatus
@@ -17,15 +18,18 @@ if TYPE_CHECKING:
     from warmstart.studies.state.spec import StudySpec
 
 
-def train_best(plan: StudySpec, trials: Sequence[Trial], *, k: int) -> Classifier:
+def train_best(plan: StudySpec, trials: Sequence[Trial], *, k: int) -> tuple[Classifier, Classifier]:
     """Train the k best configurations of a study of a workload again, each with the seed of its trial.
 
-    On the device of the study this gives the models that the trials had.
+    On the device of the study this gives the models that the trials had. What costs next to nothing is fitted once more, to
+    the validation images too.
 
     Args:
         plan: of the study.
         trials: that ended, at least one of them well.
         k: models; fewer where fewer trials ended well.
+
+    Returns: the classifier that was judged by the validation images; and the one to use, which may have seen these.
 
     Raises:
         DataError: when the dataset cannot be read any more.
@@ -42,7 +46,13 @@ def train_best(plan: StudySpec, trials: Sequence[Trial], *, k: int) -> Classifie
             result = prepared.train(trial.config, seed=trial.seed, budget=budget, keep=True)
             members.append(Member(trial.number, dict(trial.config), trial.seed, result.error))
             models.append(result.model)
-        return prepared.combine(members, models)
+        judged = prepared.combine(members, models)
+        again = prepared.refit(members, models)
+        if all(one is other for one, other in zip(models, again, strict=True)):
+            return judged, judged
+        final = prepared.combine(members, again)
+        final.error = judged.error
+        return judged, final
 
 
 def check_savable(path: Path, *, is_own: bool) -> None:
@@ -67,11 +77,15 @@ def check_savable(path: Path, *, is_own: bool) -> None:
 def save_best(
     path: Path, plan: StudySpec, trials: Sequence[Trial], k: int, on_message: Callable[[str], object]
 ) -> Classifier | None:
-    """Train the best networks again and write them; None where no trial ended well."""
+    """Train the best networks again and write them; return them as they were judged, None where no trial ended well."""
     if not any(trial.status is TrialStatus.OK and trial.feasible for trial in trials):
         on_message(f"{path}: not written: no trial ended well and met its constraints.")
         return None
-    networks = train_best(plan, trials, k=k)
-    networks.save(path)
-    on_message(f"{path}: {len(networks.members)} networks, validation error {networks.error:.4g} together.")
-    return networks
+    judged, final = train_best(plan, trials, k=k)
+    final.save(path)
+    together = " together" if len(judged.members) > 1 else ""
+    since = "" if final is judged else ", before its classifiers were fitted to the validation images too"
+    on_message(
+        f"{path}: {counted(len(judged.members), 'network')}, validation error {judged.error:.4g}{together}{since}."
+    )
+    return judged

@@ -193,6 +193,32 @@ def test_altered_or_special_files_of_the_cache_count_as_absent(tmp_path):
     np.testing.assert_array_equal(cache.get("b").full, some.full)
 
 
+@pytest.mark.parametrize("flip_copies", [False, True])
+def test_heads_are_fitted_to_all_images_in_the_end(prepared, digits, backbone, flip_copies):
+    from metafeat.pretrained.backbones import find_backbone
+    from metafeat.pretrained.features import compute_features, open_network
+    from metafeat.pretrained.heads import HeadSearch, TrainingFeatures
+
+    config = {**FROZEN, "backbone": backbone, "flip_copies": flip_copies}
+    result = train(prepared, config, keep=True)
+    (again,) = prepared.refit([Member(0, config, 0, result.error)], [result.model])
+    images, used = digits.images(32), np.concatenate([digits.rows("train"), digits.rows("val")])
+    network = open_network(find_backbone(backbone), size=32, device=torch.device("cpu"))
+    rows = compute_features(network, images[used]).at("s16+full")
+    if flip_copies:
+        rows = np.vstack([rows, compute_features(network, images[used], flipped=True).at("s16+full")])
+    expected = HeadSearch(TrainingFeatures(rows, digits.labels[used], len(digits.class_names))).fit()
+    for name, tensor in expected.tensors().items():
+        np.testing.assert_allclose(again.head.tensors()[name], tensor, rtol=1e-4, atol=1e-6)
+    assert result.model.head is not again.head, "what was judged stays as it was"
+
+
+def test_what_was_fine_tuned_stays_as_it_is(prepared, backbone):
+    config = {**FROZEN, **TUNING, "steps": 2, "backbone": backbone}
+    result = train(prepared, config, keep=True)
+    assert prepared.refit([Member(0, config, 0, result.error)], [result.model]) == [result.model]
+
+
 @pytest.mark.parametrize("steps", [0, 8])
 def test_timm_loads_the_backbone_of_a_saved_file_bit_for_bit(prepared, backbone, tmp_path, steps):
     config = {**FROZEN, "backbone": backbone, "steps": steps, **(TUNING if steps else {})}
