@@ -114,6 +114,10 @@ class Transfer(Workload):
             return 0
         return own.steps(tuning.steps) if own.name == "steps" else None
 
+    def usual_names(self) -> Sequence[str]:
+        """List the hyperparameters of the usual space, without ConfigSpace."""
+        return (*FEATURE_NAMES, *TUNING_NAMES)
+
     def check_names(self, names: Collection[str]) -> None:
         """Check that a space has the hyperparameters of a feature set and, where it has one of fine-tuning, all of these.
 

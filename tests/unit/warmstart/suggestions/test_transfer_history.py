@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -148,6 +150,21 @@ def test_asked_again_it_computes_nothing(shipped, photos, monkeypatch):
     monkeypatch.setattr(LandmarkModel, "features", None)
     again = warmstart.answer(photos, workload="transfer")
     assert again.to_dict() == first.to_dict()
+
+
+def test_asked_again_it_loads_neither_torch_nor_configspace(shipped, photos):
+    code = f"""
+import sys
+from pathlib import Path
+import warmstart.locations
+warmstart.locations._DEFAULTS = Path({str(shipped)!r})
+import warmstart
+warmstart.answer({str(photos)!r}, workload="transfer")
+print([name for name in ("torch", "timm", "ConfigSpace", "scipy.stats") if name in sys.modules])
+"""
+    warmstart.answer(photos, workload="transfer")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_the_history_that_is_named_answers(shipped, photos):
