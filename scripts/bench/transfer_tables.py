@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from landmark_siamese import siamese_distances
 from numpy.typing import NDArray
 
 from bo.search import search_table
@@ -152,7 +153,25 @@ def lost(errors: Array, chosen: list[int]) -> float:
     return 100 * float(np.mean(points))
 
 
-def by_method(table: Table, query: int, k: int, rng: np.random.Generator) -> dict[str, float]:
+def learned(table: Table) -> dict[str, list[Array]]:
+    """Compute distances by a Siamese network that never saw the query's group, from each dataset to those of other groups."""
+    means, both = table.errors.mean(-1), np.hstack([table.landmarks, table.others.get("handcrafted", table.landmarks)])
+    targets = {"L1": means, "normalised L1": _normalised(means)}
+    found: dict[str, list[Array]] = {}
+    for features, marks in {"landmarks": table.landmarks, "landmarks and handcrafted": both}.items():
+        for kind, errors in targets.items():
+            name = f"joint, Siamese on {features}, {kind}"
+            found[name] = []
+            for query, group in enumerate(table.groups):
+                others = [i for i, other in enumerate(table.groups) if other != group]
+                target = np.abs(errors[others, None] - errors[None, others]).mean(-1)
+                found[name].append(siamese_distances(marks[others], target, marks[query]))
+    return found
+
+
+def by_method(
+    table: Table, query: int, k: int, rng: np.random.Generator, trained: dict[str, list[Array]]
+) -> dict[str, float]:
     """Compute what each method loses on one dataset, answered by the other groups."""
     others = [i for i, group in enumerate(table.groups) if group != table.groups[query]]
     groups = [table.groups[i] for i in others]
@@ -192,6 +211,7 @@ def by_method(table: Table, query: int, k: int, rng: np.random.Generator) -> dic
         "largest first": lost(own, largest[:k].tolist()),
         "cold GP": float(np.mean([cold(seed) for seed in range(SEARCHES)])),
         "joint": ask("joint", near),
+        **{name: ask("joint", distances[query]) for name, distances in trained.items()},
         "joint-shuffled": float(np.mean([ask("joint", rng.permutation(near)) for _ in range(SHUFFLES)])),
         "joint-true": oracle(),
         "random": float(np.mean([lost(own, rng.choice(len(own), k, replace=False).tolist()) for _ in range(200)])),
@@ -251,8 +271,9 @@ def tables(table: Table, *, seed: int = 0) -> dict:
     """Compute all tables."""
     rng = np.random.default_rng(seed)
     found: dict = {"datasets": len(table.names), "groups": len(set(table.groups)), "settings": len(table.settings)}
+    trained = learned(table)
     for k in TIMES:
-        rows = [by_method(table, query, k, rng) for query in range(len(table.names))]
+        rows = [by_method(table, query, k, rng, trained) for query in range(len(table.names))]
         losses = {name: np.array([row[name] for row in rows]) for name in rows[0]}
         gain = losses["portfolio"] - losses["joint"]
         true_gain = losses["portfolio"] - losses["joint-true"]
