@@ -239,14 +239,15 @@ class _Space:
         self.labels = np.tile(data.labels, data.copies)
         self._units: Matrix | None = None
         self._near: _Near | None = None
-        self._factors: tuple[Matrix, Matrix, Matrix] | None = None
+        self._left: tuple[Matrix, Matrix] | None = None
+        self._right: Matrix | None = None
         self._asked: tuple[object, Matrix, _Near] | None = None
 
     # Ridge.
 
-    def factors(self) -> tuple[Matrix, Matrix, Matrix]:
-        """Factor the rows: U `n x r`, squared singular values `r`, V `d x r`."""
-        if self._factors is None:
+    def left(self) -> tuple[Matrix, Matrix]:
+        """Factor the rows, U sqrt(s) V': return U `n x r` and the squared singular values s `r`."""
+        if self._left is None:
             from scipy.linalg import eigh
 
             n, d = self.rows.shape
@@ -254,9 +255,17 @@ class _Space:
             squares, vectors = eigh(gram, overwrite_a=True, check_finite=False, driver="evd")
             kept = squares > _TINY * max(float(squares[-1]), _TINY)
             squares, vectors = squares[kept], vectors[:, kept]
-            other = (self.rows.T if n <= d else self.rows) @ vectors / np.sqrt(squares)
-            self._factors = (vectors, squares, other) if n <= d else (other, squares, vectors)
-        return self._factors
+            if n > d:
+                self._right, vectors = vectors, self.rows @ vectors / np.sqrt(squares)
+            self._left = vectors, squares
+        return self._left
+
+    def right(self) -> Matrix:
+        """Return V of the factors, `d x r`."""
+        u, squares = self.left()
+        if self._right is None:
+            self._right = self.rows.T @ u / np.sqrt(squares)
+        return self._right
 
     def _penalty(self, spec: HeadSpec) -> float:
         """Return the penalty in the unit of squared singular values."""
@@ -264,14 +273,14 @@ class _Space:
 
     def _ridge(self, spec: HeadSpec) -> tuple[Matrix, Matrix]:
         """Return weights `d x classes` and the mean of the targets `classes`."""
-        u, squares, v = self.factors()
+        u, squares = self.left()
         targets = self.data.targets()
         mean = targets.mean(0)
         shrunk = np.sqrt(squares) / (squares + self._penalty(spec))
-        return v @ (shrunk[:, None] * (u.T @ (targets - mean))), mean
+        return self.right() @ (shrunk[:, None] * (u.T @ (targets - mean))), mean
 
     def _ridge_left_out(self, spec: HeadSpec) -> Matrix:
-        u, squares, _ = self.factors()
+        u, squares = self.left()
         targets, n, m = self.data.targets(), len(self.rows), len(self.data.labels)
         mean = targets.mean(0)
         share = squares / (squares + self._penalty(spec))
@@ -348,11 +357,11 @@ class _Space:
         if self._asked is None or self._asked[0] is not rows:
             ready = (rows - self.mean) / self.spread
             near = _nearest(_unit_rows(ready), self.units(), self.labels)
-            self._asked = (rows, ready @ self.factors()[2], near)
+            self._asked = (rows, ready @ self.right(), near)
         _, projected, near = self._asked
         if spec.kind == "knn":
             return near.votes(int(spec.strength), self.data.n_classes)
-        u, squares, _ = self.factors()
+        u, squares = self.left()
         targets = self.data.targets()
         shrunk = np.sqrt(squares) / (squares + self._penalty(spec))
         scores: Matrix = projected @ (shrunk[:, None] * (u.T @ (targets - targets.mean(0)))) + targets.mean(0)

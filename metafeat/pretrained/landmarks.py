@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from metafeat.pretrained.depths import DEPTHS
-from metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
+from metafeat.pretrained.heads import HeadSearch, HeadSpec, TrainingFeatures, head_specs
 
 if TYPE_CHECKING:
     from metafeat.pretrained.features import Features
@@ -68,26 +68,26 @@ def mirrored_landmarks(
     pairs = [(depth, features.at(depth), flipped.at(depth)) for depth in _DEPTHS]
     for name, one, other in [*pairs, ("pixels", rows, turned)]:
         found[f"mirrored_{name}"] = _mirrored_accuracy(one, other, labels)
-    search = HeadSearch(TrainingFeatures(rows, labels, n_classes), head_specs(("ridge", "knn")))
+    nearest = (HeadSpec("knn", standardise, 1.0) for standardise in (True, False))
+    search = HeadSearch(TrainingFeatures(rows, labels, n_classes), (*nearest, *head_specs(("ridge",))))
     accuracy = dict(zip(search.specs, (1 - search.wrong() / len(labels)).tolist(), strict=True))
     found["ridge_pixels"] = max(value for spec, value in accuracy.items() if spec.kind == "ridge")
-    found["nearest_pixels"] = max(
-        value for spec, value in accuracy.items() if spec.kind == "knn" and spec.strength == 1
-    )
+    found["nearest_pixels"] = max(value for spec, value in accuracy.items() if spec.kind == "knn")
     return found
 
 
 def _accuracies(features: Features, labels: NDArray[np.int64], n_classes: int) -> list[float]:
     """Return leave-one-out accuracies, as `_HEADS` has them for one size."""
-    specs = head_specs()
-    ridge = [i for i, spec in enumerate(specs) if spec.kind == "ridge"]
-    nearest = next(i for i, s in enumerate(specs) if s.kind == "knn" and s.strength == 1 and s.standardise)
-    centroid = next(i for i, s in enumerate(specs) if s.kind == "centroid" and s.standardise)
+    nearest, centroid = (
+        HeadSpec("knn", standardise=True, strength=1.0),
+        HeadSpec("centroid", standardise=True, strength=0.0),
+    )
+    specs = (nearest, centroid, *head_specs(("ridge",)))
     found: list[float] = []
     for depth in _DEPTHS:
         search = HeadSearch(TrainingFeatures(features.at(depth), labels, n_classes), specs)
         accuracy = 1 - search.wrong() / len(labels)
-        found += [float(accuracy[nearest]), float(accuracy[centroid]), float(accuracy[ridge].max())]
+        found += [float(accuracy[0]), float(accuracy[1]), float(accuracy[2:].max())]
     return found
 
 

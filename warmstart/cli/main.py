@@ -1,5 +1,6 @@
 """Run the command line: errors to messages and exit codes, interrupts, broken pipes, warnings."""
 
+import gc
 import itertools
 import json
 import os
@@ -18,6 +19,8 @@ from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
 """The variable by which a shell asks for completions."""
+LARGE = 50_000
+"""New objects after which a process of our own looks for garbage: importing libraries makes many, and all of them stay."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Returns: the exit code.
     """
+    if argv is None:
+        gc.set_threshold(LARGE)
     args = list(sys.argv[1:] if argv is None else argv)
     as_json, trace = _wants_json(args), _wants_trace(args)
     try:

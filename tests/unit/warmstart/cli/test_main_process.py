@@ -1,0 +1,18 @@
+"""What the command line does for a process of its own, and leaves alone in others'."""
+
+import gc
+import subprocess
+import sys
+
+
+def test_a_process_of_its_own_seldom_looks_for_garbage():
+    code = "import gc, sys; from warmstart.cli import main; sys.argv = ['warmstart', '--version']; main(); print(gc.get_threshold()[0])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "50000"
+    assert not done.stderr
+
+
+def test_a_process_that_calls_it_is_left_as_it_is(cli):
+    before = gc.get_threshold()
+    assert cli("--version").code == 0
+    assert gc.get_threshold() == before
