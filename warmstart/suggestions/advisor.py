@@ -139,10 +139,8 @@ class Advisor:
             DataError: images or labels that cannot be used.
             ModelError: a model that cannot be used.
         """
-        query, model = (
-            open_query(dataset, download=self.download),
-            read_header(model_path(self.model, workload=workload)),
-        )
+        query = open_query(dataset, download=self.download)
+        model = read_header(model_path(self.model, workload=workload))
         seen, labels = self._look(query, model), query.source.labels
         n_classes = len(np.unique(labels))
         told = Descriptor(
