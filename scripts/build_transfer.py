@@ -64,6 +64,7 @@ def main() -> None:
         plain = LandmarkModel(np.zeros(len(LANDMARKS)), np.ones(len(LANDMARKS)))
         landmarks = {name: plain.features(*stored_sample(history, name)) for name in history.names}
         options.out.mkdir(parents=True, exist_ok=True)
+        (options.out / "transfer.h5").unlink(missing_ok=True)  # what is built is built anew
         model_path = options.out / "transfer.safetensors"
         about = {"history_id": history.id, "datasets": list(history.names)}
         LandmarkModel.of(np.array([*landmarks.values()])).save(model_path, about)

@@ -115,6 +115,36 @@ def _embedded(names: list[str]) -> dict[str, Array]:
     return {"handcrafted": references.features[known], "embedding": embedded.vectors[rows].astype(float)}
 
 
+def seconds(folder: Path, table: Table) -> dict[str, float]:
+    """Compute the mean CPU seconds a dataset of what is tried: one and three feature sets, and all of them, whose features are shared."""
+    each, every = [], []
+    for name in table.names:
+        with np.load(folder / f"{name}.npz") as shard:
+            blocks = sorted({key.split("/")[0] for key in shard.files})
+            parts, whole = [], 0.0
+            for block in blocks:
+                train, *halves = shard[f"{block}/totals"][0, 0].tolist()
+                image, heads = float(shard[f"{block}/image_seconds"]), shard[f"{block}/head_seconds"][0]
+                copies = np.array([0, 1])
+                parts.append((image * (train * (1 + copies) + sum(halves)) + heads).reshape(-1))
+                whole += image * (2 * train + sum(halves)) + float(heads.sum())
+        each.append(np.concatenate(parts))
+        every.append(whole)
+    cost, groups = np.array(each), np.array(table.groups)
+    found = {"all": float(np.mean(every))}
+    for strategy in ("portfolio", "joint"):
+        for k in TIMES:
+            spent = []
+            for query, group in enumerate(groups):
+                others = np.flatnonzero(groups != group).tolist()
+                near = _apart(table.landmarks, others, query) if strategy == "joint" else None
+                errors = table.errors[others].mean(-1)
+                chosen = initial_designs(errors, near, k, strategy=strategy, groups=groups[others].tolist())
+                spent.append(cost[query, chosen].sum())
+            found[f"{strategy}, {k}"] = float(np.mean(spent))
+    return found
+
+
 def _errors(arrays: dict, block: str) -> Array:
     """Return the errors of the feature sets of a backbone at a size on either half: `8 x 2`."""
     wrong, totals = arrays[f"{block}/wrong"].astype(float)[:, 0], arrays[f"{block}/totals"].astype(float)[:, 0]
@@ -292,6 +322,7 @@ if __name__ == "__main__":
     parser.add_argument("--manifests", type=Path, default=Path("data_manifests"))
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
-    result = tables(read(given.shards, given.manifests))
+    measured = read(given.shards, given.manifests)
+    result = {**tables(measured), "CPU seconds": seconds(given.shards, measured)}
     given.out.write_text(json.dumps(result, indent=1) + "\n")
     print(json.dumps(result, indent=1))
