@@ -20,7 +20,7 @@ from metafeat.handcrafted import query_features
 from metafeat.images import check_images
 from metafeat.labels import check_labels, label_codes
 from metafeat.siamese_network import SiameseNetwork
-from metafeat.spec import FORMAT, METADATA_KEY, VERSION, ModelSpec, space_digest
+from metafeat.spec import FORMAT, METADATA_KEY, VERSION, WITHOUT_NETWORK, ModelSpec, space_digest
 from metafeat.weights import misfit, read_model, weights_hash
 
 DRAWS = 10
@@ -58,6 +58,8 @@ class MetaFeatureModel:
             ModelError: not a model, damaged, altered or written by a newer version.
         """
         header, spec, weights = read_model(path)
+        if spec.extractor == WITHOUT_NETWORK:
+            raise misfit(path)
         network = SiameseNetwork(spec)
         try:
             network.load_state_dict({name: torch.from_numpy(array) for name, array in weights.items()})

@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from history_store.errors import UsageError
 from metafeat.deep import make_deep_features
 from metafeat.encoders import make_encoder
 from metafeat.handcrafted import FEATURES, scaled
@@ -31,6 +32,9 @@ class SiameseNetwork(nn.Module):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__()
+        if spec.extractor == "landmarks":
+            msg = "extractor: expected a set encoder, got 'landmarks', of which nothing is trained. Choose another."
+            raise UsageError(msg)
         self.spec = spec
         looks = spec.extractor != "handcrafted"
         self.deep = make_deep_features(spec.backbone, spec.channels, spec.image_size) if looks else None

@@ -16,9 +16,11 @@ VERSION = 2
 METADATA_KEY = "warmstart"
 """The one metadata key of a model file, which holds the JSON header."""
 
-Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm", "attention", "handcrafted", "landmarks"]
+Extractor = Literal["adf", "adf-sum", "adf-mix", "bilstm", "attention", "handcrafted"]
 Backbone = Literal["paper", "residual"]
 EXTRACTORS: tuple[Extractor, ...] = get_args(Extractor)
+WITHOUT_NETWORK = "landmarks"
+"""The extractor of `metafeat.pretrained.landmark_model`, of which nothing is trained."""
 BACKBONES: tuple[Backbone, ...] = get_args(Backbone)
 TARGETS: tuple[TargetKind, ...] = get_args(TargetKind)
 _SINCE_VERSION_2 = {"backbone": "paper", "handcrafted": False}
@@ -30,7 +32,8 @@ class ModelSpec:
     """Architecture and input of a meta-feature model.
 
     Attributes:
-        extractor: set encoder, see `metafeat.encoders`; `handcrafted` = none, nor convolutions: those features alone.
+        extractor: set encoder, see `metafeat.encoders`; `handcrafted` = none, nor convolutions: those features alone;
+            `landmarks` = no network at all, see `metafeat.pretrained.landmark_model`.
         label_code: what the encoder is told of the classes, see `metafeat.labels`.
         label_plane: give the convolutions class index / 256 as a constant fourth channel too.
         image_size: side of the images in pixels.
@@ -40,7 +43,7 @@ class ModelSpec:
         handcrafted: tell the after-layers the handcrafted features too, see `metafeat.handcrafted`.
     """
 
-    extractor: Extractor = "adf"
+    extractor: Extractor | Literal["landmarks"] = "adf"
     label_code: LabelCode = "rank"
     label_plane: bool = False
     image_size: int = 32
@@ -51,7 +54,7 @@ class ModelSpec:
 
     def __post_init__(self) -> None:
         for name, value, allowed in (
-            ("extractor", self.extractor, EXTRACTORS),
+            ("extractor", self.extractor, (*EXTRACTORS, WITHOUT_NETWORK)),
             ("label_code", self.label_code, LABEL_CODES),
             ("target", self.target, TARGETS),
             ("backbone", self.backbone, BACKBONES),

@@ -108,13 +108,10 @@ def preset(name: PresetName, *, extractor: Extractor | None = None) -> SiameseSe
             at images has steps and rates of its own in modern, paper has no `handcrafted`.
 
     Raises:
-        UsageError: an unknown name, `handcrafted` of paper, or `landmarks`.
+        UsageError: an unknown name, or `handcrafted` of paper.
     """
     if name not in ("paper", "modern"):
         msg = f"preset: expected 'paper' or 'modern', got {name!r}. Choose one of them."
-        raise UsageError(msg)
-    if extractor == "landmarks":
-        msg = "extractor: expected a set encoder, got 'landmarks', of which nothing is trained. Choose another."
         raise UsageError(msg)
     if name == "paper":
         return SiameseSettings(ModelSpec(extractor=extractor or "bilstm", label_code="scalar", target="l1"))

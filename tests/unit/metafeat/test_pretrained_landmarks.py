@@ -171,8 +171,12 @@ def test_other_files_and_images_are_refused(tmp_path, pictures, tiny, tiny_backb
         model.features(images.astype(float), labels)
 
 
-def test_nothing_is_trained_of_landmarks():
-    from training.siamese.settings import preset
+def test_no_network_is_built_for_landmarks(tmp_path):
+    from metafeat.model import MetaFeatureModel
+    from metafeat.siamese_network import SiameseNetwork
 
     with pytest.raises(UsageError, match="expected a set encoder, got 'landmarks', of which nothing is trained"):
-        preset("modern", extractor="landmarks")
+        SiameseNetwork(LandmarkModel.spec)
+    LandmarkModel(np.zeros(28), np.ones(28)).save(tmp_path / "m.safetensors")
+    with pytest.raises(ModelError, match="expected spec and weights of a model, got others"):
+        MetaFeatureModel.load(tmp_path / "m.safetensors")
