@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bo.error_units import ErrorUnits
 from bo.models import SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.optimizer import SCHEMA
@@ -73,6 +74,7 @@ class Run:
             acquisition=settings["acquisition"],
             incumbent=settings["incumbent"],
             ei_variance=settings.get("ei_variance", "latent"),
+            warp_errors=settings.get("warp_errors", False),
             conditional=self.encoding.conditional,
             related=tasks,
             meta=meta,
@@ -321,11 +323,11 @@ def _tried(make: Callable[[], T], notes: list[str]) -> T | None:
         return None
 
 
-def _mixed(prediction: Prediction, zero: float, one: float, *, noise: bool) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation `m` of the mixture over samples, in the units of the errors."""
+def _mixed(prediction: Prediction, units: ErrorUnits, *, noise: bool) -> tuple[Floats, Floats]:
+    """Return mean and standard deviation `m` of the mixture over samples, as errors."""
     mean = prediction.mean.mean(axis=0)
     var = (prediction.var + prediction.noise[:, None] * noise).mean(axis=0) + prediction.mean.var(axis=0)
-    return zero + one * mean, one * np.sqrt(var)
+    return units.errors(mean, np.sqrt(var))
 
 
 def _too_few(count: int) -> str:

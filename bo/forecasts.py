@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from bo.error_units import ErrorUnits
 from bo.surrogates import Prediction
 
 Floats = NDArray[np.float64]
@@ -72,20 +73,20 @@ class Forecasts:
         """Keep the forecast of a point `d`; the first one counts."""
         self._known.setdefault(_key(x), forecast)
 
-    def believed(self, X: Floats, errors: Sequence[float]) -> bool:
+    def believed(self, X: Floats, errors: Sequence[float] | Floats) -> bool:
         """Tell whether related tasks are to be believed, after `n` errors at `n x d` points."""
         odds = self._log_odds(X, errors)
         needed = 0.0 if len(errors) < FEW else NEEDED[min(len(odds), len(NEEDED) - 1)]
         return sum(odds) >= needed
 
-    def given_up(self, X: Floats, errors: Sequence[float]) -> bool:
+    def given_up(self, X: Floats, errors: Sequence[float] | Floats) -> bool:
         """Tell whether related tasks have been so wrong that they need not forecast any more."""
         return sum(self._log_odds(X, errors)) <= GIVEN_UP
 
-    def _log_odds(self, X: Floats, errors: Sequence[float]) -> list[float]:
+    def _log_odds(self, X: Floats, errors: Sequence[float] | Floats) -> list[float]:
         """Judge the forecasts of points by their errors, in the order in which these came, until they are given up."""
         odds: list[float] = []
-        for known, (x, error) in enumerate(zip(X, errors, strict=True)):
+        for known, (x, error) in enumerate(zip(X, map(float, errors), strict=True)):
             forecast = self._known.get(_key(x))
             if forecast is not None and sum(odds) > GIVEN_UP:
                 odds.append(forecast.log_odds(error, known=known))
@@ -103,10 +104,11 @@ class Forecasts:
         return found
 
 
-def moments(prediction: Prediction, zero: float, one: float) -> tuple[float, float]:
-    """Return mean and standard deviation of what would be observed at the one point of a prediction, in units of zero + one z."""
+def moments(prediction: Prediction, units: ErrorUnits) -> tuple[float, float]:
+    """Return mean and standard deviation of what would be observed at the one point of a prediction, in some units, as errors."""
     means, variances = prediction.mean[:, 0], prediction.var[:, 0] + prediction.noise
-    return zero + one * float(means.mean()), one * math.sqrt(float(means.var() + variances.mean()))
+    mean, sd = units.errors(means.mean(), np.sqrt(means.var() + variances.mean()))
+    return float(mean), float(sd)
 
 
 def _log_density(error: float, mean: float, sd: float, freedom: int) -> float:

@@ -14,6 +14,7 @@ from bo.acquisition.pending import Fantasies, Observed, fantasise
 from bo.acquisition.scores import SCORES
 from bo.checkpointed_model import CheckpointedModel
 from bo.constraints.classifier import CLASSIFIERS, Classifier
+from bo.error_units import ErrorUnits, evidence_rows, preferred_offset
 from bo.forecasts import Forecast, Forecasts, moments
 from bo.observation import Observation
 from bo.surrogates import Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
@@ -66,15 +67,13 @@ class _Errors:
     Attributes:
         model: predicts in units of its own.
         z: errors of the valid evaluations in these units.
-        zero: error = zero + one z.
-        one: likewise.
+        units: these.
         kind: `together` with related tasks, or `alone`.
     """
 
     model: Surrogate
     z: Floats
-    zero: float
-    one: float
+    units: ErrorUnits
     kind: Literal["together", "alone"]
 
 
@@ -96,8 +95,9 @@ class SurrogateModels:
         meta: Floats | None,
         seed: int,
         ei_variance: Variance = "latent",
+        warp_errors: bool = False,
     ) -> None:
-        self._ei_variance = ei_variance
+        self._ei_variance, self._warps = ei_variance, warp_errors
         self._surrogate, self._incumbent = find_surrogate(surrogate), incumbent
         self._conditional, self._seed = conditional, seed
         self._per_second = acquisition == "ei-per-second"
@@ -105,7 +105,7 @@ class SurrogateModels:
         self._units = _units(related) if related else None
         keywords: dict[str, Any] = {"conditional": conditional}
         if self._surrogate.multitask:
-            tasks = [Task(task.X, self._scaled(task.y), task.meta) for task in related]
+            tasks = [Task(task.X, self._scaled(task.y)[0], task.meta) for task in related]
             keywords |= {"related": tasks, "meta": meta}
         self._keywords = keywords
         self._kept: dict[str, CheckpointedModel[Any]] = {}
@@ -118,6 +118,7 @@ class SurrogateModels:
         }
         self._means: tuple[tuple[int, str], Floats] | None = None
         self._forecasts = Forecasts()
+        self._offsets: dict[int, float | None] = {}
 
     @property
     def least(self) -> int:
@@ -191,15 +192,16 @@ class SurrogateModels:
             return None
         errors = self._errors_of(data, _valid(data))
         assert errors is not None  # noqa: S101  a function was made of it
-        value = float(made[0].value(X)[0]) + float(np.log(errors.one))
+        best = self._errors_at(data, _valid(data))[1].min()
+        value = float(made[0].value(X)[0]) + float(errors.units.log_slope(best))
         if self._per_second and not self._costs(data):
             seconds = np.array([observation.duration for observation in data.told])
             logs = log_durations(seconds[np.isfinite(seconds)])
             value -= float(logs.mean()) if len(logs) else 0.0
         return value
 
-    def predict(self, data: TrialData, X: Floats) -> tuple[Prediction, float, float] | None:
-        """Predict errors at `m x d` points in the model's units, and give these: the errors' zero and one, errors = zero + one x.
+    def predict(self, data: TrialData, X: Floats) -> tuple[Prediction, ErrorUnits] | None:
+        """Predict errors at `m x d` points in the model's units, and give these.
 
         Returns: None where there is too little to go by.
         """
@@ -207,7 +209,11 @@ class SurrogateModels:
         if len(valid) < self.least:
             return None
         errors = self._errors_of(data, valid)
-        return None if errors is None else (errors.model.predict(X), errors.zero, errors.one)
+        return None if errors is None else (errors.model.predict(X), errors.units)
+
+    def takes_logarithms(self, data: TrialData) -> bool:
+        """Tell whether logarithms of errors are modelled."""
+        return self._warps and self._offset(*self._errors_at(data, _valid(data))) is not None
 
     def forecast(self, data: TrialData, X: Floats) -> None:
         """Note what is expected at a `1 x d` point that is going to be evaluated, with related tasks and without; nothing where there are none."""
@@ -217,12 +223,12 @@ class SurrogateModels:
         if self._forecasts.given_up(*self._errors_at(data, valid)):
             return
         together = self._errors_together(data, valid)
-        mean, sd = moments(together.model.predict(X), together.zero, together.one)
+        mean, sd = moments(together.model.predict(X), together.units)
         last = data.told[int(valid[-1])].error
         forecast = Forecast(mean, sd, last, None)
         if len(valid) >= ALONE_NEEDS:
             alone = self._errors_alone(data, valid)
-            forecast = Forecast(mean, sd, *moments(alone.model.predict(X), alone.zero, alone.one))
+            forecast = Forecast(mean, sd, *moments(alone.model.predict(X), alone.units))
         self._forecasts.add(X[0], forecast)
 
     def to_dict(self) -> dict[str, Any]:
@@ -244,21 +250,21 @@ class SurrogateModels:
             return self._errors_together(data, valid)
         return self._errors_alone(data, valid) if len(valid) >= ALONE_CHOOSES else None
 
-    def _errors_at(self, data: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, list[float]]:
+    def _errors_at(self, data: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """Return the points and the errors of valid evaluations."""
-        return data.X[valid], [data.told[i].error for i in valid.tolist()]
+        return data.X[valid], np.array([data.told[i].error for i in valid.tolist()])
 
     def _errors_together(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors of valid evaluations, with related tasks where there are any."""
-        y = np.array([data.told[i].error for i in valid.tolist()])
-        z, (zero, one) = self._scaled(y), self._scale(y) if len(y) or self._units else (0.0, 1.0)
-        return _Errors(self._fitted("errors", data.X[valid], z, data.revision), z, zero, one, "together")
+        X, y = self._errors_at(data, valid)
+        z, units = self._warped(X, y) if self._warps else self._scaled(y)
+        return _Errors(self._fitted("errors", X, z, data.revision), z, units, "together")
 
     def _errors_alone(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors of valid evaluations without related tasks, in units of their own."""
-        own = Standardised.of(np.array([data.told[i].error for i in valid.tolist()]))
-        model = self._fitted("alone", data.X[valid], own.z, data.revision)
-        return _Errors(model, own.z, own.mean, own.sd, "alone")
+        X, y = self._errors_at(data, valid)
+        z, units = ErrorUnits.standard(y)
+        return _Errors(self._fitted("alone", X, z, data.revision), z, units, "alone")
 
     def _errors(self) -> Surrogate:
         """Make the model of errors."""
@@ -314,20 +320,25 @@ class SurrogateModels:
         """Return a model by name, fitted; what stands before a colon says which kind it is."""
         return self._keep(name, self._makers[name.split(":")[0]]).fitted(X, y, revision=revision)
 
-    def _scaled(self, y: Floats) -> Floats:
-        """Bring errors into units in which scores cannot overflow."""
+    def _scaled(self, y: Floats) -> tuple[Floats, ErrorUnits]:
+        """Bring errors into units in which scores cannot overflow: the related tasks', where there are any and errors are not beyond measure in them, else their own."""
         if self._units is None:
-            return Standardised.of(y).z if len(y) else y
-        zero, one = self._scale(y)
-        return (y - zero) / one
-
-    def _scale(self, y: Floats) -> tuple[float, float]:
-        """Return the zero and the one of these units: the related tasks', where there are any and errors are not beyond measure in them, else their own."""
-        if self._units is None:
-            own = Standardised.of(y)
-            return own.mean, own.sd
+            return ErrorUnits.standard(y) if len(y) else (y, ErrorUnits(0.0, 1.0))
         zero, one = self._units
-        return zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one)
+        units = ErrorUnits(zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one))
+        return (y - units.zero) / units.one, units
+
+    def _warped(self, X: Floats, y: Floats) -> tuple[Floats, ErrorUnits]:
+        """Bring errors at `n x d` points into the units that the evidence prefers."""
+        offset = self._offset(X, y)
+        return (None if offset is None else ErrorUnits.logarithmic(y, offset)) or self._scaled(y)
+
+    def _offset(self, X: Floats, y: Floats) -> float | None:
+        """Return what the evidence preferred when it was asked last; see `preferred_offset`."""
+        asked = evidence_rows(len(y))
+        if asked not in self._offsets:
+            self._offsets[asked] = preferred_offset(X[:asked], y[:asked], self._conditional)
+        return self._offsets[asked]
 
 
 def _valid(data: TrialData) -> NDArray[np.intp]:

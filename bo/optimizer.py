@@ -76,6 +76,7 @@ class Optimizer:
         seed: int | None = 0,
         engine: Engine = "warmstart",
         restarts: bool = True,
+        warp_errors: bool = False,
         clock: Callable[[], float] = time.time,
         startup: int | None = None,
     ) -> None:
@@ -98,7 +99,9 @@ class Optimizer:
             seed: of everything random; None = another one every time.
             engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
             restarts: of `gp` and `gp-map` with `ei`, where the space is not looked through whole: search elsewhere, four times of five, once
-                the search has converged (`bo.restarts`).
+                the search has converged (`bo.restarts`); not while logarithms of errors are modelled.
+            warp_errors: of `gp` and `gp-map`, model logarithms of errors wherever their evidence prefers these (`bo.error_units`): for errors
+                that go over orders of magnitude.
             clock: gives the time in seconds.
             startup: the name of `n_startup_trials` in 0.1.
 
@@ -118,6 +121,7 @@ class Optimizer:
             seed=seed,
             engine=engine,
             restarts=restarts,
+            warp_errors=warp_errors,
         )
         self._encoding, self._space = encoding_of(space), space
         self._log = EvaluationLog(self._encoding, timeout=timeout, clock=clock)
@@ -138,6 +142,7 @@ class Optimizer:
             acquisition=acquisition,
             incumbent=incumbent,
             ei_variance=ei_variance,
+            warp_errors=warp_errors,
             conditional=self._encoding.conditional,
             related=tasks,
             meta=meta,
@@ -175,6 +180,8 @@ class Optimizer:
         errors = [observation.error for observation in self._log.told if observation.valid]
         if not has_converged(errors, self._restarts.log_gains, least=LEAST):
             return None
+        if self._fitted.takes_logarithms(self._log.data()):
+            return None  # what is next to nothing between errors may be orders of magnitude
         return f"nothing more is expected here: {'restarting elsewhere, or stop' if self._may_restart else 'stop, or start another search'}"
 
     def history(self) -> list[Observation]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 Engine = Literal["warmstart", "gpyopt"]
+WARPING = ("gp", "gp-map")
+"""Surrogates whose evidence tells how errors are to be modelled."""
 
 
 def encoding_of(space: ConfigurationSpace) -> Encoding:
@@ -49,6 +51,7 @@ class OptimizerSettings:
     timeout: float | None = None
     seed: Any = 0
     restarts: bool = True
+    warp_errors: bool = False
 
     def __post_init__(self) -> None:
         """Check names and numbers, and draw a seed where there is none.
@@ -74,7 +77,11 @@ class OptimizerSettings:
             object.__setattr__(self, "n_startup_trials", int(self.n_startup_trials))
         seed = np.random.SeedSequence().generate_state(1)[0] if self.seed is None else self.seed
         object.__setattr__(self, "seed", int(seed))
-        object.__setattr__(self, "restarts", bool(self.restarts))
+        for what in ("restarts", "warp_errors"):
+            object.__setattr__(self, what, bool(getattr(self, what)))
+        if self.warp_errors and (self.surrogate not in WARPING or self.engine != "warmstart"):
+            msg = f"expected a Gaussian process of ours, {' or '.join(WARPING)}, beside warp_errors, got {self.surrogate!r} by {self.engine}. Name one, or leave warp_errors out."
+            raise UsageError(msg, param="surrogate")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings as JSON has them, by the names of 0.1."""

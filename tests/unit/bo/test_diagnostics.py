@@ -112,10 +112,10 @@ def test_slices_go_through_the_best_configuration(run):
     assert [cut.name for cut in cuts] == [name for name in run.encoding.names if name in best]
     X = run.encoding.columns(run.points)
     fitted = run.fitted()
-    there, zero, one = fitted.predict(run.evidence(), X[[int(np.nanargmin(run.errors))]])
+    there, units = fitted.predict(run.evidence(), X[[int(np.nanargmin(run.errors))]])
     for cut in cuts:
         at = int(np.argmin(np.abs(cut.unit - cut.best)))
-        assert cut.mean[at] == pytest.approx(zero + one * there.mean.mean(), abs=0.05)
+        assert cut.mean[at] == pytest.approx(units.errors(there.mean.mean(), 0.0)[0], abs=0.05)
         assert len(cut.value) == len(cut.mean) == len(cut.acquisition) == 50
         assert np.all(cut.sd > 0)
         np.testing.assert_array_equal(np.isnan(cut.told), [cut.name not in one.config for one in run.told])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
+from bo.error_units import ErrorUnits
 from bo.forecasts import BEST, GIVEN_UP, NEEDED, WORST, Forecast, Forecasts, moments
 from bo.surrogates import Prediction
 
@@ -91,4 +92,4 @@ def test_the_forecasts_of_a_run_go_through_json():
 
 def test_moments_are_those_of_the_mixture():
     prediction = Prediction(np.array([[1.0], [3.0]]), np.array([[0.5], [1.5]]), np.array([0.1, 0.3]))
-    assert moments(prediction, 10.0, 2.0) == pytest.approx((14.0, 2.0 * np.sqrt(1.0 + 1.2)))
+    assert moments(prediction, ErrorUnits(10.0, 2.0)) == pytest.approx((14.0, 2.0 * np.sqrt(1.0 + 1.2)))

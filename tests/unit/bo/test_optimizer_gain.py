@@ -38,10 +38,10 @@ def test_it_is_the_expected_improvement_over_the_best_mean(space):
     run, config = told(space)
     beliefs = run._fitted
     evidence, _ = run._promised
-    here, zero, one = beliefs.predict(evidence, run._log.columns([run._log.locate(config)[0]]))
+    here, units = beliefs.predict(evidence, run._log.columns([run._log.locate(config)[0]]))
     best = beliefs.predict(evidence, evidence.X)[0].mean.min(axis=1)
-    mean, sd = zero + one * here.mean[:, 0], one * np.sqrt(here.var[:, 0])
-    gap = zero + one * best - mean
+    mean, sd = units.errors(here.mean[:, 0], np.sqrt(here.var[:, 0]))
+    gap = units.errors(best, sd)[0] - mean
     improvement = gap * norm.cdf(gap / sd) + sd * norm.pdf(gap / sd)
     assert np.exp(run.log_gain) == pytest.approx(improvement.mean(), rel=1e-6)
 

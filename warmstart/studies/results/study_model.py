@@ -69,8 +69,9 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
                 f"{found.name}: expected enough trials for the surrogate {surrogate}, got {len(trials)}. Run some more."
             )
             raise DataError(msg)
-        prediction, zero, one = predicted
-        return zero + one * prediction.mean, one**2 * prediction.var
+        prediction, units = predicted
+        mean, sd = units.errors(prediction.mean, np.sqrt(prediction.var))
+        return mean, sd**2
 
     best = run.points[int(np.nanargmin(run.errors))]
     rng = np.random.default_rng(seed)

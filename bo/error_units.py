@@ -1,0 +1,120 @@
+"""Units in which a surrogate models errors: standard deviations, or those of logarithms.
+
+Where errors go over orders of magnitude, no stationary process fits them: it promises too much everywhere. Their logarithms, above a
+floor below the best, are closer to one. Which of the two a Gaussian process fits better is told by its evidence, the Jacobian included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bo.surrogates.base import SMALLEST_SD, Standardised
+from bo.surrogates.gp.covariance import Stationary
+from bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
+from bo.surrogates.gp.kernels import KERNELS
+from bo.surrogates.gp.marginal_likelihood import Evidence
+from bo.surrogates.gp.metric import Metric
+
+Floats = NDArray[np.float64]
+
+OFFSETS = (1.0, 0.1)
+"""Floors that are tried: so far below the best error, in units of what lies between it and the median."""
+LEAD = 5.0
+"""Log evidence that logarithms must have ahead."""
+FIRST = 10
+"""Evaluations before which the evidence is not asked..."""
+GROWTH = 1.3
+"""...and how many times as many there must be before it is asked again."""
+MOST = 100
+"""Evaluations that it is asked about, evenly spaced over the search, and steps to the most probable hyperparameters."""
+STEPS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorUnits:
+    """z = (y - zero) / one; with a floor z = (log(y - floor) - zero) / one.
+
+    Attributes:
+        zero: the error, or logarithm, that is 0 in these units.
+        one: the size of 1.
+        floor: below all errors; None = no logarithms are taken.
+    """
+
+    zero: float
+    one: float
+    floor: float | None = None
+
+    @classmethod
+    def standard(cls, y: Floats) -> tuple[Floats, ErrorUnits]:
+        """Return `n` ≥ 1 errors with mean 0 and standard deviation 1, and these units."""
+        own = Standardised.of(y)
+        return own.z, cls(own.mean, own.sd)
+
+    @classmethod
+    def logarithmic(cls, y: Floats, offset: float) -> tuple[Floats, ErrorUnits] | None:
+        """Return standardised logarithms of `n` ≥ 1 errors above a floor, and these units; None where half of the errors are the least one.
+
+        Args:
+            y: errors.
+            offset: of the floor, one of `OFFSETS`.
+        """
+        least, between = float(y.min()), float(np.median(y) - y.min())
+        if not SMALLEST_SD < between < np.inf:
+            return None
+        floor = least - offset * between
+        own = Standardised.of(np.log(y - floor))
+        return own.z, cls(own.mean, own.sd, floor)
+
+    def log_slope(self, y: Floats) -> Floats:
+        """Compute log dy/dz at `n` errors."""
+        rest = np.zeros_like(y) if self.floor is None else np.log(y - self.floor)
+        return float(np.log(self.one)) + rest
+
+    def errors(self, mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
+        """Return means and standard deviations as errors: with a floor medians, and half of what lies within one standard deviation of them."""
+        line, width = self.zero + self.one * mean, self.one * sd
+        if self.floor is None:
+            return line, width
+        middle = np.exp(line)
+        return self.floor + middle, middle * np.sinh(width)
+
+
+def preferred_offset(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) -> float | None:
+    """Return the offset of the floor that a Gaussian process prefers; None where it prefers the errors as they are.
+
+    Args:
+        X: `n x d` points, in the order of their evaluation.
+        y: `n` errors.
+        conditional: columns that may be NaN.
+    """
+    n = len(y)
+    if n < FIRST:
+        return None
+    rows = np.linspace(0, n - 1, min(n, MOST)).round().astype(np.intp)
+    X, y = X[rows], y[rows]
+    plain = _log_evidence(X, y, *ErrorUnits.standard(y), conditional) + LEAD
+    found = {offset: ErrorUnits.logarithmic(y, offset) for offset in OFFSETS}
+    values = {offset: _log_evidence(X, y, *units, conditional) for offset, units in found.items() if units is not None}
+    best = max(values, key=lambda offset: values[offset], default=None)
+    return best if best is not None and values[best] > plain else None
+
+
+def evidence_rows(n: int) -> int:
+    """Return the number of evaluations, at most n, about which the evidence was asked last: there must be 1.3 times as many before it is asked again."""
+    last = following = FIRST
+    while following <= n:
+        last, following = following, int(np.ceil(GROWTH * following))
+    return min(last, n)
+
+
+def _log_evidence(X: Floats, y: Floats, z: Floats, units: ErrorUnits, conditional: tuple[int, ...]) -> float:
+    """Compute the log evidence of `n` errors, z in some units, by the most probable hyperparameters, with their prior."""
+    metric = Metric(X.shape[1], conditional=conditional)
+    shape = metric.prior(lengthscale_prior(metric.d, "modern"))
+    prior = HyperPrior((*shape, *level_priors("modern", noiseless=False)))
+    evidence = Evidence(X, z, Stationary(KERNELS["matern52"], metric))
+    theta = most_probable(evidence, prior, [prior.start()], steps=STEPS)
+    return evidence.value(theta) + prior.value_and_gradient(theta)[0] - float(units.log_slope(y).sum())

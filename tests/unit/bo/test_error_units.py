@@ -1,0 +1,120 @@
+"""Units of errors: logarithms where the evidence prefers them, and nowhere else."""
+
+import json
+
+import numpy as np
+import pytest
+from ConfigSpace import ConfigurationSpace, Float
+
+from bo import Optimizer
+from bo.diagnostics import diagnose, read_run
+from bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_offset
+from bo.surrogates import GaussianProcess
+from history_store.errors import UsageError
+
+ERRORS = np.array([0.02, 0.03, 0.11, 4.0, 250.0])
+
+
+def steep(config):
+    """Compute a bowl whose height goes over nine orders of magnitude."""
+    return float(np.exp(20.0 * ((config["x"] - 0.3) ** 2 + (config["y"] - 0.6) ** 2)))
+
+
+def space():
+    found = ConfigurationSpace()
+    found.add(Float("x", (0.0, 1.0)), Float("y", (0.0, 1.0)))
+    return found
+
+
+def searched(n=16, *, objective=steep, **keywords):
+    run = Optimizer(space(), seed=3, warp_errors=True, **keywords)
+    for _ in range(n):
+        config = run.ask()[0]
+        run.tell(config, objective(config))
+    return run
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_logarithms_by_hand(offset):
+    z, units = ErrorUnits.logarithmic(ERRORS, offset)
+    logs = np.log(ERRORS - (0.02 - offset * 0.09))  # the median lies 0.09 above the least
+    assert z == pytest.approx((logs - logs.mean()) / logs.std())
+    step = 1e-6
+    beside = (np.log(ERRORS + step - units.floor) - units.zero) / units.one
+    assert np.exp(-units.log_slope(ERRORS)) == pytest.approx((beside - z) / step, rel=1e-2)
+
+
+def test_means_and_deviations_are_errors_again():
+    for z, units in (ErrorUnits.standard(ERRORS), ErrorUnits.logarithmic(ERRORS, 0.1)):
+        assert units.errors(z, np.zeros(5))[0] == pytest.approx(ERRORS)
+        low, high = (units.errors(z + s, np.zeros(5))[0] for s in (-0.3, 0.3))
+        assert units.errors(z, np.full(5, 0.3))[1] == pytest.approx((high - low) / 2.0)
+
+
+def test_half_of_the_errors_at_the_least_one_have_no_logarithms():
+    assert ErrorUnits.logarithmic(np.array([1.0, 1.0, 1.0, 5.0, 9.0]), 1.0) is None
+
+
+def test_errors_over_orders_of_magnitude_are_taken_as_logarithms_and_plain_ones_are_not():
+    X = np.random.default_rng(0).uniform(size=(40, 2))
+    smooth = np.sin(5.0 * X[:, 0]) + X[:, 1] ** 2
+    assert preferred_offset(X, smooth) is None
+    assert preferred_offset(X, np.exp(4.0 * smooth)) in OFFSETS
+    assert preferred_offset(X[: FIRST - 1], np.exp(4.0 * smooth)[: FIRST - 1]) is None
+
+
+def test_the_evidence_is_asked_again_where_there_is_more():
+    assert [evidence_rows(n) for n in (0, 5, 10, 12, 13, 16, 17, 22)] == [0, 5, 10, 10, 13, 13, 17, 17]
+
+
+def test_a_steep_function_is_modelled_by_logarithms():
+    run = searched()
+    data = run._log.data()
+    prediction, units = run._fitted.predict(data, data.X)
+    assert units.floor is not None
+    held = units.errors(prediction.mean.mean(axis=0), np.zeros(16))[0]
+    assert held == pytest.approx([o.error for o in run.history()], rel=0.1)
+
+
+def test_what_is_promised_is_in_the_unit_of_errors():
+    run = searched()
+    run.ask()
+    assert np.exp(run.log_gain) < run.best.error  # the least possible error is 1, promised or not
+
+
+def test_a_plain_function_is_searched_as_without():
+    runs = [searched(objective=lambda c: c["x"] + c["y"]), Optimizer(space(), seed=3)]
+    for _ in range(16):
+        config = runs[1].ask()[0]
+        runs[1].tell(config, config["x"] + config["y"])
+    assert [o.config for o in runs[0].history()] == [o.config for o in runs[1].history()]
+
+
+def test_an_interrupted_run_goes_on_as_if_it_had_not_been():
+    run = searched(n=13)
+    again = Optimizer.from_dict(json.loads(json.dumps(run.to_dict())))
+    for one in (run, again):
+        for _ in range(3):
+            config = one.ask()[0]
+            one.tell(config, steep(config))
+    assert [o.config for o in run.history()] == [o.config for o in again.history()]
+
+
+def test_restarts_wait_while_logarithms_are_modelled():
+    run = searched(n=45)
+    run._restarts.log_gains = [-60.0] * 3
+    assert run._fitted.takes_logarithms(run._log.data())
+    assert run.converged is None
+
+
+def test_a_diagnosis_speaks_of_errors():
+    found = diagnose(read_run(searched(n=30).to_dict()))
+    assert found.fit is not None
+    assert np.all(found.fit.mean > 0.0)
+    assert np.corrcoef(np.log(found.fit.mean), np.log(found.fit.error))[0, 1] > 0.9
+
+
+@pytest.mark.parametrize("surrogate", ["dngo", "mt-gp", GaussianProcess()])
+def test_other_surrogates_have_no_evidence_to_ask(surrogate):
+    with pytest.raises(UsageError, match="Gaussian process of ours, gp or gp-map, beside warp_errors"):
+        Optimizer(space(), surrogate=surrogate, warp_errors=True)
