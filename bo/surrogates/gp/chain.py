@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.surrogates.gp.hyperparameters import HyperPrior, most_probable, sweep, updates
+from bo.surrogates.gp.importance import resample
 from bo.surrogates.gp.marginal_likelihood import Evidence
 from history_store.errors import DataError, UsageError
 
@@ -19,12 +20,14 @@ CHEAP_POINTS = 300
 """Up to so many points; beyond, sweeps are fewer in proportion: 3 at 1,000. A chain that does not climb burns in on so many."""
 BURN_IN_POINTS = 100
 """A chain that climbs burns in on so many points."""
-CLIMB = 10
+CLIMB = 30
 """Steps that it climbs by all points then, at most."""
-FIRST_CHEAP_POINTS = 150
-"""As CHEAP_POINTS, of the first fit of a chain that climbs..."""
-FIRST_MOST = 3.0
-"""...whose sweeps are so many times as many over few points: its samples are all that there is."""
+TRIAL = 10
+"""Steps from each of several starts, before the best goes on."""
+FIRST_TIMES = 3
+"""Sweeps of the first fit of a chain that climbs are so many times as many: its samples are all that there is."""
+MANY_POINTS = 20
+"""From so many points on, the first samples are drawn about the maximum instead: see `importance`."""
 
 
 class Chain:
@@ -99,10 +102,15 @@ class Chain:
         """Move the chain on and keep its last states."""
         n = len(evidence.points)
         is_new = not self._states
-        theta = self._burnt_in(evidence, prior, rng) if is_new else self._states[-1]
         first = is_new and self._climbs
-        cheap, most = (FIRST_CHEAP_POINTS, FIRST_MOST) if first else (CHEAP_POINTS, 1.0)
-        steps = self._sweeps or max(1, round(FULL_SWEEPS * min(most, cheap / max(n, 1))))
+        if first and self._sweeps is None and n >= MANY_POINTS:
+            top = self._top(evidence, prior, rng)
+            self._states.extend(resample(evidence, prior, top, self._samples, rng=rng))
+            return
+        theta = self._burnt_in(evidence, prior, rng) if is_new else self._states[-1]
+        steps = self._sweeps or max(
+            1, round(FULL_SWEEPS * (FIRST_TIMES if first else min(1.0, CHEAP_POINTS / max(n, 1))))
+        )
         if is_new and steps < self._samples:
             if self._sweeps is None:  # of few dear sweeps, the states on the way count, too
                 for _ in range(steps):
@@ -116,12 +124,27 @@ class Chain:
             if step % thin == 0:
                 self._states.append(theta)
 
+    def _top(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> Floats:
+        """Find the most probable hyperparameters: by some of the points, then by all."""
+        smooth = prior.smooth()
+        some = _some(evidence, BURN_IN_POINTS, rng)
+        top = most_probable(some, prior, [prior.start(), smooth], steps=TRIAL)
+        if some is not evidence:
+            top = most_probable(some, prior, [top], steps=CLIMB)
+            top = most_probable(evidence, prior, [top, smooth], steps=TRIAL)
+        return most_probable(evidence, prior, [top], steps=CLIMB)
+
     def _burnt_in(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> Floats:
         """Find where a new chain starts: by sweeps over some points, from their most probable hyperparameters; then up to those of all."""
-        n, climbs = len(evidence.points), self._climbs and len(evidence.points) > 0
-        most = BURN_IN_POINTS if climbs else CHEAP_POINTS
-        some = evidence if n <= most else evidence.subset(rng.choice(n, most, replace=False))
+        climbs = self._climbs and len(evidence.points) > 0
+        some = _some(evidence, BURN_IN_POINTS if climbs else CHEAP_POINTS, rng)
         theta = most_probable(some, prior, [prior.start()]) if climbs else prior.start()
         for _ in range(self._burn_in):
             theta = sweep(some, prior, theta, rng=rng)
         return most_probable(evidence, prior, [theta], steps=CLIMB) if climbs and some is not evidence else theta
+
+
+def _some(evidence: Evidence, most: int, rng: np.random.Generator) -> Evidence:
+    """Draw so many of the points, at most."""
+    n = len(evidence.points)
+    return evidence if n <= most else evidence.subset(rng.choice(n, most, replace=False))

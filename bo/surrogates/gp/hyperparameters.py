@@ -22,6 +22,8 @@ SMALLEST_NOISE = 1e-6
 """As a variance of standardised targets; the noise of a noiseless process."""
 HORSESHOE = 0.1
 """Scale of the paper's prior of the noise."""
+SMOOTH_AMPLITUDE, SMOOTH_NOISE = 4.0, -2.0
+"""What a smooth function's log θ0 and log ν are beyond those that a search starts from."""
 WIDTH = 3.0
 """First bracket of the slice sampler, in logarithms: of 1 to 6, the one with fewest evaluations at 3 to 100 points."""
 
@@ -71,6 +73,13 @@ class HyperPrior:
     def start(self) -> Floats:
         """Return the θ that a search or a chain starts from."""
         return np.array([density.start for density in self.densities])
+
+    def smooth(self) -> Floats:
+        """Return another θ to start from: a wide, noiseless function, which is a maximum of its own where there are many points."""
+        theta = self.start()
+        for k, by in ((-3, SMOOTH_AMPLITUDE), (-2, SMOOTH_NOISE)):
+            theta[k] = min(max(theta[k] + by, self.densities[k].lower), self.densities[k].upper)
+        return theta
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Draw θ."""

@@ -89,9 +89,13 @@ def _matern52(r2: Floats) -> Floats:
 
 def _matern52_slope(r2: Floats) -> Floats:
     """-5/6 (1 + √5 r) exp(-√5 r)."""
-    root = np.sqrt(5.0 * r2)
-    slope: Floats = (-5.0 / 6.0) * (1.0 + root) * np.exp(-root)
-    return slope
+    root = 5.0 * r2
+    np.sqrt(root, out=root)
+    decay = np.negative(root)
+    root += 1.0
+    root *= -5.0 / 6.0
+    root *= np.exp(decay, out=decay)
+    return root
 
 
 def _matern32(r2: Floats) -> Floats:

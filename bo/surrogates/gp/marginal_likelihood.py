@@ -34,6 +34,7 @@ class Evidence:
         self.points, self.z, self.covariance = X, z, covariance
         self.size = covariance.size
         self._n = len(X)
+        self._below = np.tri(len(X), dtype=bool)
         self._lapack: Any = lapack
 
     def subset(self, rows: NDArray[np.intp]) -> Self:
@@ -74,9 +75,9 @@ class Evidence:
         residual = self.z - theta[-1]
         weights = self._lapack.dpotrs(lower, residual, lower=1)[0]
         value = -0.5 * (residual @ weights) - np.log(lower.diagonal()).sum() - 0.5 * self._n * LOG_2PI
-        precision = np.tril(self._lapack.dpotri(lower, lower=1)[0])
-        precision = precision + np.tril(precision, -1).T
-        inner = np.outer(weights, weights) - precision  # dE = ½ tr(inner dA)
+        half = self._lapack.dpotri(lower, lower=1)[0]  # below the diagonal
+        inner = np.outer(weights, weights)  # dE = ½ tr(inner dA)
+        inner -= np.where(self._below, half, half.T)
         by_amplitude = 0.5 * amplitude * np.vdot(inner, correlation)
         of_shape, of_level = self.covariance.pull_noise(self.points, shape, 0.5 * inner.diagonal())
         inner *= 0.5 * amplitude

@@ -65,7 +65,8 @@ class GaussianProcess:
             samples: of hyperparameters, for `slice`.
             burn_in: sweeps of a new chain that are thrown away.
             sweeps: of the chain a fit. With fewer than `samples`, the window keeps some of the last fit's samples; with
-                more, it is thinned. None: 10 up to 300 points, then fewer, down to 1.
+                more, it is thinned. None: 10 up to 300 points, then fewer, down to 1; a first fit to 20 points or more
+                draws its samples about the most probable hyperparameters instead, by importance resampling.
             restarts: starts of a first search for the maximum, for `evidence`; later ones go on from the last maximum.
             priors: of the hyperparameters: `modern`, which suit many dimensions, or the `paper`'s.
             noiseless: fix the noise at 1e-6 of the targets' variance.
