@@ -24,6 +24,8 @@ CLIMB = 30
 """Steps that it climbs by all points then, at most."""
 TRIAL = 10
 """Steps from each of several starts, before the best goes on."""
+ROUGHLY = 1e-6
+"""Growth of the log posterior, as a share, with which a climb ends: draws about the top need not be about its very point."""
 FIRST_TIMES = 3
 """Sweeps of the first fit of a chain that climbs are so many times as many: its samples are all that there is."""
 MANY_POINTS = 20
@@ -128,11 +130,11 @@ class Chain:
         """Find the most probable hyperparameters: by some of the points, then by all."""
         smooth = prior.smooth()
         some = _some(evidence, BURN_IN_POINTS, rng)
-        top = most_probable(some, prior, [prior.start(), smooth], steps=TRIAL)
+        top = most_probable(some, prior, [prior.start(), smooth], steps=TRIAL, tolerance=ROUGHLY)
         if some is not evidence:
-            top = most_probable(some, prior, [top], steps=CLIMB)
-            top = most_probable(evidence, prior, [top, smooth], steps=TRIAL)
-        return most_probable(evidence, prior, [top], steps=CLIMB)
+            top = most_probable(some, prior, [top], steps=CLIMB, tolerance=ROUGHLY)
+            top = most_probable(evidence, prior, [top, smooth], steps=TRIAL, tolerance=ROUGHLY)
+        return most_probable(evidence, prior, [top], steps=CLIMB, tolerance=ROUGHLY)
 
     def _burnt_in(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> Floats:
         """Find where a new chain starts: by sweeps over some points, from their most probable hyperparameters; then up to those of all."""

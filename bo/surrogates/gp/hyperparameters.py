@@ -156,8 +156,10 @@ def updates(evidence: Evidence, prior: HyperPrior, theta: Floats, *, rng: np.ran
     yield theta
 
 
-def most_probable(evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats], *, steps: int = 100) -> Floats:
-    """Maximise evidence times prior by so many steps of L-BFGS-B from every start.
+def most_probable(
+    evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats], *, steps: int = 100, tolerance: float = 2.2e-9
+) -> Floats:
+    """Maximise evidence times prior by so many steps of L-BFGS-B from every start, as long as its logarithm grows by more than a share.
 
     Returns: the best θ found.
     """
@@ -170,7 +172,7 @@ def most_probable(evidence: Evidence, prior: HyperPrior, starts: Sequence[Floats
 
     bounds = [(density.lower, density.upper) for density in prior.densities]
     found = [
-        minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps})
+        minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps, "ftol": tolerance})
         for start in starts
     ]
     best: Floats = min(found, key=lambda result: float(result.fun)).x
