@@ -127,13 +127,14 @@ class Chain:
                 self._states.append(theta)
 
     def _top(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> Floats:
-        """Find the most probable hyperparameters: by some of the points, then by all."""
-        smooth = prior.smooth()
-        some = _some(evidence, BURN_IN_POINTS, rng)
-        top = most_probable(some, prior, [prior.start(), smooth], steps=TRIAL, tolerance=ROUGHLY)
-        if some is not evidence:
+        """Find the most probable hyperparameters: by some of the points, by more of them, then by all."""
+        top = prior.start()
+        for most in (BURN_IN_POINTS, CHEAP_POINTS):
+            some = _some(evidence, most, rng)
+            top = most_probable(some, prior, [top, prior.smooth()], steps=TRIAL, tolerance=ROUGHLY)
             top = most_probable(some, prior, [top], steps=CLIMB, tolerance=ROUGHLY)
-            top = most_probable(evidence, prior, [top, smooth], steps=TRIAL, tolerance=ROUGHLY)
+            if some is evidence:
+                return top
         return most_probable(evidence, prior, [top], steps=CLIMB, tolerance=ROUGHLY)
 
     def _burnt_in(self, evidence: Evidence, prior: HyperPrior, rng: np.random.Generator) -> Floats:
