@@ -68,7 +68,6 @@ class Run:
         """Return models as at the start of the run."""
         settings = self.record["settings"]
         related = [RelatedTask.from_dict(task) for task in self.record["related"]]
-        tasks, meta = tasks_of(related, self.record["meta_feature"], self.encoding)
         return SurrogateModels(
             surrogate=settings["surrogate"],
             acquisition=settings["acquisition"],
@@ -76,8 +75,7 @@ class Run:
             ei_variance=settings.get("ei_variance", "latent"),
             warp_errors=settings.get("warp_errors", False),
             conditional=self.encoding.conditional,
-            related=tasks,
-            meta=meta,
+            tasks=tasks_of(related, self.record["meta_feature"], self.encoding),
             seed=settings["seed"],
         )
 

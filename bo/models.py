@@ -91,12 +91,12 @@ class SurrogateModels:
         acquisition: str,
         incumbent: Incumbent,
         conditional: tuple[int, ...],
-        related: Sequence[Task],
-        meta: Floats | None,
+        tasks: tuple[Sequence[Task], Floats | None],
         seed: int,
         ei_variance: Variance = "latent",
         warp_errors: bool = False,
     ) -> None:
+        related, meta = tasks
         self._ei_variance, self._warps = ei_variance, warp_errors
         self._surrogate, self._incumbent = find_surrogate(surrogate), incumbent
         self._conditional, self._seed = conditional, seed
@@ -105,8 +105,8 @@ class SurrogateModels:
         self._units = _units(related) if related else None
         keywords: dict[str, Any] = {"conditional": conditional}
         if self._surrogate.multitask:
-            tasks = [Task(task.X, self._scaled(task.y)[0], task.meta) for task in related]
-            keywords |= {"related": tasks, "meta": meta}
+            scaled = [Task(task.X, self._scaled(task.y)[0], task.meta) for task in related]
+            keywords |= {"related": scaled, "meta": meta}
         self._keywords = keywords
         self._kept: dict[str, CheckpointedModel[Any]] = {}
         self._makers: Mapping[str, Callable[[], Any]] = {

@@ -134,8 +134,8 @@ class Optimizer:
         if related and not self._surrogate.multitask:
             msg = f"expected a surrogate for related tasks, mt-..., got {self._surrogate.name!r}. Name one, or leave `related` out."
             raise UsageError(msg, param="surrogate")
-        tasks, meta = tasks_of(related, meta_feature, self._encoding)
-        self._related, self._meta = related, meta
+        tasks = tasks_of(related, meta_feature, self._encoding)
+        self._related, self._meta = related, tasks[1]
         self._make = partial(
             SurrogateModels,
             surrogate=self._surrogate,
@@ -144,8 +144,7 @@ class Optimizer:
             ei_variance=ei_variance,
             warp_errors=warp_errors,
             conditional=self._encoding.conditional,
-            related=tasks,
-            meta=meta,
+            tasks=tasks,
         )
         self._fitted = self._make(seed=self._settings.seed)
         given, usual = self._settings.n_startup_trials, 0 if related else N_STARTUP_TRIALS

@@ -69,8 +69,7 @@ def search_table(
         acquisition=acquisition,
         incumbent="posterior-mean",
         conditional=tuple(np.flatnonzero(np.isnan(points).any(axis=0)).tolist()),
-        related=related,
-        meta=meta,
+        tasks=(related, meta),
         seed=int(rng.integers(2**32)),
     )
     return _search(fitted, points, targets, rows, t=t, rng=rng)

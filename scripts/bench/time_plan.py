@@ -179,8 +179,7 @@ class Search:
             acquisition="ei",
             incumbent="posterior-mean",
             conditional=(),
-            related=(),
-            meta=None,
+            tasks=((), None),
             seed=int(self.rng.integers(2**32)),
         )
 
