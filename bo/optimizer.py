@@ -76,7 +76,7 @@ class Optimizer:
         seed: int | None = 0,
         engine: Engine = "warmstart",
         restarts: bool = True,
-        warp_errors: bool = False,
+        warp_errors: bool | None = None,
         clock: Callable[[], float] = time.time,
         startup: int | None = None,
     ) -> None:
@@ -100,8 +100,8 @@ class Optimizer:
             engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
             restarts: of `gp` and `gp-map` with `ei`, where the space is not looked through whole: search elsewhere, four times of five, once
                 the search has converged (`bo.restarts`); not while logarithms of errors are modelled.
-            warp_errors: of `gp` and `gp-map`, model logarithms of errors wherever their evidence prefers these (`bo.error_units`): for errors
-                that go over orders of magnitude.
+            warp_errors: of `gp` and `gp-map`, model logarithms of errors wherever their evidence prefers these (`bo.error_units`); None = with
+                these surrogates.
             clock: gives the time in seconds.
             startup: the name of `n_startup_trials` in 0.1.
 
@@ -142,7 +142,7 @@ class Optimizer:
             acquisition=acquisition,
             incumbent=incumbent,
             ei_variance=ei_variance,
-            warp_errors=warp_errors,
+            warp_errors=bool(self._settings.warp_errors),
             conditional=self._encoding.conditional,
             tasks=tasks,
         )

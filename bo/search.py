@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bo.acquisition.scores import SCORES
+from bo.error_units import WARPING
 from bo.models import SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.surrogates import Surrogate, SurrogateInfo, Task, find_surrogate
@@ -70,6 +71,7 @@ def search_table(
         incumbent="posterior-mean",
         conditional=tuple(np.flatnonzero(np.isnan(points).any(axis=0)).tolist()),
         tasks=(related, meta),
+        warp_errors=info.name in WARPING,
         seed=int(rng.integers(2**32)),
     )
     return _search(fitted, points, targets, rows, t=t, rng=rng)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
 
+from bo.error_units import WARPING
 from bo.gpyopt_engine import check_engine
 from bo.models import ACQUISITIONS, Incumbent, Variance
 from bo.space.encoding import Encoding
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
 
 Engine = Literal["warmstart", "gpyopt"]
-WARPING = ("gp", "gp-map")
-"""Surrogates whose evidence tells how errors are to be modelled."""
 
 
 def encoding_of(space: ConfigurationSpace) -> Encoding:
@@ -51,7 +50,7 @@ class OptimizerSettings:
     timeout: float | None = None
     seed: Any = 0
     restarts: bool = True
-    warp_errors: bool = False
+    warp_errors: bool | None = None
 
     def __post_init__(self) -> None:
         """Check names and numbers, and draw a seed where there is none.
@@ -77,9 +76,10 @@ class OptimizerSettings:
             object.__setattr__(self, "n_startup_trials", int(self.n_startup_trials))
         seed = np.random.SeedSequence().generate_state(1)[0] if self.seed is None else self.seed
         object.__setattr__(self, "seed", int(seed))
-        for what in ("restarts", "warp_errors"):
-            object.__setattr__(self, what, bool(getattr(self, what)))
-        if self.warp_errors and (self.surrogate not in WARPING or self.engine != "warmstart"):
+        can_warp = self.surrogate in WARPING and self.engine == "warmstart"
+        object.__setattr__(self, "restarts", bool(self.restarts))
+        object.__setattr__(self, "warp_errors", can_warp if self.warp_errors is None else bool(self.warp_errors))
+        if self.warp_errors and not can_warp:
             msg = f"expected a Gaussian process of ours, {' or '.join(WARPING)}, beside warp_errors, got {self.surrogate!r} by {self.engine}. Name one, or leave warp_errors out."
             raise UsageError(msg, param="surrogate")
 
@@ -91,7 +91,9 @@ class OptimizerSettings:
     def from_dict(cls, record: Mapping[str, Any]) -> Self:
         """Read what `to_dict` gave; raises KeyError and TypeError where it did not."""
         named = {stored: name for name, stored in _STORED.items()}
-        return cls(**{named.get(name, name): value for name, value in record.items()})
+        return cls(
+            **{"warp_errors": False, **{named.get(name, name): value for name, value in record.items()}}
+        )  # runs of before have none
 
 
 _NAMES: Mapping[str, Sequence[str]] = {

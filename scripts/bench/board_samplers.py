@@ -19,9 +19,9 @@ def warmstart(problem: Problem, t: int, seed: int) -> Found:
     return _ours(problem, t, seed)
 
 
-def warped(problem: Problem, t: int, seed: int) -> Found:
-    """Search by our optimiser with logarithms of errors where the evidence prefers them."""
-    return _ours(problem, t, seed, warp_errors=True)
+def unwarped(problem: Problem, t: int, seed: int) -> Found:
+    """Search by our optimiser without logarithms of errors."""
+    return _ours(problem, t, seed, warp_errors=False)
 
 
 def _ours(problem: Problem, t: int, seed: int, **keywords: Any) -> Found:
@@ -111,7 +111,7 @@ SAMPLERS: Mapping[str, Callable[[Problem, int, int], Found]] = {
     "tpe": tpe,
     "smac": smac,
     "botorch": botorch,
-    "warped": warped,
+    "unwarped": unwarped,
 }
 FAST = ("warmstart", "gpsampler", "tpe")
 """Those that search every problem..."""

@@ -9,6 +9,7 @@ from ConfigSpace import ConfigurationSpace, Float
 from bo import Optimizer
 from bo.diagnostics import diagnose, read_run
 from bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_offset
+from bo.search import search_table
 from bo.surrogates import GaussianProcess
 from history_store.errors import UsageError
 
@@ -27,7 +28,7 @@ def space():
 
 
 def searched(n=16, *, objective=steep, **keywords):
-    run = Optimizer(space(), seed=3, warp_errors=True, **keywords)
+    run = Optimizer(space(), seed=3, **keywords)
     for _ in range(n):
         config = run.ask()[0]
         run.tell(config, objective(config))
@@ -83,7 +84,7 @@ def test_what_is_promised_is_in_the_unit_of_errors():
 
 
 def test_a_plain_function_is_searched_as_without():
-    runs = [searched(objective=lambda c: c["x"] + c["y"]), Optimizer(space(), seed=3)]
+    runs = [searched(objective=lambda c: c["x"] + c["y"]), Optimizer(space(), seed=3, warp_errors=False)]
     for _ in range(16):
         config = runs[1].ask()[0]
         runs[1].tell(config, config["x"] + config["y"])
@@ -112,6 +113,24 @@ def test_a_diagnosis_speaks_of_errors():
     assert found.fit is not None
     assert np.all(found.fit.mean > 0.0)
     assert np.corrcoef(np.log(found.fit.mean), np.log(found.fit.error))[0, 1] > 0.9
+
+
+def test_a_run_of_before_goes_on_without_logarithms():
+    record = searched(n=13, warp_errors=False).to_dict()
+    del record["settings"]["warp_errors"]
+    run = Optimizer.from_dict(record)
+    assert not run._fitted.takes_logarithms(run._log.data())
+
+
+def test_a_search_of_a_table_takes_logarithms_as_an_optimizer_does():
+    X = np.random.default_rng(0).uniform(size=(60, 2))
+    errors = np.array([steep({"x": x, "y": y}) for x, y in X.tolist()])
+    found = [
+        search_table(X, errors, initial=list(range(12)), t=20, rng=np.random.default_rng(1), surrogate=surrogate)
+        for surrogate in ("gp", GaussianProcess())
+    ]
+    assert found[0] != found[1]
+    assert errors[found[0]].min() <= errors[found[1]].min()
 
 
 @pytest.mark.parametrize("surrogate", ["dngo", "mt-gp", GaussianProcess()])
