@@ -20,8 +20,8 @@ from bo.surrogates.gp.metric import Metric
 
 Floats = NDArray[np.float64]
 
-WARPING = ("gp", "gp-map")
-"""Surrogates whose evidence tells how errors are to be modelled."""
+WARPING = ("gp", "gp-map", "mt-gp")
+"""Surrogates whose evidence tells how errors are to be modelled; with related tasks, those of the task at hand alone."""
 OFFSETS = (1.0, 0.1)
 """Floors that are tried: so far below the best error, in units of what lies between it and the median."""
 LEAD = 5.0

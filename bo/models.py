@@ -213,7 +213,9 @@ class SurrogateModels:
 
     def takes_logarithms(self, data: TrialData) -> bool:
         """Tell whether logarithms of errors are modelled."""
-        return self._warps and self._offset(*self._errors_at(data, _valid(data))) is not None
+        valid = _valid(data)
+        errors = self._errors_of(data, valid) if self._warps and len(valid) >= self.least else None
+        return errors is not None and errors.units.floor is not None
 
     def forecast(self, data: TrialData, X: Floats) -> None:
         """Note what is expected at a `1 x d` point that is going to be evaluated, with related tasks and without; nothing where there are none."""
@@ -257,13 +259,13 @@ class SurrogateModels:
     def _errors_together(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors of valid evaluations, with related tasks where there are any."""
         X, y = self._errors_at(data, valid)
-        z, units = self._warped(X, y) if self._warps else self._scaled(y)
+        z, units = (None if self._surrogate.multitask else self._logarithms(X, y)) or self._scaled(y)
         return _Errors(self._fitted("errors", X, z, data.revision), z, units, "together")
 
     def _errors_alone(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors of valid evaluations without related tasks, in units of their own."""
         X, y = self._errors_at(data, valid)
-        z, units = ErrorUnits.standard(y)
+        z, units = self._logarithms(X, y) or ErrorUnits.standard(y)
         return _Errors(self._fitted("alone", X, z, data.revision), z, units, "alone")
 
     def _errors(self) -> Surrogate:
@@ -328,10 +330,10 @@ class SurrogateModels:
         units = ErrorUnits(zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one))
         return (y - units.zero) / units.one, units
 
-    def _warped(self, X: Floats, y: Floats) -> tuple[Floats, ErrorUnits]:
-        """Bring errors at `n x d` points into the units that the evidence prefers."""
-        offset = self._offset(X, y)
-        return (None if offset is None else ErrorUnits.logarithmic(y, offset)) or self._scaled(y)
+    def _logarithms(self, X: Floats, y: Floats) -> tuple[Floats, ErrorUnits] | None:
+        """Take logarithms of errors at `n x d` points; None where they are not wanted, or their evidence is less."""
+        offset = self._offset(X, y) if self._warps else None
+        return None if offset is None else ErrorUnits.logarithmic(y, offset)
 
     def _offset(self, X: Floats, y: Floats) -> float | None:
         """Return what the evidence preferred when it was asked last; see `preferred_offset`."""

@@ -100,8 +100,8 @@ class Optimizer:
             engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
             restarts: of `gp` and `gp-map` with `ei`, where the space is not looked through whole: search elsewhere, four times of five, once
                 the search has converged (`bo.restarts`); not while logarithms of errors are modelled.
-            warp_errors: of `gp` and `gp-map`, model logarithms of errors wherever their evidence prefers these (`bo.error_units`); None = with
-                these surrogates.
+            warp_errors: of `gp` and `gp-map`, and of `mt-gp` where related tasks do not help, model logarithms of errors wherever their evidence
+                prefers these (`bo.error_units`); None = with these surrogates.
             clock: gives the time in seconds.
             startup: the name of `n_startup_trials` in 0.1.
 

@@ -80,7 +80,7 @@ class OptimizerSettings:
         object.__setattr__(self, "restarts", bool(self.restarts))
         object.__setattr__(self, "warp_errors", can_warp if self.warp_errors is None else bool(self.warp_errors))
         if self.warp_errors and not can_warp:
-            msg = f"expected a Gaussian process of ours, {' or '.join(WARPING)}, beside warp_errors, got {self.surrogate!r} by {self.engine}. Name one, or leave warp_errors out."
+            msg = f"expected a Gaussian process of ours, {', '.join(WARPING)}, beside warp_errors, got {self.surrogate!r} by {self.engine}. Name one, or leave warp_errors out."
             raise UsageError(msg, param="surrogate")
 
     def to_dict(self) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def test_a_search_of_a_table_takes_logarithms_as_an_optimizer_does():
     assert errors[found[0]].min() <= errors[found[1]].min()
 
 
-@pytest.mark.parametrize("surrogate", ["dngo", "mt-gp", GaussianProcess()])
+@pytest.mark.parametrize("surrogate", ["dngo", "mt-dngo", GaussianProcess()])
 def test_other_surrogates_have_no_evidence_to_ask(surrogate):
-    with pytest.raises(UsageError, match="Gaussian process of ours, gp or gp-map, beside warp_errors"):
+    with pytest.raises(UsageError, match="Gaussian process of ours, gp, gp-map, mt-gp, beside warp_errors"):
         Optimizer(space(), surrogate=surrogate, warp_errors=True)

@@ -115,3 +115,13 @@ def test_in_tables_the_second_row_is_drawn():
         for s in range(3)
     }  # fmt: skip
     assert len({second for _, second in firsts}) > 1
+
+
+def test_the_task_at_hand_alone_is_modelled_by_logarithms_where_the_evidence_prefers_them():
+    """Errors go over nine orders of magnitude; unrelated tasks do not keep the search from seeing that."""
+    runs = [
+        search(tasks(stranger), 20, value=lambda X: np.exp(20.0 * bowl(X)), warp_errors=warp) for warp in (None, False)
+    ]
+    assert [kind(run) for run in runs] == ["alone", "alone"]
+    assert [run._fitted.takes_logarithms(run._log.data()) for run in runs] == [True, False]
+    assert runs[0].best.error < runs[1].best.error
