@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.error_units import ErrorUnits
+from bo.error_units import Band
 from bo.models import SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.optimizer import SCHEMA
 from bo.related import RelatedTask, tasks_of
 from bo.space.clauses import mentioned
 from bo.space.encoding import Encoding
-from bo.surrogates import GaussianProcess, Prediction
+from bo.surrogates import GaussianProcess
 from bo.surrogates.gp.metric import Metric
 from history_store.errors import DataError
 from history_store.records import Value
@@ -81,37 +81,36 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fit:
-    """Held-out predictions: each error is predicted by models that were not fitted to it. Rows are valid evaluations.
+class Fit(Band):
+    """Held-out predictions, noise included: each error is predicted by models that were not fitted to it. Rows are valid evaluations.
 
     Attributes:
         number: `m`, which evaluation, from 0.
         error: `m`, as measured.
-        mean: `m`, as predicted.
-        sd: `m`, of the prediction, noise included.
     """
 
     number: NDArray[np.intp]
     error: Floats
-    mean: Floats
-    sd: Floats
+
+    @property
+    def within(self) -> NDArray[np.bool_]:
+        """Tell for `m` errors whether they lie within two standard deviations."""
+        return (self.low <= self.error) & (self.error <= self.high)
 
     @property
     def covered(self) -> float:
         """Return the share of errors within two standard deviations; 0.95 where the model is right about itself."""
-        return float(np.mean(np.abs(self.error - self.mean) <= 2.0 * self.sd))
+        return float(np.mean(self.within))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slice:
-    """One hyperparameter varied, the others as in the best configuration.
+class Slice(Band):
+    """The predicted error without noise along one hyperparameter, the others as in the best configuration.
 
     Attributes:
         name: of the hyperparameter.
         unit: `g` coordinates in [0, 1).
         value: the `g` values they stand for.
-        mean: `g` predicted errors.
-        sd: `g`, of the error without noise.
         acquisition: `g`, what a suggestion maximises; EI and PI as logarithms. NaN where the clauses of the space
             forbid.
         best: the coordinate of the best configuration.
@@ -121,8 +120,6 @@ class Slice:
     name: str
     unit: Floats
     value: Sequence[Value]
-    mean: Floats
-    sd: Floats
     acquisition: Floats
     best: float
     told: Floats
@@ -229,16 +226,18 @@ def held_out_fit(run: Run, *, folds: int = FOLDS) -> Fit:
     """
     rows = np.flatnonzero(np.isfinite(run.errors))
     number = np.arange(len(rows)) % min(folds, max(len(rows), 1))
-    mean, sd = np.empty(len(rows)), np.empty(len(rows))
+    predicted = np.empty((4, len(rows)))
     for fold in range(min(folds, len(rows))):
         out = number == fold
         found = run.fitted().predict(run.evidence(rows[~out]), run.encoding.columns(run.points[rows[out]]))
         if found is None:
             raise DataError(_too_few(len(rows)))
-        mean[out], sd[out] = _mixed(*found, noise=True)
+        band = found[1].band(found[0], noise=True)
+        predicted[:, out] = band.mean, band.sd, band.low, band.high
     if not len(rows):
         raise DataError(_too_few(0))
-    return Fit(rows, run.errors[rows], mean, sd)
+    mean, sd, low, high = predicted
+    return Fit(mean, sd, low, high, number=rows, error=run.errors[rows])
 
 
 def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
@@ -265,10 +264,22 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
         X, allowed = encoding.columns(points), encoding.valid(points)
         prediction = fitted.predict(evidence, X)
         assert prediction is not None  # noqa: S101  there is a function
-        mean, sd = _mixed(*prediction, noise=False)
+        band = prediction[1].band(prediction[0])
         acquisition = np.where(allowed, found[0].value(X), np.nan)
         there = np.where(np.isnan(told[:, encoding.column[k]]), np.nan, run.points[:, k])
-        cuts.append(Slice(name, unit, encoding.values(k, unit), mean, sd, acquisition, float(best[k]), there))
+        cut = Slice(
+            band.mean,
+            band.sd,
+            band.low,
+            band.high,
+            name=name,
+            unit=unit,
+            value=encoding.values(k, unit),
+            acquisition=acquisition,
+            best=float(best[k]),
+            told=there,
+        )
+        cuts.append(cut)
     return cuts
 
 
@@ -319,13 +330,6 @@ def _tried(make: Callable[[], T], notes: list[str]) -> T | None:
     except DataError as error:
         notes.append(str(error))
         return None
-
-
-def _mixed(prediction: Prediction, units: ErrorUnits, *, noise: bool) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation `m` of the mixture over samples, as errors."""
-    mean = prediction.mean.mean(axis=0)
-    var = (prediction.var + prediction.noise[:, None] * noise).mean(axis=0) + prediction.mean.var(axis=0)
-    return units.errors(mean, np.sqrt(var))
 
 
 def _too_few(count: int) -> str:

@@ -6,12 +6,13 @@ floor below the best, are closer to one. Which of the two a Gaussian process fit
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.base import SMALLEST_SD, Standardised
+from bo.surrogates.base import SMALLEST_SD, Prediction, Standardised
 from bo.surrogates.gp.covariance import Stationary
 from bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
 from bo.surrogates.gp.kernels import KERNELS
@@ -33,6 +34,24 @@ GROWTH = 1.3
 MOST = 100
 """Evaluations that it is asked about, evenly spaced over the search, and steps to the most probable hyperparameters."""
 STEPS = 40
+LARGEST = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Band:
+    """Predicted errors.
+
+    Attributes:
+        mean: `m`; medians, where logarithms are modelled.
+        sd: `m`; a quarter of what is between low and high, where logarithms are modelled.
+        low: `m`, two standard deviations below, in the model's units.
+        high: `m`, two above.
+    """
+
+    mean: Floats
+    sd: Floats
+    low: Floats
+    high: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +82,14 @@ class ErrorUnits:
             y: errors.
             offset: of the floor, one of `OFFSETS`.
         """
-        least, between = float(y.min()), float(np.median(y) - y.min())
-        if not SMALLEST_SD < between < np.inf:
+        least, middle, greatest = (
+            float(y.min()),
+            2.0 * float(np.median(0.5 * y)),
+            float(y.max()),
+        )  # 1e308 twice overflows
+        floor = least - offset * (middle - least)
+        if middle - least <= SMALLEST_SD or not math.isfinite(greatest - floor):
             return None
-        floor = least - offset * between
         own = Standardised.of(np.log(y - floor))
         return own.z, cls(own.mean, own.sd, floor)
 
@@ -75,13 +98,24 @@ class ErrorUnits:
         rest = np.zeros_like(y) if self.floor is None else np.log(y - self.floor)
         return float(np.log(self.one)) + rest
 
-    def errors(self, mean: Floats, sd: Floats) -> tuple[Floats, Floats]:
-        """Return means and standard deviations as errors: with a floor medians, and half of what lies within one standard deviation of them."""
-        line, width = self.zero + self.one * mean, self.one * sd
-        if self.floor is None:
-            return line, width
-        middle = np.exp(line)
-        return self.floor + middle, middle * np.sinh(width)
+    def errors(self, z: Floats) -> Floats:
+        """Return values in these units as errors; what is beyond all numbers, as the largest one."""
+        with np.errstate(over="ignore"):
+            line = self.zero + self.one * z
+            return np.clip(line if self.floor is None else self.floor + np.exp(line), -LARGEST, LARGEST)
+
+    def band(self, prediction: Prediction, *, noise: bool = False) -> Band:
+        """Return predictions at `m` points, the mixture over samples, as errors.
+
+        Args:
+            prediction: in these units.
+            noise: of what would be observed, rather than of the function without noise.
+        """
+        mean = prediction.mean.mean(axis=0)
+        var = (prediction.var + prediction.noise[:, None] * noise).mean(axis=0) + prediction.mean.var(axis=0)
+        sd = np.sqrt(var)
+        low, middle, high = (self.errors(mean + k * sd) for k in (-2.0, 0.0, 2.0))
+        return Band(middle, self.one * sd if self.floor is None else 0.25 * high - 0.25 * low, low, high)
 
 
 def preferred_offset(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) -> float | None:

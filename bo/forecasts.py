@@ -106,9 +106,8 @@ class Forecasts:
 
 def moments(prediction: Prediction, units: ErrorUnits) -> tuple[float, float]:
     """Return mean and standard deviation of what would be observed at the one point of a prediction, in some units, as errors."""
-    means, variances = prediction.mean[:, 0], prediction.var[:, 0] + prediction.noise
-    mean, sd = units.errors(means.mean(), np.sqrt(means.var() + variances.mean()))
-    return float(mean), float(sd)
+    band = units.band(prediction, noise=True)
+    return float(band.mean[0]), float(band.sd[0])
 
 
 def _log_density(error: float, mean: float, sd: float, freedom: int) -> float:

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bo.error_units import Band
 from bo.space.encoding import Encoding
 from history_store.records import Value
 
 Floats = NDArray[np.float64]
-Predict = Callable[[Floats], tuple[Floats, Floats]]
-"""Points `n x p` of the cube to means and variances `S x n`, a row a posterior sample."""
+Predict = Callable[[Floats], Floats]
+"""Points `n x p` of the cube to predicted errors `S x n`, a row a posterior sample."""
 
 POINTS = 256
 GRID = 61
@@ -37,20 +38,16 @@ class Importance:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Profile:
-    """The predicted error along one hyperparameter, the others as in one configuration.
+class Profile(Band):
+    """The predicted error without noise along one hyperparameter, the others as in one configuration.
 
     Attributes:
         name: of the hyperparameter.
-        value: `g` values, rising, each once.
-        mean: `g` predicted errors.
-        sd: `g`, of the error without noise.
+        value: `m` values, rising, each once.
     """
 
     name: str
     value: Sequence[Value]
-    mean: Floats
-    sd: Floats
 
 
 def importance(predict: Predict, encoding: Encoding, *, rng: np.random.Generator, points: int = POINTS) -> Importance:
@@ -66,7 +63,7 @@ def importance(predict: Predict, encoding: Encoding, *, rng: np.random.Generator
     second = encoding.sample(points, design="uniform", rng=rng)
     n = min(len(first), len(second))
     first, second = first[:n], second[:n]
-    at_first, at_second = predict(first)[0], predict(second)[0]
+    at_first, at_second = predict(first), predict(second)
     variance = np.var(np.concatenate([at_first, at_second], axis=1), axis=1)
     scale = np.where(variance > 0, variance, 1.0)
     total, alone = np.zeros((len(variance), encoding.p)), np.zeros((len(variance), encoding.p))
@@ -76,7 +73,7 @@ def importance(predict: Predict, encoding: Encoding, *, rng: np.random.Generator
         allowed = encoding.valid(mixed)
         if not allowed.any():
             continue
-        at_mixed = predict(mixed[allowed])[0]
+        at_mixed = predict(mixed[allowed])
         total[:, k] = 0.5 * np.mean((at_first[:, allowed] - at_mixed) ** 2, axis=1) / scale
         rest = 0.5 * np.mean((at_second[:, allowed] - at_mixed) ** 2, axis=1) / scale
         alone[:, k] = 1.0 - rest
@@ -85,7 +82,9 @@ def importance(predict: Predict, encoding: Encoding, *, rng: np.random.Generator
     return Importance(tuple(encoding.names), total, np.clip(np.where(known, alone, 0.0), 0.0, total))
 
 
-def profiles(predict: Predict, encoding: Encoding, point: Floats, *, grid: int = GRID) -> list[Profile]:
+def profiles(
+    predict: Callable[[Floats], Band], encoding: Encoding, point: Floats, *, grid: int = GRID
+) -> list[Profile]:
     """Predict along every hyperparameter that is active at a point.
 
     Args:
@@ -108,7 +107,6 @@ def profiles(predict: Predict, encoding: Encoding, point: Floats, *, grid: int =
         kept = [i for i in kept if allowed[i]]
         if not kept:
             continue
-        mean, var = predict(rows[kept])
-        sd = np.sqrt(var.mean(axis=0) + mean.var(axis=0))
-        found.append(Profile(name, [values[i] for i in kept], mean.mean(axis=0), sd))
+        band = predict(rows[kept])
+        found.append(Profile(band.mean, band.sd, band.low, band.high, name=name, value=[values[i] for i in kept]))
     return found

@@ -11,6 +11,7 @@ its datasets. Each run is one line of --runs; the same command goes on where it 
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from scipy.stats import t as student
 
 from bo import Optimizer
 from bo.search import search_table
-from bo.surrogates import GaussianProcess
+from bo.surrogates import find_surrogate
 from bo.transfer.regret import regret_curve
 from training.evaluation.table import read_table
 
@@ -65,7 +66,10 @@ def run_table(table: str, row: int, seed: int, warp: bool) -> dict[str, Any]:  #
     (X, errors), start = read(table), time.process_time()
     known = np.isfinite(errors[row])
     X, y = X[known], errors[row][known]
-    surrogate = "gp" if warp else GaussianProcess()  # an object of its own takes errors as they are
+    gp = find_surrogate("gp")
+    surrogate = (
+        gp if warp else replace(gp, name="gp, errors as they are")
+    )  # a surrogate of another name takes no logarithms
     found = search_table(
         X, y, initial=[], t=SHOWN_TABLES[-1], rng=np.random.default_rng([seed, row]), surrogate=surrogate
     )

@@ -126,7 +126,7 @@ def _fit(fit: Fit) -> Any:
     axes = figure.add_subplot()
     low, high = _limits(np.concatenate([fit.error, fit.mean]))
     axes.plot([low, high], [low, high], color=GREY, linewidth=0.9, zorder=1)
-    outside = np.abs(fit.error - fit.mean) > 2.0 * fit.sd
+    outside = ~fit.within
     for rows, colour, marker, label in (
         (~outside, LOW, "o", "within ±2 sd"),
         (outside, HIGH, "s", "beyond ±2 sd"),
@@ -135,7 +135,7 @@ def _fit(fit: Fit) -> Any:
             axes.errorbar(
                 fit.error[rows],
                 fit.mean[rows],
-                2.0 * fit.sd[rows],
+                np.stack([fit.mean - fit.low, fit.high - fit.mean])[:, rows],
                 fmt=marker,
                 color=colour,
                 elinewidth=0.8,
@@ -165,7 +165,7 @@ def _slices(cuts: Sequence[Slice], found: Diagnosis) -> Any:
     for place, cut in enumerate(cuts):
         row, column = divmod(place, columns)
         above, below = panels[2 * row, column], panels[2 * row + 1, column]
-        above.fill_between(cut.unit, cut.mean - 2 * cut.sd, cut.mean + 2 * cut.sd, color=_BAND, linewidth=0)
+        above.fill_between(cut.unit, cut.low, cut.high, color=_BAND, linewidth=0)
         above.plot(cut.unit, cut.mean, color=LOW, linewidth=1.6)
         seen = errors <= high
         above.plot(cut.told[seen], errors[seen], "o", color=INK, markersize=2.6, mfc="none", mew=0.6)

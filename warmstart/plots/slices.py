@@ -67,10 +67,20 @@ def slices_figure(found: StudyRecord, profiles: Sequence[Profile], axes_by_name:
 
 def _prediction(axes: Any, x: Any, cut: Profile, *, is_line: bool) -> None:
     if is_line and len(x) > 1:
-        axes.fill_between(x, cut.mean - 2 * cut.sd, cut.mean + 2 * cut.sd, color=_BAND, linewidth=0)
+        axes.fill_between(x, cut.low, cut.high, color=_BAND, linewidth=0)
         axes.plot(x, cut.mean, color=LOW, linewidth=1.6)
     else:
-        axes.errorbar(x, cut.mean, 2 * cut.sd, fmt="_", color=LOW, ecolor=_BAND, elinewidth=7, markersize=14, mew=2)
+        axes.errorbar(
+            x,
+            cut.mean,
+            [cut.mean - cut.low, cut.high - cut.mean],
+            fmt="_",
+            color=LOW,
+            ecolor=_BAND,
+            elinewidth=7,
+            markersize=14,
+            mew=2,
+        )
 
 
 def _limits(errors: Any) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from bo import Optimizer
 from bo.diagnostics import diagnose, read_run
 from bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_offset
 from bo.search import search_table
-from bo.surrogates import GaussianProcess
+from bo.surrogates import GaussianProcess, Prediction
 from history_store.errors import UsageError
 
 ERRORS = np.array([0.02, 0.03, 0.11, 4.0, 250.0])
@@ -47,9 +47,12 @@ def test_logarithms_by_hand(offset):
 
 def test_means_and_deviations_are_errors_again():
     for z, units in (ErrorUnits.standard(ERRORS), ErrorUnits.logarithmic(ERRORS, 0.1)):
-        assert units.errors(z, np.zeros(5))[0] == pytest.approx(ERRORS)
-        low, high = (units.errors(z + s, np.zeros(5))[0] for s in (-0.3, 0.3))
-        assert units.errors(z, np.full(5, 0.3))[1] == pytest.approx((high - low) / 2.0)
+        assert units.errors(z) == pytest.approx(ERRORS)
+        band = units.band(Prediction(z[None], np.full((1, 5), 0.05), np.array([0.04])), noise=True)
+        assert band.mean == pytest.approx(ERRORS)
+        assert band.low == pytest.approx(units.errors(z - 0.6))  # sqrt(0.05 + 0.04) is 0.3
+        assert band.high == pytest.approx(units.errors(z + 0.6))
+        assert band.sd == pytest.approx((band.high - band.low) / 4.0)
 
 
 def test_half_of_the_errors_at_the_least_one_have_no_logarithms():
@@ -73,7 +76,7 @@ def test_a_steep_function_is_modelled_by_logarithms():
     data = run._log.data()
     prediction, units = run._fitted.predict(data, data.X)
     assert units.floor is not None
-    held = units.errors(prediction.mean.mean(axis=0), np.zeros(16))[0]
+    held = units.errors(prediction.mean.mean(axis=0))
     assert held == pytest.approx([o.error for o in run.history()], rel=0.1)
 
 
@@ -131,6 +134,27 @@ def test_a_search_of_a_table_takes_logarithms_as_an_optimizer_does():
     ]
     assert found[0] != found[1]
     assert errors[found[0]].min() <= errors[found[1]].min()
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        lambda c: 10.0 ** (600.0 * c["x"] - 300.0),
+        lambda c: 1e300 if c["x"] < 0.4 else c["y"],
+        lambda c: 1.7e308 * (c["x"] - 0.5),
+        lambda c: [-1e308, 1e308, 0.0, 1.0][int(8.0 * c["y"]) % 4],
+        lambda c: 1e-310 * c["x"],
+        lambda c: 1e16 + c["x"],
+        lambda c: float(c["x"] > 0.5),
+    ],
+)
+def test_errors_of_any_size_are_searched_and_predicted(errors):
+    run = searched(n=24, objective=errors, surrogate="gp-map")
+    found = diagnose(read_run(run.to_dict()), folds=3)
+    assert found.fit is not None
+    for band in (found.fit, *found.slices):
+        assert np.isfinite([band.mean, band.sd, band.low, band.high]).all()
+        assert ((band.low <= band.mean) & (band.mean <= band.high)).all()
 
 
 @pytest.mark.parametrize("surrogate", ["dngo", "mt-dngo", GaussianProcess()])

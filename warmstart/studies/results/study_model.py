@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,9 @@ from history_store.errors import DataError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bo.error_units import Band, ErrorUnits
     from bo.importance import Importance, Profile
+    from bo.surrogates import Prediction
     from warmstart.studies.results.study_record import StudyRecord
     from warmstart.studies.results.trial import Trial
 
@@ -62,21 +64,27 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     run = read_run(optimizer.to_dict())
     fitted, evidence, encoding = run.fitted(), run.evidence(), run.encoding
 
-    def predict(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        predicted: Any = fitted.predict(evidence, encoding.columns(points))
+    def predict(points: NDArray[np.float64]) -> tuple[Prediction, ErrorUnits]:
+        predicted = fitted.predict(evidence, encoding.columns(points))
         if predicted is None:
             msg = (
                 f"{found.name}: expected enough trials for the surrogate {surrogate}, got {len(trials)}. Run some more."
             )
             raise DataError(msg)
-        prediction, units = predicted
-        mean, sd = units.errors(prediction.mean, np.sqrt(prediction.var))
-        return mean, sd**2
+        return predicted
+
+    def means(points: NDArray[np.float64]) -> NDArray[np.float64]:
+        prediction, units = predict(points)
+        return units.errors(prediction.mean)
+
+    def band(points: NDArray[np.float64]) -> Band:
+        prediction, units = predict(points)
+        return units.band(prediction)
 
     best = run.points[int(np.nanargmin(run.errors))]
     rng = np.random.default_rng(seed)
     with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
-        return StudyModel(importance(predict, encoding, rng=rng), profiles(predict, encoding, best))
+        return StudyModel(importance(means, encoding, rng=rng), profiles(band, encoding, best))
 
 
 def _thinned(trials: Sequence[Trial]) -> list[Trial]:
