@@ -35,6 +35,7 @@ MOST = 100
 """Evaluations that it is asked about, evenly spaced over the search, and steps to the most probable hyperparameters."""
 STEPS = 40
 LARGEST = float(np.finfo(np.float64).max)
+"""The largest number there is."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,11 +83,8 @@ class ErrorUnits:
             y: errors.
             offset: of the floor, one of `OFFSETS`.
         """
-        least, middle, greatest = (
-            float(y.min()),
-            2.0 * float(np.median(0.5 * y)),
-            float(y.max()),
-        )  # 1e308 twice overflows
+        least, greatest = float(y.min()), float(y.max())
+        middle = 2.0 * float(np.median(0.5 * y))  # the sum of two errors may overflow
         floor = least - offset * (middle - least)
         if middle - least <= SMALLEST_SD or not math.isfinite(greatest - floor):
             return None

@@ -64,6 +64,8 @@ def importance(predict: Predict, encoding: Encoding, *, rng: np.random.Generator
     n = min(len(first), len(second))
     first, second = first[:n], second[:n]
     at_first, at_second = predict(first), predict(second)
+    unit = max(np.abs(at_first).max(initial=0.0), np.abs(at_second).max(initial=0.0)) or 1.0
+    at_first, at_second = at_first / unit, at_second / unit  # squares of 1e200 overflow
     variance = np.var(np.concatenate([at_first, at_second], axis=1), axis=1)
     scale = np.where(variance > 0, variance, 1.0)
     total, alone = np.zeros((len(variance), encoding.p)), np.zeros((len(variance), encoding.p))
@@ -73,7 +75,7 @@ def importance(predict: Predict, encoding: Encoding, *, rng: np.random.Generator
         allowed = encoding.valid(mixed)
         if not allowed.any():
             continue
-        at_mixed = predict(mixed[allowed])
+        at_mixed = predict(mixed[allowed]) / unit
         total[:, k] = 0.5 * np.mean((at_first[:, allowed] - at_mixed) ** 2, axis=1) / scale
         rest = 0.5 * np.mean((at_second[:, allowed] - at_mixed) ** 2, axis=1) / scale
         alone[:, k] = 1.0 - rest
