@@ -99,7 +99,7 @@ class Optimizer:
             seed: of everything random; None = another one every time.
             engine: what models errors and chooses: ours, or `gpyopt` (`bo.gpyopt_engine`) with `gp` or `gp-map`, and `ei` or `lcb`.
             restarts: of `gp` and `gp-map` with `ei`, where the space is not looked through whole: search elsewhere, four times of five, once
-                the search has converged (`bo.restarts`); not while logarithms of errors are modelled.
+                the search has converged (`bo.restarts`); they do not begin while logarithms of errors are modelled.
             warp_errors: of `gp` and `gp-map`, and of `mt-gp` where related tasks do not help, model logarithms of errors wherever their evidence
                 prefers these (`bo.error_units`); None = with these surrogates.
             clock: gives the time in seconds.
@@ -179,7 +179,8 @@ class Optimizer:
         errors = [observation.error for observation in self._log.told if observation.valid]
         if not has_converged(errors, self._restarts.log_gains, least=LEAST):
             return None
-        if self._fitted.takes_logarithms(self._log.data()):
+        is_first = not self._restarts.elsewhere.number
+        if is_first and self._fitted.takes_logarithms(self._log.data()):
             return None  # what is next to nothing between errors may be orders of magnitude
         return f"nothing more is expected here: {'restarting elsewhere, or stop' if self._may_restart else 'stop, or start another search'}"
 
