@@ -34,6 +34,8 @@ GROWTH = 1.3
 MOST = 100
 """Evaluations that it is asked about, evenly spaced over the search, and steps to the most probable hyperparameters."""
 STEPS = 40
+ROUGHLY = 1e-4
+"""Growth of the log evidence, as a share, with which a search for them ends: tenths of a nat do not matter."""
 LARGEST = float(np.finfo(np.float64).max)
 """The largest number there is."""
 
@@ -129,11 +131,16 @@ def preferred_offset(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) ->
         return None
     rows = np.linspace(0, n - 1, min(n, MOST)).round().astype(np.intp)
     X, y = X[rows], y[rows]
-    plain = _log_evidence(X, y, *ErrorUnits.standard(y), conditional) + LEAD
-    found = {offset: ErrorUnits.logarithmic(y, offset) for offset in OFFSETS}
-    values = {offset: _log_evidence(X, y, *units, conditional) for offset, units in found.items() if units is not None}
-    best = max(values, key=lambda offset: values[offset], default=None)
-    return best if best is not None and values[best] > plain else None
+    plain = _log_evidence(X, y, *ErrorUnits.standard(y), conditional)
+    best, most = None, plain + LEAD
+    for offset in OFFSETS:
+        logarithms = ErrorUnits.logarithmic(y, offset)
+        value = -np.inf if logarithms is None else _log_evidence(X, y, *logarithms, conditional)
+        if value > most:
+            best, most = offset, value
+        if value < plain:  # nor are closer floors preferred then
+            break
+    return best
 
 
 def evidence_rows(n: int) -> int:
@@ -150,5 +157,5 @@ def _log_evidence(X: Floats, y: Floats, z: Floats, units: ErrorUnits, conditiona
     shape = metric.prior(lengthscale_prior(metric.d, "modern"))
     prior = HyperPrior((*shape, *level_priors("modern", noiseless=False)))
     evidence = Evidence(X, z, Stationary(KERNELS["matern52"], metric))
-    theta = most_probable(evidence, prior, [prior.start()], steps=STEPS)
+    theta = most_probable(evidence, prior, [prior.start()], steps=STEPS, tolerance=ROUGHLY)
     return evidence.value(theta) + prior.value_and_gradient(theta)[0] - float(units.log_slope(y).sum())
