@@ -294,20 +294,23 @@ def test_what_is_no_report_is_refused(tmp_path):
         draw_regret(broken, tmp_path)
 
 
+def a_band(mean, sd):
+    return mean, sd, mean - 2.0 * sd, mean + 2.0 * sd
+
+
 def a_run(names=ODD, n=30, *, shares=3, lost=False):
     """Say all that can be said of a run of made-up numbers."""
     rng = np.random.default_rng(0)
     unit = (np.arange(20) + 0.5) / 20
     cuts = [
         Slice(
-            name,
-            unit,
-            [["low", "high"][int(u > 0.5)] for u in unit] if place == 1 else (10.0 ** (4 * unit - 4)).tolist(),
-            0.3 + (unit - 0.5) ** 2,
-            0.02 + unit / 10,
-            np.where(unit > 0.9, np.nan, -50 * unit**2),
-            0.525,
-            np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
+            *a_band(0.3 + (unit - 0.5) ** 2, 0.02 + unit / 10),
+            name=name,
+            unit=unit,
+            value=[["low", "high"][int(u > 0.5)] for u in unit] if place == 1 else (10.0 ** (4 * unit - 4)).tolist(),
+            acquisition=np.where(unit > 0.9, np.nan, -50 * unit**2),
+            best=0.525,
+            told=np.where(rng.random(n) < 0.2, np.nan, rng.random(n)),
         )
         for place, name in enumerate(names)
     ]
@@ -316,10 +319,11 @@ def a_run(names=ODD, n=30, *, shares=3, lost=False):
     if lost:
         errors[::5] = np.nan
     known = np.flatnonzero(np.isfinite(errors))
+    held_out = a_band(errors[known] + rng.normal(0, 0.1, len(known)), np.full(len(known), 0.08))
     return Diagnosis(
         errors,
         "ei-per-second",
-        Fit(known, errors[known], errors[known] + rng.normal(0, 0.1, len(known)), np.full(len(known), 0.08)),
+        Fit(*held_out, number=known, error=errors[known]),
         cuts,
         Sensitivity(names, rng.gamma(2.0, 1.0, (10, len(names))), np.arange(n, n - len(names), -1)),
         Shares([f"kind {i}" for i in range(shares)], rng.integers(shares, size=n)) if shares else None,
@@ -359,7 +363,9 @@ def test_runs_of_any_length_and_width_are_drawn(n, count, tmp_path):
 
 def test_constant_errors_are_drawn(tmp_path):
     found = a_run()
-    same = replace(found, errors=np.full(30, 0.5), fit=Fit(np.arange(30), *np.full((2, 30), 0.5), np.full(30, 1e-9)))
+    half = np.full(30, 0.5)
+    fit = Fit(*a_band(half, np.full(30, 1e-9)), number=np.arange(30), error=half)
+    same = replace(found, errors=half, fit=fit)
     assert len(draw_run(same, tmp_path)) == 5
 
 
