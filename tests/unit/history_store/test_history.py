@@ -279,7 +279,7 @@ class TestOpen:
             [sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True, cwd=Path.cwd()
         ).stdout.split()
         assert out[1:] == []
-        assert float(out[0]) < 0.02  # 4 to 6 ms
+        assert float(out[0]) < 0.1  # 4 to 6 ms where nothing else runs
 
 
 class TestReadOnly:
