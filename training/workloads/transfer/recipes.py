@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from textwrap import dedent
 
-from history_store.errors import UsageError
+from history_store.errors import UsageError, WarmstartError
 from history_store.records import Config
 from metafeat.pretrained.backbones import PACKAGED
 from training.workloads.transfer.config import TransferConfig, Tuning
@@ -24,6 +24,8 @@ LINEAR_PROBE = Tuning(
     label_smoothing=0.0,
 )
 """What stands for a head on frozen features where a program has no such head: the classifier is trained, the body hardly."""
+LAYER_GROUPS = {"tf_efficientnet_lite0": 18, "tf_efficientnet_lite1": 23, "tf_efficientnet_lite2": 23}
+"""Over which timm's layer decay goes, the classifier's among them; of other networks 18 are assumed."""
 
 
 def write_recipe(config: Config, recipe: str, *, dataset: str, n_train: int, n_classes: int) -> str:
@@ -32,7 +34,7 @@ def write_recipe(config: Config, recipe: str, *, dataset: str, n_train: int, n_c
     Args:
         config: of the transfer workload.
         recipe: ``timm``, ``python`` or ``trainer``.
-        dataset: folder of the images.
+        dataset: path of the images, as `open_images` takes it.
         n_train: training images; steps become epochs with it.
         n_classes: number of classes.
 
@@ -56,20 +58,31 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
     """Write a command line of timm's `train.py`."""
     features, tuning = config.features, config.tuning or LINEAR_PROBE
     architecture, _, file = features.backbone.partition("@")
+    parts = _split_folders(dataset)
+    folder = shlex.quote(dataset) if parts is not None else "FOLDER"
+    decay = tuning.body_lr_multiplier if config.tuning is None else layer_decay(tuning, architecture)
     lines = [
-        f"python train.py {shlex.quote(dataset)} --model {architecture} --pretrained",
+        f"python train.py {folder} --model {architecture} --pretrained",
         f" --pretrained-path {shlex.quote(file)}" if file else "",
-        f" --num-classes {n_classes} --img-size {features.image_size}",
-        f" --batch-size {BATCH_SIZE} --epochs {epochs(tuning, n_train)} --sched cosine --warmup-epochs 0 --cooldown-epochs 0",
+        f" --num-classes {n_classes} --img-size {features.image_size} --crop-pct 1.0",
+        f" --batch-size {min(BATCH_SIZE, n_train)} --epochs {epochs(tuning, n_train)} --sched cosine --warmup-epochs 0 --cooldown-epochs 0",
         f" --opt adamw --lr {tuning.learning_rate:.4g} --weight-decay {tuning.weight_decay:.4g}",
-        f" --layer-decay {layer_decay(tuning):.3g} --smoothing {tuning.label_smoothing:.3g} --mixup {tuning.mixup_alpha:.3g}",
+        f" --layer-decay {decay:.3g} --smoothing {tuning.label_smoothing:.3g} --mixup {tuning.mixup_alpha:.3g}",
         f" --hflip {0.5 if tuning.random_flip else 0.0} --scale {tuning.crop_scale:.3g} 1.0 --ratio 1.0 1.0 --color-jitter 0",
         " --mean 0.5 0.5 0.5 --std 0.5 0.5 0.5" if architecture in PACKAGED else "",
     ]
-    notes = ["# train.py of timm's repository; the folder needs train/ and validation/, each with a folder a class."]
+    notes = ["# train.py of timm's repository."]
+    if parts is None:
+        notes.append(
+            f"# It reads folders: put the pictures of {dataset} into FOLDER/train and FOLDER/validation, each with a folder a class."
+        )
+    elif len(parts) < 2:
+        notes.append(
+            f"# Make train/ and validation/ in {dataset} first, each with a folder a class: otherwise it validates on what it trains on."
+        )
     if config.tuning is None:
         notes.append(
-            "# It knows no heads on frozen features: here the classifier is trained, and layer decay keeps the body almost still."
+            "# It knows no heads on frozen features: here the classifier is trained, and the body stands still."
         )
     if features.depth != "full":
         notes.append(
@@ -78,9 +91,36 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
     return "\n".join([*notes, "".join(lines)]) + "\n"
 
 
-def layer_decay(tuning: Tuning) -> float:
-    """Return the decay over ten layer groups that gives the first of them the body's learning rate."""
-    return float(max(tuning.body_lr_multiplier, 1e-6) ** 0.1)
+def layer_decay(tuning: Tuning, architecture: str) -> float:
+    """Return the decay a layer group that gives the middle one the body's learning rate."""
+    middle = LAYER_GROUPS.get(architecture, 18) / 2
+    return float(max(tuning.body_lr_multiplier, 1e-6) ** (1 / middle))
+
+
+def _split_folders(dataset: str) -> tuple[str, ...] | None:
+    """Name the training folder of a dataset, and its validation folder; neither where class folders are at the top.
+
+    Returns: None where it is no folder that torchvision's `ImageFolder` reads as we do.
+    """
+    from history_store.readers import open_images
+    from history_store.readers.folder import FolderSource
+
+    try:
+        source = open_images(dataset)
+    except WarmstartError:  # a dataset that is elsewhere: the script says what it reads
+        return ()
+    if not isinstance(source, FolderSource):
+        return None
+    paths = [file.split("/") for file in source.files]
+    depth = 0 if set(source.splits) == {"train"} and {path[0] for path in paths} == set(source.class_names) else 1
+    if any(len(path) < depth + 2 or path[depth] not in source.class_names for path in paths):
+        return None
+    if not depth:
+        return ()
+    tops = {name: {paths[row][0] for row in rows} for name, rows in source.splits.items() if name != "test"}
+    if any(len(top) > 1 for top in tops.values()):
+        return None
+    return tuple(min(top) for top in tops.values())
 
 
 def _trainer(config: TransferConfig, dataset: str, n_train: int, n_classes: int) -> str:
@@ -130,9 +170,16 @@ def _python(config: TransferConfig, dataset: str, n_train: int, n_classes: int) 
             f'body = timm.create_model("{architecture}", pretrained=True, num_classes=0{overlay})\n'
             'mean, std = body.pretrained_cfg["mean"], body.pretrained_cfg["std"]'
         )
+    folders = _split_folders(dataset)
+    reading = _BY_READER if folders is None else _BY_SPLIT if folders else _BY_CLASS
     script = _SCRIPT.format(
-        weights=weights, dataset=dataset, size=features.image_size, parts=features.depth.split("+"), flip=features.flip_copies
-    )  # fmt: skip
+        weights=weights,
+        reading=reading.format(folders=list(folders or ())),
+        dataset=dataset,
+        size=features.image_size,
+        parts=features.depth.split("+"),
+        flip=features.flip_copies,
+    )
     if tuning is not None:
         if tuning.tuned_stages != "all":
             script += f"# The configuration trains the last stages alone ({tuning.tuned_stages}); here the whole body is trained.\n"
@@ -150,8 +197,31 @@ def _python(config: TransferConfig, dataset: str, n_train: int, n_classes: int) 
     return script
 
 
+_BY_CLASS = """\
+pictures = datasets.ImageFolder(folder, look)
+x, y, classes = torch.stack([image for image, _ in pictures]), torch.tensor(pictures.targets), pictures.classes
+order = torch.randperm(len(y))
+train, val = order[: int(0.75 * len(y))], order[int(0.75 * len(y)) :]"""
+_BY_SPLIT = """\
+parts = [datasets.ImageFolder(f"{{folder}}/{{part}}", look) for part in {folders}]
+x, classes = torch.stack([image for part in parts for image, _ in part]), parts[0].classes
+y = torch.tensor([classes.index(part.classes[label]) for part in parts for label in part.targets])
+order = torch.arange(len(y)) if len(parts) > 1 else torch.randperm(len(y))
+cut = len(parts[0]) if len(parts) > 1 else int(0.75 * len(y))
+train, val = order[:cut], order[cut:]"""
+_BY_READER = """\
+from history_store.readers import open_images  # of warmstart: ImageFolder does not read these pictures
+
+source = open_images(folder)
+found = source.read(range(len(source.labels)), size=size)
+x = torch.from_numpy(found.images.reshape(len(found.labels), size, size, -1)).permute(0, 3, 1, 2)
+y, classes = torch.tensor(found.labels), found.class_names
+order = torch.tensor(source.splits["train"])[torch.randperm(len(source.splits["train"]))]
+train, val = order[: int(0.75 * len(order))], order[int(0.75 * len(order)) :]
+if "val" in source.splits:
+    train, val = order, torch.tensor(source.splits["val"])"""
 _SCRIPT = dedent('''\
-    """A classifier on pretrained features. Run: python train.py [FOLDER with a folder of pictures a class]"""
+    """A classifier on pretrained features. Run: python train.py [PICTURES like those it was written for]"""
     import sys
 
     import timm
@@ -160,13 +230,9 @@ _SCRIPT = dedent('''\
     {weights}
     torch.manual_seed(0)
     folder = sys.argv[1] if len(sys.argv) > 1 else {dataset!r}
-    size, parts, flip_copies = {size}, {parts}, {flip}
-    look = transforms.Compose([transforms.Resize(size), transforms.CenterCrop(size), transforms.ToTensor()])
-    pictures = datasets.ImageFolder(folder, look)
-    x = torch.stack([image for image, _ in pictures])
-    y = torch.tensor(pictures.targets)
-    order = torch.randperm(len(y))
-    train, val = order[: int(0.75 * len(y))], order[int(0.75 * len(y)) :]
+    size, parts_of_features, flip_copies = {size}, {parts}, {flip}
+    look = transforms.Compose([transforms.Resize(size), transforms.CenterCrop(size), transforms.PILToTensor()])
+    {reading}
     steps = [each["reduction"] for each in list(body.feature_info)] if isinstance(body.feature_info, list) else body.feature_info.reduction()
     stages = [max(i for i, step in enumerate(steps) if step <= side) for side in (8, 16)]
     mean, std = torch.tensor(mean).view(3, 1, 1), torch.tensor(std).view(3, 1, 1)
@@ -174,9 +240,10 @@ _SCRIPT = dedent('''\
 
 
     def features(images):
-        final, maps = body.forward_intermediates((images - mean) / std, indices=stages, output_fmt="NCHW")
+        images = (images / 255 - mean) / std  # grey ones become three channels
+        final, maps = body.forward_intermediates(images, indices=stages, output_fmt="NCHW")
         found = dict(s8=maps[0].mean((2, 3)), s16=maps[1].mean((2, 3)), full=body.forward_head(final, pre_logits=True))
-        return torch.cat([found[part] for part in parts], 1)
+        return torch.cat([found[part] for part in parts_of_features], 1)
 
 
     def all_features(images):
@@ -189,7 +256,7 @@ _SCRIPT = dedent('''\
         rows, targets = torch.cat([rows, all_features(x[train].flip(3))]), torch.cat([targets, targets])
     center, spread = rows.mean(0), rows.std(0) + 1e-6
     rows, asked = (rows - center) / spread, (all_features(x[val]) - center) / spread
-    hot = torch.nn.functional.one_hot(targets, len(pictures.classes)).float()
+    hot = torch.nn.functional.one_hot(targets, len(classes)).float()
     ridge = rows.T @ rows + 0.1 * rows.shape[1] * torch.eye(rows.shape[1])
     weight, bias = torch.linalg.solve(ridge, rows.T @ (hot - hot.mean(0))), hot.mean(0)
     error = ((asked @ weight + bias).argmax(1) != y[val]).float().mean()
@@ -206,7 +273,7 @@ _TUNING = dedent("""\
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing={smoothing})
     for _ in range({steps}):
         chosen = train[torch.randint(len(train), ({batch},))]
-        images, share = torch.stack([change(image) for image in x[chosen]]), mixed.sample()
+        images, share = torch.stack([change(image) for image in x[chosen]]).float(), mixed.sample()
         images = share * images + (1 - share) * images.flip(0)
         logits = (features(images) - center) / spread @ weight + bias
         loss = share * loss_of(logits, y[chosen]) + (1 - share) * loss_of(logits, y[chosen].flip(0))
