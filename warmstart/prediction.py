@@ -133,11 +133,12 @@ def predict(
     if bool(given) == (dataset is not None):
         msg = f"expected labelled pictures, or else picture files and folders, got {'both' if given else 'neither'}. Name the pictures, as in `warmstart predict clf.safetensors photos/`."
         raise UsageError(msg, param="dataset")
+    pictures = list_pictures(given)  # a wrong path is told before torch is loaded
     classifier = load_classifier(os.fspath(model))
     if dataset is not None:
         rows, broken = _of_dataset(classifier, os.fspath(dataset), skip_broken=skip_broken, download=download)
     else:
-        rows, broken = _of_files(classifier, list_pictures(given), skip_broken=skip_broken)
+        rows, broken = _of_files(classifier, pictures, skip_broken=skip_broken)
     return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken))
 
 

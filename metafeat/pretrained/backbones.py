@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import importlib.util
 from dataclasses import dataclass
@@ -158,7 +159,7 @@ def make_network(architecture: str, *, size: int, pretrained: bool = False, clas
 
     name = architecture.partition(".")[0]
     if not timm.is_model(name):
-        near = ", ".join(timm.list_models(f"*{name[:6]}*")[:3]) or "see timm.list_models()"
+        near = ", ".join(difflib.get_close_matches(name, timm.list_models(), n=3)) or "see timm.list_models()"
         msg = f"backbone: expected a network of timm, got {architecture!r}. Near it: {near}."
         raise UsageError(msg)
     fixed = (timm.get_pretrained_cfg(name) or timm.models.PretrainedCfg()).fixed_input_size

@@ -232,8 +232,10 @@ class Workload(ABC):
         Raises:
             UsageError: when the workload writes nothing for this program.
         """
-        known = ", ".join(self.recipes) or "none"
-        msg = f"workload {self.name!r}: expected a program that it writes for ({known}), got {program!r}. Use json."
+        known, step = ", ".join(self.recipes), "Use json."
+        if not known:
+            known, step = "none", "Use json, or the workload that does: `--workload transfer`."
+        msg = f"workload {self.name!r}: expected a program that it writes for ({known}), got {program!r}. {step}"
         raise UsageError(msg, param="format")
 
     @abstractmethod

@@ -29,6 +29,7 @@ from warmstart.cli.options import (
     VerboseOption,
 )
 from warmstart.cli.shell import Shell, shown_path, write
+from warmstart.status import ALL_FAILED
 from warmstart.studies.options import Execution, Outputs, Problem, Search, WarmStart
 
 if TYPE_CHECKING:
@@ -317,6 +318,9 @@ def tune(
         _print(shell, found)
     else:
         _print_joint(shell, found)
+    studies = [found] if isinstance(found, TuneResult) else found.studies
+    if save_model is not None and any(study.best is None for study in studies):
+        raise typer.Exit(ALL_FAILED)  # what was asked for is not there
 
 
 def _all_there(n: int) -> str:

@@ -91,6 +91,7 @@ class TransferConfig:
         Raises:
             DataError: when a hyperparameter is missing, unknown or out of range.
         """
+        names = list(FEATURE_NAMES)
         try:
             steps = _whole(config["steps"])
             names = [*FEATURE_NAMES, *(TUNING_NAMES if steps > 0 else ())]
@@ -98,17 +99,21 @@ class TransferConfig:
             depth, size = str(values["depth"]), _whole(values["image_size"])
             features = FeatureSet(str(values["backbone"]), size, cast("Depth", depth), _truth(values["flip_copies"]))
             tuning = _tuning(steps, values) if steps > 0 else None
-        except (KeyError, TypeError, ValueError) as error:
-            msg = f"transfer: expected values for {', '.join(FEATURE_NAMES)} and, with steps > 0, {', '.join(TUNING_NAMES)}, got {dict(config)}. The space must be the workload's: give `space` as transfer."
+        except KeyError as error:
+            lacking = [name for name in names if name not in config]
+            msg = f"transfer: expected values for {', '.join(names)}, got none for {', '.join(lacking)}. The space must be the workload's: give `space` as transfer."
+            raise DataError(msg) from error
+        except (TypeError, ValueError) as error:
+            msg = f"transfer: expected whole numbers for steps and image_size, numbers for rates, true or false for flip_copies and random_flip, got {dict(config)}. Correct the configuration."
             raise DataError(msg) from error
         found = cls(features, str(config.get("head", "auto")), tuning)
         extra = [name for name in config if name not in (*names, "head")]
-        if extra or not _in_range(found, steps):
-            wrong = f"also {', '.join(extra)} " if extra else ""
-            msg = (
-                f"transfer: expected depth one of {', '.join(DEPTHS)}, head one of {', '.join(HEADS)} (auto or ridge with steps > 0), {SMALLEST} ≤ image_size ≤ {LARGEST}, steps ≥ 0, "
-                f"tuned_stages one of {', '.join(TUNED_STAGES)}, rates > 0, 0 < crop_scale ≤ 1, mixup_alpha ≥ 0, 0 ≤ label_smoothing < 1, got {wrong}{dict(config)}. Correct the configuration."
-            )
+        known = f"no more than {', '.join(names)} with {steps} steps"
+        checks = [(not extra, known, ", ".join(extra)), *_ranges(found, steps)]
+        wrong = [(wanted, str(came)) for is_right, wanted, came in checks if not is_right]
+        if wrong:
+            expected, got = ("; ".join(each) for each in zip(*wrong, strict=True))
+            msg = f"transfer: expected {expected}, got {got}. Correct the configuration, or the space that it is from."
             raise DataError(msg)
         return found
 
@@ -127,25 +132,29 @@ def _tuning(steps: int, values: dict[str, Any]) -> Tuning:
     )
 
 
-def _in_range(config: TransferConfig, steps: int) -> bool:
+def _ranges(config: TransferConfig, steps: int) -> list[tuple[bool, str, object]]:
+    """Tell of every hyperparameter whether it is in its range, what that is, and the value."""
     features, tuning = config.features, config.tuning
-    if not (
-        features.depth in DEPTHS
-        and features.backbone
-        and SMALLEST <= features.image_size <= LARGEST
-        and steps >= 0
-        and config.head in (HEADS if tuning is None else ("auto", "ridge"))
-    ):
-        return False
-    return tuning is None or (
-        tuning.tuned_stages in TUNED_STAGES
-        and tuning.learning_rate > 0
-        and tuning.body_lr_multiplier >= 0
-        and tuning.weight_decay >= 0
-        and 0 < tuning.crop_scale <= 1
-        and tuning.mixup_alpha >= 0
-        and 0 <= tuning.label_smoothing < 1
-    )
+    heads, which = (HEADS, "") if tuning is None else (("auto", "ridge"), " with steps > 0")
+    found: list[tuple[bool, str, object]] = [
+        (bool(features.backbone), "the name of a backbone", features.backbone),
+        (features.depth in DEPTHS, f"depth one of {', '.join(DEPTHS)}", features.depth),
+        (SMALLEST <= features.image_size <= LARGEST, f"{SMALLEST} ≤ image_size ≤ {LARGEST}", features.image_size),
+        (steps >= 0, "steps ≥ 0", steps),
+        (config.head in heads, f"head one of {', '.join(heads)}{which}", config.head),
+    ]
+    if tuning is None:
+        return found
+    found += [
+        (tuning.tuned_stages in TUNED_STAGES, f"tuned_stages one of {', '.join(TUNED_STAGES)}", tuning.tuned_stages),
+        (tuning.learning_rate > 0, "learning_rate > 0", tuning.learning_rate),
+        (tuning.body_lr_multiplier >= 0, "body_lr_multiplier ≥ 0", tuning.body_lr_multiplier),
+        (tuning.weight_decay >= 0, "weight_decay ≥ 0", tuning.weight_decay),
+        (0 < tuning.crop_scale <= 1, "0 < crop_scale ≤ 1", tuning.crop_scale),
+        (tuning.mixup_alpha >= 0, "mixup_alpha ≥ 0", tuning.mixup_alpha),
+        (0 <= tuning.label_smoothing < 1, "0 ≤ label_smoothing < 1", tuning.label_smoothing),
+    ]
+    return found
 
 
 def _whole(value: object) -> int:

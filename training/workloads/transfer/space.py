@@ -40,7 +40,7 @@ def transfer_space(
     from ConfigSpace import Categorical, ConfigurationSpace, Constant, Float, InCondition, OrdinalHyperparameter
 
     if name not in SPACES:
-        msg = f"transfer_space: expected one of {', '.join(SPACES)}, got {name!r}. Give a file for another space."
+        msg = f"transfer:{name}: expected a space of the workload, one of {', '.join(SPACES)}, got {name!r}. Give a file for another space."
         raise UsageError(msg)
     space = ConfigurationSpace(name=f"transfer-{name}")
     space.add(

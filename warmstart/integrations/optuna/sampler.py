@@ -173,6 +173,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         """
         self._raise_error_if_multi_objective(study)
         if not search_space:
+            if self._given is not None:  # nothing varies: its one configuration
+                _note(study, trial, CLAIM, dict(self._given.space.get_default_configuration()))
             return {}
         if CHECKPOINT in trial.system_attrs:  # noted last
             return {name: value for name, value in trial.system_attrs[CLAIM].items() if name in search_space}

@@ -123,10 +123,12 @@ class Watch:
             for trial in trials
         ]
         part, until = sum(running), max(self._limits.until - now, 0.0)
-        made = done - self._before + part
+        made, rest = done - self._before + part, max(self._limits.trials - done - part, 0)
+        if made < 1 and took:  # a call that has only begun says little: what trials of before took
+            return min(usual * rest / max(len(running), 1), until)
         if made <= 0:
             return math.nan
-        return min((now - self._began) / made * max(self._limits.trials - done - part, 0), until)
+        return min((now - self._began) / made * rest, until)
 
 
 def _running(

@@ -333,20 +333,21 @@ def test_the_space_is_conditional_and_read_back():
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "told"),
     [
-        {"depth": "s4"},
-        {"image_size": 8},
-        {"steps": -1},
-        {"steps": 1.5},
-        {"flip_copies": "maybe"},
-        {"head": "svm"},
-        {"x": 1},
-        {"steps": 40},
+        ({"depth": "s4"}, "expected depth one of s8, s16, full, s16.full, got s4"),
+        ({"image_size": 8}, "expected 16 ≤ image_size ≤ 1024, got 8"),
+        ({"steps": -1}, "expected steps ≥ 0, got -1"),
+        ({"depth": "s4", "image_size": 8}, "s16.full; 16 ≤ image_size ≤ 1024, got s4; 8"),
+        ({"steps": 1.5}, "expected whole numbers for steps"),
+        ({"flip_copies": "maybe"}, "true or false for flip_copies"),
+        ({"head": "svm"}, "expected head one of auto, ridge, knn, centroid, logistic, got svm"),
+        ({"x": 1}, "flip_copies, steps with 0 steps, got x"),
+        ({"steps": 40}, "got none for learning_rate, body_lr_multiplier"),
     ],
 )
-def test_a_configuration_that_is_none_is_refused(change):
-    with pytest.raises(DataError, match=r"expected .*, got "):
+def test_a_configuration_that_is_none_is_refused(change, told):
+    with pytest.raises(DataError, match=told):
         Transfer().check({**FROZEN, "backbone": "resnet18", **change})
 
 

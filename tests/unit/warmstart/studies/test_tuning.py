@@ -312,6 +312,13 @@ def test_a_function_of_the_same_name_goes_on_and_it_is_said():
     assert told[0].endswith("goes on from 1 trials, begun with a function of the same name. For another function begin another study with `study`.")  # fmt: skip
 
 
+def test_a_space_with_one_configuration_is_one_trial():
+    given = {"depth": {"value": 2}, "kernel": ["rbf"]}
+    found = tune(objective=lambda config: config["depth"] / 4, space=given, trials=3, study="constant")
+    assert [trial.config for trial in found.trials] == [{"depth": 2, "kernel": "rbf"}]
+    assert found.best_value == 0.5
+
+
 def test_the_name_of_a_study():
     assert tune(objective=bowl, study=None, trials=1).study == "bowl"
     assert default_name("a/photos/", None, "python3 train/fit.py --lr {lr}") == "photos-fit.py"
