@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -16,12 +17,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import UsageError
+from history_store.errors import DataError, UsageError
 from history_store.records import Config, Status, Value
 from training.workloads.dataset import Dataset
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
+
+SPREAD = 32
+"""Configurations of a space by which it is judged."""
 
 Report = Callable[[int, float], None]
 """Called with (step, validation error so far); whatever it raises ends the run."""
@@ -310,6 +314,23 @@ class Workload(ABC):
     def usual_names(self) -> Sequence[str]:
         """List the hyperparameters of the usual space; where they are known without building it, that is faster."""
         return list(self.space())
+
+    def check_space(self, space: ConfigurationSpace) -> None:
+        """Check that a space has configurations that can be trained: that not all of some that are spread over it are refused.
+
+        Raises:
+            DataError: as `check` of the first of them.
+        """
+        first = None
+        for config in deepcopy(space).sample_configuration(SPREAD):
+            try:
+                self.check(dict(config))
+            except DataError as error:
+                first = first or error
+            else:
+                return
+        if first is not None:
+            raise first
 
     def check_names(self, names: Collection[str]) -> None:
         """Check that a space has the hyperparameters of the usual one.

@@ -268,9 +268,12 @@ def _head(found: Any) -> str:
 
 def print_answer(shell: Shell, found: Any) -> None:
     """Write an answer for people: neighbours, configurations, confidence, reasons where there are any."""
+    from warmstart.suggestions.doubts import Code
+
     near = [neighbour.to_row() for neighbour in found.neighbours]
     if near:
-        shell.table(near, title=_head(found) + "\nIt resembles, in how configurations fare")
+        said = "The nearest to it" if Code.FAR in found.confidence.reasons else "It resembles"
+        shell.table(near, title=_head(found) + f"\n{said}, in how configurations fare")
     else:
         write(_head(found).rstrip())
     is_known = any(design.is_of_history for design in found.suggestions)

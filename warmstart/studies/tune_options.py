@@ -219,6 +219,8 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             device=self.device,
             folder=Path.cwd(),
         )
+        if self.objective is None and self.command is None:
+            get_workload(self.workload).check_space(load_space(plan.space))
         return measured(found, plan.measure)
 
     def complete(self, plan: StudySpec, query: Query | None = None, *, timed: TimedCall | None = None) -> StudySpec:

@@ -37,9 +37,10 @@ def judge_query(
     doubts = find_doubts(sample, class_names, norms)
     slack = embedded.references.slack(sample.n_images) if embedded.references and sample else 0.0
     if verdict.limit is not None and verdict.nearest > verdict.limit + slack:
+        allowed = f", and so few images may add {slack:.2g}" if slack else ""
         text = (
-            f"Far from everything: the nearest dataset is {nearest}, beyond {verdict.limit + slack:.3g}, the "
-            f"{TYPICAL_PERCENTILE:.0f}th percentile of the history's own{f' and {slack:.2g} for so few images' if slack else ''}."
+            f"Far from everything: the nearest dataset is {nearest}. Of the history's own, "
+            f"{TYPICAL_PERCENTILE:.0f} % have one nearer than {verdict.limit:.3g}{allowed}."
         )
         doubts = (Doubt(Code.FAR, text), *doubts)
     if not doubts:

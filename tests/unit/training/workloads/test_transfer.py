@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 
+import warmstart
 from history_store.errors import DataError, MissingPathError, ModelError, UsageError
 from history_store.readers import open_images
 from history_store.records import Status
@@ -16,6 +17,7 @@ from history_store.space import load_space, sobol_configs
 from training.workloads import Member, SourceDataset, get_workload, load_classifier, named_space
 from training.workloads.transfer import Transfer
 from training.workloads.transfer.config import TUNING_NAMES, TransferConfig
+from warmstart.spaces import read_space
 
 timm = pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
 torch = pytest.importorskip("torch")
@@ -349,6 +351,16 @@ def test_the_space_is_conditional_and_read_back():
 def test_a_configuration_that_is_none_is_refused(change, told):
     with pytest.raises(DataError, match=told):
         Transfer().check({**FROZEN, "backbone": "resnet18", **change})
+
+
+def test_a_space_of_which_nothing_can_be_trained_is_refused_before_anything_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    one = {"backbone": ["resnet18"], "image_size": {"value": 32}, "flip_copies": [False], "steps": {"value": 0}}
+    with pytest.raises(DataError, match=r"expected depth one of .*, got s4"):
+        warmstart.tune("sklearn:digits", workload="transfer", space={**one, "depth": ["s4"]}, warm="none", trials=1)
+    assert not list(tmp_path.glob("*.db"))
+    space = read_space({**one, "depth": ["s4", "full"]})
+    Transfer().check_space(space)  # some of it can be
 
 
 def test_naming_it_loads_no_torch():
