@@ -57,6 +57,10 @@ class Band:
     high: Floats
 
 
+ROUNDINGS = 8
+"""Units in the last place by which the least error is above a floor, at least: the logarithm of fewer is one of rounding."""
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorUnits:
     """z = (y - zero) / one; with a floor z = (log(y - floor) - zero) / one.
@@ -79,7 +83,9 @@ class ErrorUnits:
 
     @classmethod
     def logarithmic(cls, y: Floats, offset: float) -> tuple[Floats, ErrorUnits] | None:
-        """Return standardised logarithms of `n` ≥ 1 errors above a floor, and these units; None where half of the errors are the least one.
+        """Return standardised logarithms of `n` ≥ 1 errors above a floor, and these units.
+
+        Returns: None where half of the errors are the least one, or as good as: where the floor is it but for rounding.
 
         Args:
             y: errors.
@@ -89,6 +95,8 @@ class ErrorUnits:
         middle = 2.0 * float(np.median(0.5 * y))  # the sum of two errors may overflow
         floor = least - offset * (middle - least)
         if middle - least <= SMALLEST_SD or not math.isfinite(greatest - floor):
+            return None
+        if least - floor <= ROUNDINGS * float(np.spacing(max(abs(least), abs(floor)))):
             return None
         own = Standardised.of(np.log(y - floor))
         return own.z, cls(own.mean, own.sd, floor)

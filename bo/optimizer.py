@@ -13,6 +13,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -171,7 +172,9 @@ class Optimizer:
     @property
     def log_gain(self) -> float | None:
         """Return the log of the improvement that the last configuration asked for promises, by `SurrogateModels.log_gain`; None where no model chose it."""
-        return None if self._promised is None else self._fitted.log_gain(*self._promised)
+        if self._promised is None:
+            return None
+        return deepcopy(self._fitted).log_gain(*self._promised)  # a fit would move the chain: looking changes nothing
 
     @property
     def converged(self) -> str | None:

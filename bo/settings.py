@@ -69,6 +69,10 @@ class OptimizerSettings:
             if number is not None and (not isinstance(number, int | np.integer) or number < 0):
                 msg = f"expected a whole number of 0 or more, got {number!r}. Leave it out for the default."
                 raise UsageError(msg, param=what)
+        for what, allowed in (("restarts", (bool, np.bool_)), ("warp_errors", (bool, np.bool_, type(None)))):
+            if not isinstance(flag := getattr(self, what), allowed):
+                msg = f"expected True or False, got {flag!r}. Leave it out for the default."
+                raise UsageError(msg, param=what)
         if self.timeout is not None and not (isinstance(self.timeout, int | float) and 0 < self.timeout < math.inf):
             msg = f"expected seconds above 0, got {self.timeout!r}. Leave it out to wait for ever."
             raise UsageError(msg, param="timeout")

@@ -15,6 +15,8 @@ Floats = NDArray[np.float64]
 
 INDEPENDENT = 0.25
 """Share of the targets that count as independent draws: neighbours say the same."""
+TINY = 1e-100
+"""Standard deviation of a task at least: smaller ones have no square."""
 PRIOR_TASKS = 0.5
 """Tasks that are imagined beside the related ones, one standard deviation (or e-fold) off."""
 FAR = 100.0
@@ -95,6 +97,7 @@ def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised,
         weight = 2.0 * vague * INDEPENDENT * (n - 1)
         excess = float(wrightomega(math.log(weight) + 2.0 * (math.log(observed) - typical) + weight))
         sd, vague = math.exp(typical + 0.5 * (excess - weight)), vague / (1.0 + excess)
+    sd = max(sd, TINY)
     centre, spread = _moments(means, sd, *(() if not n else (float(own.mean()), INDEPENDENT * n)))
     trust = spread / (spread + sd**2 / (INDEPENDENT * n)) if n else 0.0
     mean = centre + (trust * (float(own.mean()) - centre) if n else 0.0)

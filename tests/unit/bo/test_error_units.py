@@ -59,6 +59,13 @@ def test_half_of_the_errors_at_the_least_one_have_no_logarithms():
     assert ErrorUnits.logarithmic(np.array([1.0, 1.0, 1.0, 5.0, 9.0]), 1.0) is None
 
 
+def test_no_logarithms_of_what_is_equal_but_for_rounding():
+    u = np.spacing(1e6)
+    flat = np.array([1e6, 1e6, 1e6 + u, 1e6 + u, 1e6 + 2 * u, 1e6 + 50, 1e6 + 5000])
+    assert ErrorUnits.logarithmic(flat, 0.1) is None
+    assert ErrorUnits.logarithmic(flat + np.arange(7), 0.1) is not None
+
+
 def test_errors_over_orders_of_magnitude_are_taken_as_logarithms_and_plain_ones_are_not():
     X = np.random.default_rng(0).uniform(size=(40, 2))
     smooth = np.sin(5.0 * X[:, 0]) + X[:, 1] ** 2

@@ -167,6 +167,14 @@ def test_a_restarted_run_goes_on_as_if_it_had_not_been_interrupted():
             each.tell(config, two_wells(config))
 
 
+def test_looking_at_the_gain_changes_nothing():
+    run = converged_run()
+    run.ask()
+    before = json.dumps(run.to_dict())
+    assert run.log_gain == run.log_gain
+    assert json.dumps(run.to_dict()) == before
+
+
 def test_a_run_that_was_saved_before_there_were_restarts_goes_on():
     record = json.loads(json.dumps(converged_run().to_dict()))
     del record["restarts"], record["settings"]["restarts"]
