@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.error_units import Band
+from bo.error_units import Band, preferred_logarithms
 from bo.models import SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.optimizer import SCHEMA
@@ -284,7 +284,7 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
 
 
 def sensitivity(run: Run) -> Sensitivity:
-    """Compute the range of each hyperparameter in lengthscales of a Gaussian process, whatever the run's surrogate is.
+    """Compute the range of each hyperparameter in lengthscales of a Gaussian process, whatever the run's surrogate is; of one of logarithms, where the run takes these.
 
     For a number that is 1/ℓ, for a conditional one the length of its arc's chord, for choices the distance of the two
     furthest.
@@ -298,7 +298,10 @@ def sensitivity(run: Run) -> Sensitivity:
     encoding, seed = run.encoding, run.record["settings"]["seed"]
     process = GaussianProcess(conditional=encoding.conditional)
     X = encoding.columns(run.points[rows])
-    process.fit(X, run.errors[rows], rng=np.random.default_rng(seed))
+    y = run.errors[rows]
+    warps = run.record["settings"].get("warp_errors", False)
+    logarithms = preferred_logarithms(X, y, encoding.conditional) if warps else None
+    process.fit(X, y if logarithms is None else logarithms[0], rng=np.random.default_rng(seed))
     metric = Metric(encoding.d, conditional=encoding.conditional)
     widths = np.diff([*encoding.column.tolist(), encoding.d])
     spans = np.empty((len(process.thetas), encoding.p))

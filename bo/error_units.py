@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.surrogates.base import SMALLEST_SD, Prediction, Standardised
+from bo.surrogates.base import Prediction, Standardised
 from bo.surrogates.gp.covariance import Stationary
 from bo.surrogates.gp.hyperparameters import HyperPrior, lengthscale_prior, level_priors, most_probable
 from bo.surrogates.gp.kernels import KERNELS
@@ -94,7 +95,7 @@ class ErrorUnits:
         least, greatest = float(y.min()), float(y.max())
         middle = 2.0 * float(np.median(0.5 * y))  # the sum of two errors may overflow
         floor = least - offset * (middle - least)
-        if middle - least <= SMALLEST_SD or not math.isfinite(greatest - floor):
+        if not math.isfinite(greatest - floor):
             return None
         if least - floor <= ROUNDINGS * float(np.spacing(max(abs(least), abs(floor)))):
             return None
@@ -138,7 +139,14 @@ def preferred_offset(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) ->
     if n < FIRST:
         return None
     rows = np.linspace(0, n - 1, min(n, MOST)).round().astype(np.intp)
-    X, y = X[rows], y[rows]
+    return _preferred(X[rows].tobytes(), y[rows].tobytes(), conditional)
+
+
+@lru_cache(maxsize=64)  # a sampler without a state asks again for every trial
+def _preferred(points: bytes, errors: bytes, conditional: tuple[int, ...]) -> float | None:
+    """Return what `preferred_offset` does; see there."""
+    y = np.frombuffer(errors)
+    X = np.frombuffer(points).reshape(len(y), -1)
     plain = _log_evidence(X, y, *ErrorUnits.standard(y), conditional)
     best, most = None, plain + LEAD
     for offset in OFFSETS:
@@ -149,6 +157,13 @@ def preferred_offset(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) ->
         if value < plain:  # nor are closer floors preferred then
             break
     return best
+
+
+def preferred_logarithms(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) -> tuple[Floats, ErrorUnits] | None:
+    """Return standardised logarithms of `n` errors at `n x d` points, and their units; None where errors were preferred as they are, when that was asked last."""
+    asked = evidence_rows(len(y))
+    offset = preferred_offset(X[:asked], y[:asked], conditional)
+    return None if offset is None else ErrorUnits.logarithmic(y, offset)
 
 
 def evidence_rows(n: int) -> int:

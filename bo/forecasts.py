@@ -27,6 +27,8 @@ GIVEN_UP = -4.0
 """Log odds at which related tasks are not asked any more, whatever comes."""
 WORST, BEST = -5.0, 2.0
 """What one forecast counts, at most: densities have no tails to be trusted."""
+BESIDE = 0.01
+"""A point so near to one that is known, as a root mean square of its columns, is forecast well by anybody: that counts for nobody."""
 DIGITS = 9
 """Columns of points are the same to so many digits."""
 
@@ -84,11 +86,11 @@ class Forecasts:
         return sum(self._log_odds(X, errors)) <= GIVEN_UP
 
     def _log_odds(self, X: Floats, errors: Sequence[float] | Floats) -> list[float]:
-        """Judge the forecasts of points by their errors, in the order in which these came, until they are given up."""
+        """Judge the forecasts of points that were new by their errors, in the order in which these came, until they are given up."""
         odds: list[float] = []
         for known, (x, error) in enumerate(zip(X, map(float, errors), strict=True)):
             forecast = self._known.get(_key(x))
-            if forecast is not None and sum(odds) > GIVEN_UP:
+            if forecast is not None and sum(odds) > GIVEN_UP and not _is_beside(x, X[:known]):
                 odds.append(forecast.log_odds(error, known=known))
         return odds
 
@@ -114,6 +116,12 @@ def _log_density(error: float, mean: float, sd: float, freedom: int) -> float:
     """Compute the log density of Student's t, up to a constant."""
     z = (error - mean) / sd
     return -0.5 * (freedom + 1) * math.log1p(z * z / freedom) - math.log(sd)
+
+
+def _is_beside(x: Floats, known: Floats) -> bool:
+    """Tell whether a point `d` is as good as one of `n x d`; where one has a value and the other has none, they are 1 apart."""
+    apart = np.where(np.isnan(x) & np.isnan(known), 0.0, np.nan_to_num(np.abs(known - x), nan=1.0))
+    return bool((np.mean(np.square(apart), axis=1) < BESIDE**2).any())
 
 
 def _key(x: Floats) -> str:

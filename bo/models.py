@@ -14,7 +14,7 @@ from bo.acquisition.pending import Fantasies, Observed, fantasise
 from bo.acquisition.scores import SCORES
 from bo.checkpointed_model import CheckpointedModel
 from bo.constraints.classifier import CLASSIFIERS, Classifier
-from bo.error_units import ErrorUnits, evidence_rows, preferred_offset
+from bo.error_units import ErrorUnits, preferred_logarithms
 from bo.forecasts import Forecast, Forecasts, moments
 from bo.observation import Observation
 from bo.surrogates import Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
@@ -118,7 +118,6 @@ class SurrogateModels:
         }
         self._means: tuple[tuple[int, str], Floats] | None = None
         self._forecasts = Forecasts()
-        self._offsets: dict[int, float | None] = {}
 
     @property
     def least(self) -> int:
@@ -331,16 +330,8 @@ class SurrogateModels:
         return (y - units.zero) / units.one, units
 
     def _logarithms(self, X: Floats, y: Floats) -> tuple[Floats, ErrorUnits] | None:
-        """Take logarithms of errors at `n x d` points; None where they are not wanted, or their evidence is less."""
-        offset = self._offset(X, y) if self._warps else None
-        return None if offset is None else ErrorUnits.logarithmic(y, offset)
-
-    def _offset(self, X: Floats, y: Floats) -> float | None:
-        """Return what the evidence preferred when it was asked last; see `preferred_offset`."""
-        asked = evidence_rows(len(y))
-        if asked not in self._offsets:
-            self._offsets[asked] = preferred_offset(X[:asked], y[:asked], self._conditional)
-        return self._offsets[asked]
+        """Take logarithms of errors at `n x d` points; None where they are not wanted, or fit no better."""
+        return preferred_logarithms(X, y, self._conditional) if self._warps else None
 
 
 def _valid(data: TrialData) -> NDArray[np.intp]:

@@ -130,7 +130,7 @@ class Optimizer:
         self._candidates = self._read_candidates(candidates)
         tasks_given: object = related
         if not isinstance(tasks_given, Sequence) or not all(isinstance(each, RelatedTask) for each in tasks_given):
-            msg = f"related: expected a sequence of RelatedTask, got {tasks_given!r}. Leave it out where there is none."
+            msg = f"related: expected a sequence of RelatedTask, got {tasks_given!r}. Give a list with RelatedTask(configs, errors) for each dataset."
             raise UsageError(msg)
         if related and not self._surrogate.multitask:
             msg = f"expected a surrogate for related tasks, mt-..., got {self._surrogate.name!r}. Name one, or leave `related` out."

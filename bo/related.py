@@ -74,7 +74,8 @@ def tasks_of(
         UsageError: when errors and configurations differ in number, or meta-features in kind or length.
         DataError: when a configuration does not fit the space, or a meta-feature is not finite.
     """
-    metas = [None if meta is None else np.asarray(meta, dtype=np.float64) for meta in (meta_feature, *(t.meta_feature for t in related))]  # fmt: skip
+    of_related = [_numbers(task.meta_feature, f"related[{i}].meta_feature") for i, task in enumerate(related)]
+    metas = [_numbers(meta_feature, "meta_feature"), *of_related]
     if len({None if meta is None else meta.shape for meta in metas}) > 1 and related:
         shapes = ["none" if meta is None else str(meta.shape) for meta in metas]
         msg = f"related: expected meta-features of one length for the task at hand and for every related one, or none at all, got {', '.join(shapes)}. Give all of them, or leave all out."
@@ -84,12 +85,36 @@ def tasks_of(
         raise DataError(msg)
     tasks: list[Task] = []
     for i, (task, meta) in enumerate(zip(related, metas[1:], strict=True)):
-        errors = np.asarray(task.errors, dtype=np.float64)
-        if errors.shape != (len(task.configs),):
-            msg = f"related[{i}]: expected one error a configuration ({len(task.configs)}), got shape {errors.shape}. Give NaN for a failed one."
+        errors = _numbers(task.errors, f"related[{i}].errors")
+        if errors is None or errors.shape != (len(task.configs),):
+            msg = f"related[{i}]: expected one error a configuration ({len(task.configs)}), got shape {np.shape(task.errors)}. Give NaN for a failed one."
             raise UsageError(msg)
         known = np.isfinite(errors)
         if known.any():
-            X = encoding.columns(encoding.encode([dict(config) for config in task.configs]))
-            tasks.append(Task(X[known], errors[known], meta))
+            tasks.append(Task(encoding.columns(_points(task.configs, encoding, i))[known], errors[known], meta))
     return tasks, metas[0]
+
+
+def _numbers(values: Sequence[float] | None, what: str) -> Floats | None:
+    """Read numbers; None for None."""
+    if values is None:
+        return None
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"{what}: expected numbers in one row, got {values!r}. Give floats."
+        raise UsageError(msg) from error
+
+
+def _points(configs: Sequence[Config], encoding: Encoding, i: int) -> Floats:
+    """Encode the configurations of the i-th related task."""
+    for j, config in enumerate(configs):
+        given: object = config
+        if not isinstance(given, Mapping):
+            msg = f"related[{i}].configs[{j}]: expected a configuration, values by name, got {given!r}. Give a dictionary."
+            raise UsageError(msg)
+    try:
+        return encoding.encode(configs)
+    except DataError as error:
+        msg = f"related[{i}]: {error}"
+        raise DataError(msg) from error

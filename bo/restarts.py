@@ -20,7 +20,8 @@ Floats = NDArray[np.float64]
 LAST = 3
 """Promises that are judged together, by their median."""
 NEXT_TO_NOTHING = 0.005
-"""Promised improvements, as a share of what is between the median error and the best, below which nothing more is expected..."""
+"""Promised improvements, as a share of what is between the median error and the best, below which nothing more is expected; where half of the
+errors are the best, the median of the others..."""
 STALLED = 8
 """...where so many evaluations have brought a tenth of that, or less."""
 LEAST, LEAST_ELSEWHERE = 40, 20
@@ -42,7 +43,10 @@ def has_converged(errors: Sequence[float], log_gains: Sequence[float], *, least:
     if len(errors) < max(least, STALLED + 1) or len(log_gains) < LAST:
         return False
     best = min(errors)
-    enough = NEXT_TO_NOTHING * (float(np.median(errors)) - best)
+    middle = float(np.median(errors))
+    if middle == best:
+        middle = float(np.median([error for error in errors if error > best] or [best]))
+    enough = NEXT_TO_NOTHING * (middle - best)
     brought = min(errors[:-STALLED]) - best
     return bool(np.exp(np.median(log_gains[-LAST:])) < enough and brought <= 0.1 * enough)
 

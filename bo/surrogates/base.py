@@ -116,7 +116,7 @@ class Standardised:
     Attributes:
         z: `n`.
         mean: of the targets.
-        sd: of the targets; 1 where they spread less than 1e-12.
+        sd: of the targets; 1 where it is less than 1e-12 of the largest one: they differ by roundings.
     """
 
     z: NDArray[np.float64]
@@ -126,10 +126,10 @@ class Standardised:
     @classmethod
     def of(cls, y: NDArray[np.float64]) -> Self:
         """Standardise `n` ≥ 1 finite targets of any magnitude."""
-        unit = max(float(np.abs(y).max()), SMALLEST_SD)
+        unit = float(np.abs(y).max()) or 1.0
         scaled = y / unit  # squares of 1e200 overflow
         mean, sd = float(scaled.mean()), float(scaled.std())
-        if sd * unit < SMALLEST_SD:
+        if sd < SMALLEST_SD or not sd * unit:
             return cls(np.zeros_like(y), mean * unit, 1.0)
         return cls((scaled - mean) / sd, mean * unit, sd * unit)
 

@@ -87,7 +87,7 @@ def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised,
     if not others:
         return Standardised.of(y), (0.0, 0.0)
     means, sds = np.array([(part.mean, part.sd) for part in others]).T
-    largest = max(float(np.abs(each).max(initial=SMALLEST_SD)) for each in (y, means, sds))  # squares of 1e200 overflow
+    largest = max(float(np.abs(each).max(initial=TINY)) for each in (y, means, sds))  # squares of 1e200 overflow
     own, means, logs = y / largest, means / largest, np.log(sds) - math.log(largest)
     typical, vague = _moments(logs, 1.0)
     sd = math.exp(typical)

@@ -147,12 +147,11 @@ def build_backbone(backbone: Backbone, *, size: int) -> nn.Module:
     return network.eval()
 
 
-def make_network(architecture: str, *, size: int, pretrained: bool = False, classes: int = 0) -> nn.Module:
-    """Build a network of timm at an image size.
+def check_architecture(architecture: str) -> str:
+    """Return the name of a network of timm without the tag of its weights.
 
     Raises:
         UsageError: when timm is missing or has no such network.
-        ModelError: when the weights cannot be downloaded.
     """
     require_timm()
     import timm
@@ -162,6 +161,19 @@ def make_network(architecture: str, *, size: int, pretrained: bool = False, clas
         near = ", ".join(difflib.get_close_matches(name, timm.list_models(), n=3)) or "see timm.list_models()"
         msg = f"backbone: expected a network of timm, got {architecture!r}. Near it: {near}."
         raise UsageError(msg)
+    return name
+
+
+def make_network(architecture: str, *, size: int, pretrained: bool = False, classes: int = 0) -> nn.Module:
+    """Build a network of timm at an image size.
+
+    Raises:
+        UsageError: when timm is missing or has no such network.
+        ModelError: when the weights cannot be downloaded.
+    """
+    import timm
+
+    name = check_architecture(architecture)
     fixed = (timm.get_pretrained_cfg(name) or timm.models.PretrainedCfg()).fixed_input_size
     try:
         network: nn.Module = timm.create_model(

@@ -332,13 +332,17 @@ class Workload(ABC):
         if first is not None:
             raise first
 
+    def needed_names(self, names: Collection[str]) -> Sequence[str]:  # noqa: ARG002  for workloads that can do with fewer
+        """List the hyperparameters that a space must have which has these."""
+        return self.usual_names()
+
     def check_names(self, names: Collection[str]) -> None:
-        """Check that a space has the hyperparameters of the usual one.
+        """Check that a space has the hyperparameters that the workload needs.
 
         Raises:
             UsageError: when one is missing.
         """
-        missing = [name for name in self.usual_names() if name not in names]
+        missing = [name for name in self.needed_names(names) if name not in names]
         if missing:
             msg = f"expected the hyperparameters of the workload {self.name!r}, got none named {', '.join(missing)}. Give `objective` or `command` with a space of your own."
             raise UsageError(msg, param="space")

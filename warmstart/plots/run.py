@@ -121,15 +121,15 @@ def _trace(errors: NDArray[np.float64]) -> Any:
 
 
 def _fit(fit: Fit) -> Any:
-    """Draw errors against what models that had not seen them predicted, ±2 sd."""
+    """Draw errors against what models that had not seen them predicted, with 95 % bands."""
     figure = new_figure(5.4, 5.2)
     axes = figure.add_subplot()
     low, high = _limits(np.concatenate([fit.error, fit.mean]))
     axes.plot([low, high], [low, high], color=GREY, linewidth=0.9, zorder=1)
     outside = ~fit.within
     for rows, colour, marker, label in (
-        (~outside, LOW, "o", "within ±2 sd"),
-        (outside, HIGH, "s", "beyond ±2 sd"),
+        (~outside, LOW, "o", "within the 95 % band"),
+        (outside, HIGH, "s", "beyond it"),
     ):
         if rows.any():
             axes.errorbar(
@@ -146,14 +146,14 @@ def _fit(fit: Fit) -> Any:
     axes.set_ylim(low, high)
     hidden = int(np.sum((fit.error > high) | (fit.mean > high) | (fit.mean < low)))
     axes.set_xlabel("error as measured" + (f" ({hidden} evaluations lie outside)" if hidden else ""))
-    axes.set_ylabel("error as predicted without it, ±2 sd")
-    axes.set_title(f"{100 * fit.covered:.0f} % within ±2 sd, where 95 % should be", loc="left")
+    axes.set_ylabel("error as predicted without it")
+    axes.set_title(f"{100 * fit.covered:.0f} % within the 95 % bands", loc="left")
     axes.legend(loc="upper left", frameon=False)
     return figure
 
 
 def _slices(cuts: Sequence[Slice], found: Diagnosis) -> Any:
-    """Draw, for each hyperparameter, predicted errors ±2 sd with what was told, and the acquisition below."""
+    """Draw, for each hyperparameter, predicted errors and 95 % bands with what was told, and the acquisition below."""
     columns = min(len(cuts), _ROW)
     rows = -(-len(cuts) // columns)
     figure = new_figure(max(2.1 * columns + 0.6, 4.6), 3.3 * rows + 0.9)
@@ -180,7 +180,7 @@ def _slices(cuts: Sequence[Slice], found: Diagnosis) -> Any:
         below.set_xticks(cut.unit[at], [_said(cut.value[i]) for i in at], fontsize=7.5)
         above.set_title(short(cut.name.replace("_", " "), 22), fontsize=9)
         if column == 0:
-            above.set_ylabel("error, ±2 sd")
+            above.set_ylabel("error, 95 % band")
             below.set_ylabel(_ACQUISITIONS.get(found.acquisition, found.acquisition))
     for place in range(len(cuts), rows * columns):
         row, column = divmod(place, columns)

@@ -19,7 +19,7 @@ _BAND = "#c9dcea"
 
 
 def slices_figure(found: StudyRecord, profiles: Sequence[Profile], axes_by_name: dict[str, NaturalAxis]) -> Any:
-    """Draw a panel a hyperparameter: the prediction ±2 sd, the others as in the best trial, and all trials.
+    """Draw a panel a hyperparameter: the prediction with its 95 % band, the others as in the best trial, and all trials.
 
     Args:
         found: the study.
@@ -60,7 +60,7 @@ def slices_figure(found: StudyRecord, profiles: Sequence[Profile], axes_by_name:
         panels[divmod(place, columns)].set_visible(False)
     left_out = len(profiles) - len(cuts)
     more = f"\n{left_out} hyperparameters that matter less are left out." if left_out > 0 else ""
-    words = "Line and band: predicted error ±2 sd, the others as in the best trial (dotted).\nCircles: all trials, whatever else they varied; diamonds: warm ones."
+    words = "Line and band: predicted error and its 95 % band, the others as in the best trial (dotted).\nCircles: all trials, whatever else they varied; diamonds: warm ones."
     figure.supxlabel(words + more, fontsize=8)
     return figure
 

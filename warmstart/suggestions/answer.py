@@ -43,7 +43,7 @@ class InitialDesign:
         measured: whether the configuration was run in this form; False where it was put into another space and has values
             that were not: `not_measured` names them.
         not_measured: hyperparameters whose values were moved to what that space allows, or that the history never had.
-        seconds: that a run of it takes, where a plan was asked for.
+        seconds: that a run of it takes, where a plan or a workload was asked for.
     """
 
     config: Mapping[str, Value]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from bo.transfer.duration_forecast import DurationForecaster, TimedRun, fit_durations, without_history
 from history_store.bundle.records import split_origin
+from history_store.file.table import STATUSES
 from history_store.records import Config, Status
 from warmstart.suggestions.run_forecasts import coordinates
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from history_store.history import History
     from history_store.records import DatasetInfo
+    from warmstart.suggestions.answer import Answer
     from warmstart.suggestions.location import Location
 
 Floats = NDArray[np.float64]
@@ -106,20 +107,34 @@ def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]
 
     Returns: `m x c` seconds, the geometric mean of repeated runs, NaN = not known; and that origin.
     """
-    rows = {name: row for row, name in enumerate(names)}
-    columns = {_key(config): column for column, config in enumerate(history.configs)}
-    runs = [
-        run for run in history.evaluations() if run.dataset in rows and run.status is Status.OK and run.duration > 0
-    ]
-    counts = Counter(split_origin(run.origin)[0] for run in runs)
-    origin = counts.most_common(1)[0][0] if counts else ""
-    totals, numbers = np.zeros((len(names), len(columns))), np.zeros((len(names), len(columns)))
-    for run in runs:
-        if split_origin(run.origin)[0] == origin:
-            cell = rows[run.dataset], columns[_key(run.config)]
-            totals[cell] += math.log(run.duration)
-            numbers[cell] += 1
+    table, columns = history.table(), len(history.configs)
+    asked = {name: row for row, name in enumerate(names)}
+    row_of = np.array([asked.get(name, -1) for name in history.names], dtype=np.intp)
+    counts = Counter[str]()
+    origins = [split_origin(each)[0] for each in table.origins]
+    ended = (row_of[table.dataset] >= 0) & (table.status == STATUSES.index(Status.OK)) & (table.duration > 0)
+    for number, count in enumerate(np.bincount(table.origin[ended], minlength=len(origins)).tolist()):
+        counts[origins[number]] += count
+    origin = counts.most_common(1)[0][0] if counts.total() else ""
+    ended &= np.array([each == origin for each in origins], dtype=np.bool_)[table.origin]
+    cells = row_of[table.dataset[ended]], table.config[ended]
+    totals, numbers = np.zeros((len(names), columns)), np.zeros((len(names), columns))
+    np.add.at(totals, cells, np.log(table.duration[ended]))
+    np.add.at(numbers, cells, 1)
     return np.where(numbers > 0, np.exp(totals / np.maximum(numbers, 1)), np.nan), origin
+
+
+def with_seconds(found: Answer, place: Location) -> Answer:
+    """Add to the suggestions of an answer how long each takes on a machine like the history's; nothing where no history tells."""
+    from history_store.space import load_space
+
+    space = load_space(place.embedded.space_json)
+    durations = fit_history(place, space) if found.suggestions else None
+    if durations is None:
+        return found
+    expected = durations.forecaster.forecast(durations.points(space, [design.config for design in found.suggestions]))
+    designs = [replace(design, seconds=each) for design, each in zip(found.suggestions, expected, strict=True)]
+    return replace(found, suggestions=tuple(designs))
 
 
 def varied(space: ConfigurationSpace) -> tuple[str, ...]:
@@ -134,7 +149,3 @@ def sizes_of(info: DatasetInfo) -> Floats:
 
 def _sizes(n_images: int, n_classes: int) -> Floats:
     return np.log(np.maximum([n_images, n_classes], 1.0))
-
-
-def _key(config: Config) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted(config.items()))

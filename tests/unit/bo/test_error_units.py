@@ -8,7 +8,7 @@ from ConfigSpace import ConfigurationSpace, Float
 
 from bo import Optimizer
 from bo.diagnostics import diagnose, read_run
-from bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_offset
+from bo.error_units import FIRST, OFFSETS, ErrorUnits, evidence_rows, preferred_logarithms, preferred_offset
 from bo.search import search_table
 from bo.surrogates import GaussianProcess, Prediction
 from history_store.errors import UsageError
@@ -57,6 +57,18 @@ def test_means_and_deviations_are_errors_again():
 
 def test_half_of_the_errors_at_the_least_one_have_no_logarithms():
     assert ErrorUnits.logarithmic(np.array([1.0, 1.0, 1.0, 5.0, 9.0]), 1.0) is None
+
+
+def test_errors_of_any_size_are_told_apart():
+    """Only roundings are not: differences of 1e-12 of the largest error."""
+    y = np.array([1.0, 2.0, 3.0, 5.0])
+    for size in (1e-300, 1e-20, 1e200):
+        z, units = ErrorUnits.standard(size * y)
+        assert z == pytest.approx(ErrorUnits.standard(y)[0])
+        assert units.errors(z) == pytest.approx(size * y, rel=1e-12)
+        assert ErrorUnits.logarithmic(size * y, 0.1)[0] == pytest.approx(ErrorUnits.logarithmic(y, 0.1)[0])
+    assert ErrorUnits.standard(1.0 + 1e-13 * y)[1].one == 1.0
+    assert ErrorUnits.standard(np.zeros(3))[1] == ErrorUnits(0.0, 1.0)
 
 
 def test_no_logarithms_of_what_is_equal_but_for_rounding():
@@ -111,6 +123,7 @@ def test_an_interrupted_run_goes_on_as_if_it_had_not_been():
     assert [o.config for o in run.history()] == [o.config for o in again.history()]
 
 
+@pytest.mark.timeout(120)
 def test_restarts_wait_while_logarithms_are_modelled():
     run = searched(n=45)
     run._restarts.log_gains = [-60.0] * 3
@@ -123,7 +136,11 @@ def test_restarts_wait_while_logarithms_are_modelled():
 
 
 def test_a_diagnosis_speaks_of_errors():
-    found = diagnose(read_run(searched(n=30).to_dict()))
+    run = read_run(searched(n=30).to_dict())
+    found = diagnose(run)
+    z, _ = preferred_logarithms(run.points, run.errors)
+    process = GaussianProcess().fit(run.points, z, rng=np.random.default_rng(3))
+    assert found.sensitivity.spans == pytest.approx(np.exp(-process.thetas[:, :2]), rel=1e-9)
     assert found.fit is not None
     assert np.all(found.fit.mean > 0.0)
     assert np.corrcoef(np.log(found.fit.mean), np.log(found.fit.error))[0, 1] > 0.9

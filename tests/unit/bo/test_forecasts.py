@@ -72,6 +72,25 @@ def test_where_they_tell_nothing_related_tasks_are_left_in_the_end():
     assert [found.believed(X[:n], [0.0] * n) for n in range(1, 8)] == [True, True, True, True, False, False, False]
 
 
+def test_a_forecast_beside_a_known_point_counts_for_nobody():
+    """A search that comes back to one corner learns no more of related tasks; nor by what is told twice."""
+    corner = np.array([0.25, np.nan])
+    good = Forecast(0.0, 0.1, 0.0, 1.0)
+    for second, counts in (
+        (corner, False),
+        (corner + 0.009, False),
+        (corner + 0.02, True),
+        (np.array([0.25, 0.5]), True),
+        (np.array([np.nan, np.nan]), True),
+    ):
+        found = Forecasts()
+        found.add(corner, Forecast(0.0, 1.0, 0.0, 1.0))
+        found.add(second, good)
+        odds = found._log_odds(np.array([corner, second]), [0.0, 0.0])
+        assert odds[0] == 0.0
+        assert odds[1:] == ([pytest.approx(BEST)] if counts else []), second
+
+
 def test_one_forecast_that_is_wrong_ends_trust():
     found = Forecasts()
     found.add(np.zeros(1), Forecast(3.0, 1.0, 2.0, None))

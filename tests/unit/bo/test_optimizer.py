@@ -629,7 +629,11 @@ def test_related_tasks_give_the_first_suggestion(meta):
         ([related(meta=[1.0, 2.0])], [1.0], UsageError, r"got \(1,\), \(2,\)"),
         ([related(meta=[NAN])], [1.0], DataError, "meta-features that are finite"),
         ([RelatedTask([{"x": 1.0, "y": 1.0}], [1.0, 2.0])], None, UsageError, r"one error a configuration \(1\), got shape \(2,\)"),
-        ([RelatedTask([{"x": 99.0, "y": 1.0}], [1.0])], None, DataError, "99"),
+        ([RelatedTask([{"x": 99.0, "y": 1.0}], [1.0])], None, DataError, r"related\[0\]: .*99"),
+        ([RelatedTask([{"x": 1.0, "y": 1.0}], ["a"])], None, UsageError, r"related\[0\].errors: expected numbers in one row, got \['a'\]. Give floats"),
+        ([RelatedTask([[1.0, 1.0]], [1.0])], None, UsageError, r"related\[0\].configs\[0\]: expected a configuration, values by name, got \[1.0, 1.0\]"),
+        ([RelatedTask([{"x": 1.0, "y": 1.0}], [1.0], "ab")], None, UsageError, r"related\[0\].meta_feature: expected numbers"),
+        ([([{"x": 1.0, "y": 1.0}], [1.0])], None, UsageError, r"expected a sequence of RelatedTask, .*Give a list with RelatedTask\("),
     ],
 )  # fmt: skip
 def test_related_tasks_that_cannot_be_used(tasks, meta, error, message):

@@ -29,6 +29,8 @@ def errors(n, *, last=0):
         (errors(40, last=8), [np.log(0.0049)] * 3, True),
         (errors(40, last=8), [np.log(0.0051)] * 3, False),
         ([0.5] * 40, NOTHING, False),
+        ([0.0] * 25 + [1.0] * 15, NOTHING, True),
+        ([0.0] * 25 + [1.0] * 15, [np.log(0.0051)] * 3, False),
     ],
 )
 def test_a_search_has_converged(told, gains, expected):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from history_store.errors import UsageError
 from history_store.records import Config
-from metafeat.pretrained.backbones import require_timm
+from metafeat.pretrained.backbones import check_architecture, find_backbone, require_timm
 from training.workloads.base import Budget as AnyBudget
 from training.workloads.base import Classifier, Prepared, Workload
 from training.workloads.dataset import Dataset
@@ -118,16 +118,24 @@ class Transfer(Workload):
         """List the hyperparameters of the usual space, without ConfigSpace."""
         return (*FEATURE_NAMES, *TUNING_NAMES)
 
-    def check_names(self, names: Collection[str]) -> None:
-        """Check that a space has the hyperparameters of a feature set and, where it has one of fine-tuning, all of these.
+    def needed_names(self, names: Collection[str]) -> Sequence[str]:
+        """List those of a feature set and, where a space has one of fine-tuning, all of these."""
+        return self.usual_names() if any(name in names for name in TUNING_NAMES) else FEATURE_NAMES
+
+    def check_space(self, space: ConfigurationSpace) -> None:
+        """Check that a space can be trained, and that there are its backbones: timm has the networks, files are where they are said to be.
 
         Raises:
-            UsageError: when one is missing.
+            DataError: as `Workload.check_space`, and for a name that is none.
+            UsageError: when timm has no such network, or a package of weights is missing.
+            MissingPathError: when there is no such file.
         """
-        tuned = any(name in names for name in TUNING_NAMES)
-        if not tuned and all(name in names for name in FEATURE_NAMES):
-            return
-        super().check_names(names)
+        super().check_space(space)
+        choices = getattr(space["backbone"], "choices", None) or (space["backbone"].default_value,)
+        for name in choices:
+            backbone = find_backbone(name)
+            if not backbone.packaged:
+                check_architecture(backbone.architecture)
 
     def check_installed(self) -> None:
         """Check that timm is there."""

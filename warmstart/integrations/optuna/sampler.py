@@ -84,6 +84,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         n_startup_trials: int | None = None,
         seed: int | None = None,
         constraints_func: Callable[[FrozenTrial], Sequence[float]] | None = None,
+        restarts: bool = True,
+        warp_errors: bool | None = None,
         startup: int | None = None,
     ) -> None:
         """Set up a sampler.
@@ -100,6 +102,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             seed: of everything random; None = another one every time.
             constraints_func: gives the constraints of a finished trial, met where they are at most 0; `trial.set_constraint`
                 says them too.
+            restarts: search elsewhere, four times of five, once the search has converged; see `bo.Optimizer`.
+            warp_errors: model logarithms of errors wherever their evidence prefers these; see `bo.Optimizer`.
             startup: the name of `n_startup_trials` in 0.1.
 
         Raises:
@@ -117,6 +121,8 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             "related": tuple(related),
             "meta_feature": meta_feature,
             "design": design,
+            "restarts": restarts,
+            "warp_errors": warp_errors,
         }
         n_startup_trials = renamed("startup", startup, new="n_startup_trials", value=n_startup_trials)
         usual = 0 if related else N_STARTUP_TRIALS

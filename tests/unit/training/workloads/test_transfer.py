@@ -363,6 +363,27 @@ def test_a_space_of_which_nothing_can_be_trained_is_refused_before_anything_is(t
     Transfer().check_space(space)  # some of it can be
 
 
+@pytest.mark.parametrize(
+    ("name", "error", "told"),
+    [
+        ("resnet81", UsageError, "expected a network of timm, got 'resnet81'. Near it: resnet18"),
+        ("resnet18@no.pth", MissingPathError, "no.pth: expected a file of weights, got none"),
+    ],
+)
+def test_a_backbone_that_is_not_there_is_told_before_a_study_is_begun(tmp_path, monkeypatch, name, error, told):
+    monkeypatch.chdir(tmp_path)
+    space = {
+        "backbone": ["resnet18", name],
+        "image_size": {"value": 32},
+        "depth": ["full"],
+        "flip_copies": [False],
+        "steps": {"value": 0},
+    }
+    with pytest.raises(error, match=told):
+        warmstart.tune("sklearn:digits", workload="transfer", space=space, warm="none", trials=1)
+    assert not list(tmp_path.glob("*.db"))
+
+
 def test_naming_it_loads_no_torch():
     code = """
 import sys

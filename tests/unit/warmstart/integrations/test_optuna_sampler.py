@@ -68,6 +68,21 @@ def test_a_stated_space_is_sampled_from_the_first_trial_with_its_conditions_and_
         study.tell(trial, config["rate"] + i)
 
 
+def test_what_the_optimizer_can_be_told_the_sampler_can(monkeypatch):
+    """`restarts` and `warp_errors` reach it; what does not fit is refused when the sampler is made."""
+    made = []
+    monkeypatch.setattr(
+        "warmstart.integrations.optuna.sampler.Optimizer",
+        lambda *args, **settings: made.append(settings) or Optimizer(*args, **settings),
+    )
+    study = study_of(space=plane(), restarts=False, warp_errors=False)
+    study.optimize(lambda trial: trial.suggest_float("x", -5.0, 10.0), n_trials=1)
+    assert len(made) == 2
+    assert all((each["restarts"], each["warp_errors"]) == (False, False) for each in made)
+    with pytest.raises(UsageError, match="expected True or False, got 'no'"):
+        sampler(restarts="no")
+
+
 def test_shown_conditions_are_searched_and_the_best_is_found():
     study = study_of()
     study.optimize(conditional, n_trials=20)

@@ -341,7 +341,7 @@ def test_a_run_is_drawn_in_five_pictures(tmp_path):
     assert "failed or invalid" in trace
     assert "far above" in trace
     assert re.search(r"best error [\d.]+ at evaluation \d+ of 30", trace)
-    assert "% within ±2 sd, where 95 % should be" in fit
+    assert "% within the 95 % bands" in fit
     assert "(1 evaluations lie outside)" in fit
     assert all(name in slices for name in ODD[:3])
     assert "log EI per second" in slices
