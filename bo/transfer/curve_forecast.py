@@ -13,7 +13,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import ndtri, stdtr, stdtrit
 
 from bo.transfer.expected_error import LEVEL, ExpectedError, fit_forecaster
@@ -334,6 +333,8 @@ def _fit_correlations(configs: Floats, values: Floats) -> tuple[Floats, float]:
         configs: `c x d`.
         values: `c x n`, columns that are told.
     """
+    from scipy.optimize import minimize  # which takes longer to load than all that needs no fit
+
     d = configs.shape[1]
 
     def loss(logarithms: Floats) -> float:

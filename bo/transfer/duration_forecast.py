@@ -9,12 +9,11 @@ condition it at once. Without a history the same Gaussian starts from wide prior
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from statistics import NormalDist
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 
@@ -104,10 +103,7 @@ class DurationForecaster:
             configs: `n x p` coordinates in [0, 1].
             told: runs on the same dataset and machine.
         """
-        mean, spread = self._conditioned(np.atleast_2d(np.asarray(configs, dtype=np.float64)), told)
-        reach = float(ndtri((1 + LEVEL) / 2)) * spread
-        parts = np.exp(np.stack([mean, mean - reach, mean + reach]))
-        return [ExpectedSeconds(*map(float, each)) for each in np.maximum(parts, SHORTEST).T]
+        return _expected(*self._conditioned(np.atleast_2d(np.asarray(configs, dtype=np.float64)), told))
 
     def chance_within(self, configs: ArrayLike, seconds: float, told: Sequence[TimedRun] = ()) -> Floats:
         """Compute the probability that runs of `n` configurations end within some seconds: `n` in [0, 1]."""
@@ -115,6 +111,8 @@ class DurationForecaster:
         if not seconds > 0:
             return np.zeros(len(points))
         mean, spread = self._conditioned(points, told)
+        from scipy.special import ndtr
+
         chances: Floats = ndtr((math.log(seconds) - mean) / spread)
         return chances
 
@@ -198,6 +196,51 @@ def fit_durations(
 
     Returns: the forecast; None where no duration is known.
     """
+    parts = _parts(seconds, groups, sizes, query)
+    if parts is None:
+        return None
+    lengths, effect_spread = _kriging(configs[parts.columns], parts.effects, parts.noise)
+    return DurationForecaster(
+        configs[parts.columns], parts.effects, lengths, effect_spread, parts.level, parts.level_spread, parts.noise
+    )
+
+
+def measured_durations(
+    seconds: Floats, groups: Sequence[Hashable], *, sizes: Floats, query: Floats
+) -> dict[int, ExpectedSeconds]:
+    """Forecast the seconds of a history's own configurations, by their columns, on another machine; without runs there, a fit takes no time.
+
+    Args: as `fit_durations`.
+
+    Returns: those of the configurations whose durations are known.
+    """
+    parts = _parts(seconds, groups, sizes, query)
+    if parts is None:
+        return {}
+    spread = np.full(len(parts.columns), math.hypot(parts.level_spread, parts.noise))
+    return dict(zip(parts.columns.tolist(), _expected(parts.level + parts.effects, spread), strict=True))
+
+
+def _expected(mean: Floats, spread: Floats) -> list[ExpectedSeconds]:
+    """Return seconds and their intervals by mean and standard deviation of logarithms, `n` each."""
+    reach = NormalDist().inv_cdf((1 + LEVEL) / 2) * spread
+    parts = np.exp(np.stack([mean, mean - reach, mean + reach]))
+    return [ExpectedSeconds(*map(float, each)) for each in np.maximum(parts, SHORTEST).T]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Parts:
+    """Logarithms of seconds as a level on a new dataset and machine, effects of the configurations of some columns, and noise."""
+
+    columns: NDArray[np.intp]
+    effects: Floats
+    noise: float
+    level: float
+    level_spread: float
+
+
+def _parts(seconds: Floats, groups: Sequence[Hashable], sizes: Floats, query: Floats) -> _Parts | None:
+    """Split what a history knows of durations; None where it knows none."""
     logs = np.log(np.maximum(seconds, SHORTEST))
     known = ~np.isnan(logs)
     rows, columns = np.flatnonzero(known.any(axis=1)), np.flatnonzero(known.any(axis=0))
@@ -205,9 +248,7 @@ def fit_durations(
         return None
     levels, effects, noise = _additive(logs[np.ix_(rows, columns)])
     level, spread = _level(levels, sizes[rows], [groups[row] for row in rows.tolist()], query)
-    lengths, effect_spread = _kriging(configs[columns], effects, noise)
-    level_spread = math.sqrt(spread**2 + MACHINES**2)
-    return DurationForecaster(configs[columns], effects, lengths, effect_spread, level, level_spread, noise)
+    return _Parts(columns, effects, noise, level, math.hypot(spread, MACHINES))
 
 
 def _additive(logs: Floats) -> tuple[Floats, Floats, float]:
@@ -260,6 +301,8 @@ def _ridge(features: Floats, targets: Floats, asked: Floats, penalty: float) -> 
 
 def _kriging(configs: Floats, effects: Floats, noise: float) -> tuple[Floats, float]:
     """Find lengthscales and spread of effects by their marginal likelihood, weakly drawn to the priors."""
+    from scipy.optimize import minimize
+
     p = configs.shape[1]
     usual = np.log(np.append(np.full(p, _LENGTH), max(float(np.std(effects)), 0.1)))
     if len(effects) < 4:

@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.transfer.duration_forecast import DurationForecaster, TimedRun, fit_durations, without_history
+from bo.transfer.duration_forecast import (
+    DurationForecaster,
+    TimedRun,
+    fit_durations,
+    measured_durations,
+    without_history,
+)
 from history_store.bundle.records import split_origin
 from history_store.file.table import STATUSES
 from history_store.records import Config, Status
-from warmstart.suggestions.run_forecasts import coordinates
+from warmstart.suggestions.coordinates import coordinates
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -79,23 +85,26 @@ def fit_history(place: Location, space: ConfigurationSpace) -> Durations | None:
     """
     from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
-    from history_store.history import History
-
-    embedded, rows = place.embedded, place.with_runs.rows
-    names = [embedded.names[row] for row in rows]
-    with History.open(embedded.path) as history:
-        seconds, origin = read_durations(history, names)
-    about = place.summary
+    known, origin = _known(place)
     axes = varied(space)
     with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
-        fitted = fit_durations(
-            seconds,
-            [embedded.groups[row] for row in rows],
-            coordinates(space, axes, embedded.configs),
-            sizes=np.array([sizes_of(embedded.about[row]) for row in rows]),
-            query=_sizes(about.n_images, about.n_classes),
-        )
+        fitted = fit_durations(configs=coordinates(space, axes, place.embedded.configs), **known)
     return None if fitted is None else Durations(axes, fitted, origin)
+
+
+def _known(place: Location) -> tuple[dict[str, Any], str]:
+    """Return what a history knows of durations, as `fit_durations` takes it, and the origin of the runs."""
+    from history_store.history import History
+
+    embedded, rows, about = place.embedded, place.with_runs.rows, place.summary
+    with History.open(embedded.path) as history:
+        seconds, origin = read_durations(history, [embedded.names[row] for row in rows])
+    return {
+        "seconds": seconds,
+        "groups": [embedded.groups[row] for row in rows],
+        "sizes": np.array([sizes_of(embedded.about[row]) for row in rows]),
+        "query": _sizes(about.n_images, about.n_classes),
+    }, origin
 
 
 def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]:
@@ -126,14 +135,12 @@ def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]
 
 def with_seconds(found: Answer, place: Location) -> Answer:
     """Add to the suggestions of an answer how long each takes on a machine like the history's; nothing where no history tells."""
-    from history_store.space import load_space
-
-    space = load_space(place.embedded.space_json)
-    durations = fit_history(place, space) if found.suggestions else None
-    if durations is None:
-        return found
-    expected = durations.forecaster.forecast(durations.points(space, [design.config for design in found.suggestions]))
-    designs = [replace(design, seconds=each) for design, each in zip(found.suggestions, expected, strict=True)]
+    known = measured_durations(**_known(place)[0])
+    configs = [dict(config) for config in place.embedded.configs]
+    columns = [configs.index(dict(design.config)) for design in found.suggestions]
+    designs = [
+        replace(design, seconds=known.get(column)) for design, column in zip(found.suggestions, columns, strict=True)
+    ]
     return replace(found, suggestions=tuple(designs))
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bo.transfer.curve_forecast import SHARES, CurveForecaster, RunForecast, TrainingRun, fit_curves, resample
 from history_store.records import Config, Value
+from warmstart.suggestions.coordinates import coordinates
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -113,21 +114,6 @@ def fit_run_forecasts(place: Location, space: ConfigurationSpace, *, rename: Map
             query=query,
         )
     return None if fitted is None else RunForecasts(names, fitted)
-
-
-def coordinates(
-    space: ConfigurationSpace, names: Sequence[str], configs: Sequence[Mapping[str, Value | None]]
-) -> NDArray[np.float64]:
-    """Return `n x p` numbers in [0, 1], one column a hyperparameter; the middle where a configuration has no value."""
-    found = np.full((len(configs), len(names)), 0.5)
-    for column, name in enumerate(names):
-        hyperparameter = space[name]
-        choices = getattr(hyperparameter, "choices", None) or getattr(hyperparameter, "sequence", None)
-        last = len(choices) - 1 if choices else 1
-        for row, config in enumerate(configs):
-            if (value := config.get(name)) is not None:
-                found[row, column] = float(hyperparameter.to_vector(value)) / max(last, 1)
-    return found
 
 
 def read_curves(history: History, names: Sequence[str]) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from bo.transfer.duration_forecast import (
     DurationForecaster,
     TimedRun,
     fit_durations,
+    measured_durations,
     without_history,
 )
 
@@ -56,6 +57,20 @@ def test_before_any_run_the_history_s_usual_level_holds():
     usual = math.exp(float(np.mean(LEVELS)))
     np.testing.assert_allclose([each.value for each in found], usual * np.exp(EFFECTS), rtol=0.02)
     assert all(each.high / each.low > 4 for each in found)  # of machines nothing is known
+
+
+def test_measured_configurations_are_told_as_by_the_whole_forecast():
+    """And configurations that never ran are not."""
+    logs = LEVELS[:, None] + EFFECTS + 0.2 * np.random.default_rng(1).standard_normal((5, 12))
+    logs[:, 7] = np.nan
+    known = {"sizes": np.arange(5.0)[:, None], "query": np.array([2.0])}
+    found = measured_durations(np.exp(logs), list("abcde"), **known)
+    assert sorted(found) == [*range(7), *range(8, 12)]
+    whole = fit_durations(np.exp(logs), list("abcde"), CONFIGS, **known).forecast(CONFIGS)
+    for column, own in found.items():
+        for part in ("value", "low", "high"):
+            assert getattr(own, part) == pytest.approx(getattr(whole[column], part), rel=0.15)
+    assert measured_durations(np.full((5, 12), np.nan), list("abcde"), **known) == {}
 
 
 def test_a_part_of_a_run_tells_less_than_a_run():

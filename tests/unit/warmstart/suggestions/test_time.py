@@ -73,7 +73,7 @@ def test_of_a_workload_seconds_are_said_without_a_plan(timed, tiny, photos, monk
         assert design.seconds.low < design.seconds.value < design.seconds.high
         assert 1.5 < design.seconds.value < 2.5
     assert found.to_dict()["suggestions"][0]["seconds"]["value"] == pytest.approx(2.0, abs=0.5)
-    monkeypatch.setattr("warmstart.suggestions.durations.fit_history", lambda *_: None)
+    monkeypatch.setattr("warmstart.suggestions.durations.measured_durations", lambda **_: {})
     silent = warmstart.answer(photos, history=timed, model=tiny.model, workload="cnn")
     assert [design.seconds for design in silent.suggestions] == [None] * 3
 
