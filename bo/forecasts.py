@@ -29,6 +29,10 @@ WORST, BEST = -5.0, 2.0
 """What one forecast counts, at most: densities have no tails to be trusted."""
 BESIDE = 0.01
 """A point so near to one that is known, as a root mean square of its columns, is forecast well by anybody: that counts for nobody."""
+STALLED = 4
+"""Evaluations, the last ones, of which something is to come..."""
+LITTLE = 0.05
+"""...more than this share of what is between the median error and the best."""
 DIGITS = 9
 """Columns of points are the same to so many digits."""
 
@@ -104,6 +108,14 @@ class Forecasts:
         found = cls()
         found._known = {key: Forecast(*values) for key, values in record.items()}
         return found
+
+
+def has_stalled(errors: Floats) -> bool:
+    """Tell whether the last of `n` errors brought next to nothing."""
+    if len(errors) < 2 * STALLED:
+        return False
+    best = errors.min()
+    return bool(errors[:-STALLED].min() - best <= LITTLE * (np.median(errors) - best))
 
 
 def moments(prediction: Prediction, units: ErrorUnits) -> tuple[float, float]:

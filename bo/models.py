@@ -15,7 +15,7 @@ from bo.acquisition.scores import SCORES
 from bo.checkpointed_model import CheckpointedModel
 from bo.constraints.classifier import CLASSIFIERS, Classifier
 from bo.error_units import ErrorUnits, preferred_logarithms
-from bo.forecasts import Forecast, Forecasts, moments
+from bo.forecasts import STALLED, Forecast, Forecasts, has_stalled, moments
 from bo.observation import Observation
 from bo.surrogates import Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
 from bo.surrogates.base import SMALLEST_SD, Standardised
@@ -247,7 +247,10 @@ class SurrogateModels:
 
     def _errors_of(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors | None:
         """Fit the errors of valid evaluations, with related tasks as far as these helped; None where alone there are too few."""
-        if not self._compares or self._forecasts.believed(*self._errors_at(data, valid)):
+        if not self._compares:
+            return self._errors_together(data, valid)
+        X, y = self._errors_at(data, valid)
+        if self._forecasts.believed(X, y) and not (has_stalled(y) and len(y) % STALLED == 1):
             return self._errors_together(data, valid)
         return self._errors_alone(data, valid) if len(valid) >= ALONE_CHOOSES else None
 
