@@ -151,7 +151,7 @@ class SurrogateModels:
                 None  # the second evaluation tells whether related tasks are to be believed: it is not theirs to choose
             )
         X = data.X[valid]
-        errors = self._errors_of(data, valid)
+        errors = self._errors_of(data, valid, suggests=True)
         if errors is None:
             return None
         model, z = errors.model, errors.z
@@ -189,7 +189,7 @@ class SurrogateModels:
         made = self.acquisition_function(data, rng=np.random.default_rng([self._seed, data.revision]), acquisition="ei")
         if made is None or made[1] is None:
             return None
-        errors = self._errors_of(data, _valid(data))
+        errors = self._errors_of(data, _valid(data), suggests=True)
         assert errors is not None  # noqa: S101  a function was made of it
         best = self._errors_at(data, _valid(data))[1].min()
         value = float(made[0].value(X)[0]) + float(errors.units.log_slope(best))
@@ -245,12 +245,19 @@ class SurrogateModels:
                 continue
             self._keep(name, self._makers[name.split(":")[0]]).restore(state)
 
-    def _errors_of(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors | None:
-        """Fit the errors of valid evaluations, with related tasks as far as these helped; None where alone there are too few."""
+    def _errors_of(self, data: TrialData, valid: NDArray[np.intp], *, suggests: bool = False) -> _Errors | None:
+        """Fit the errors of valid evaluations, with related tasks as far as these helped; None where alone there are too few.
+
+        Args:
+            data: what is known.
+            valid: rows that have an error.
+            suggests: for a suggestion; where nothing came of the last ones, one of four is the task at hand's alone.
+        """
         if not self._compares:
             return self._errors_together(data, valid)
         X, y = self._errors_at(data, valid)
-        if self._forecasts.believed(X, y) and not (has_stalled(y) and len(y) % STALLED == 1):
+        is_alone = suggests and len(y) % STALLED == 1 and has_stalled(y)
+        if self._forecasts.believed(X, y) and not is_alone:
             return self._errors_together(data, valid)
         return self._errors_alone(data, valid) if len(valid) >= ALONE_CHOOSES else None
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm, t
 
 from bo.error_units import ErrorUnits
-from bo.forecasts import BEST, GIVEN_UP, NEEDED, WORST, Forecast, Forecasts, moments
+from bo.forecasts import BEST, GIVEN_UP, NEEDED, WORST, Forecast, Forecasts, has_stalled, moments
 from bo.surrogates import Prediction
 
 
@@ -89,6 +89,23 @@ def test_a_forecast_beside_a_known_point_counts_for_nobody():
         odds = found._log_odds(np.array([corner, second]), [0.0, 0.0])
         assert odds[0] == 0.0
         assert odds[1:] == ([pytest.approx(BEST)] if counts else []), second
+
+
+@pytest.mark.parametrize(
+    ("errors", "expected"),
+    [
+        ([3.0, 1.0, 2.0, 5.0, 2.0, 2.0, 2.0, 2.0], True),
+        ([3.0, 1.0, 2.0, 5.0, 2.0, 2.0, 2.0], False),
+        ([3.0, 1.0, 2.0, 5.0, 2.0, 2.0, 0.96, 2.0], True),
+        ([3.0, 1.0, 2.0, 5.0, 2.0, 2.0, 0.94, 2.0], False),
+        ([3.0, 1.0, 2.0, 5.0, 0.5, 2.0, 2.0, 2.0, 2.0], True),
+        ([1.0] * 8, True),
+    ],
+)
+def test_a_search_has_stalled_where_the_last_four_brought_next_to_nothing(errors, expected):
+    """A twentieth of what is between the median, 2, and the best."""
+    for unit in (1.0, 1e-9):
+        assert has_stalled(unit * np.array(errors)) is expected
 
 
 def test_one_forecast_that_is_wrong_ends_trust():

@@ -44,13 +44,13 @@ def search(related, n, *, seed=0, value=bowl, **settings):
     return run
 
 
-def kind(run):
-    """What the next suggestion would go by."""
+def kind(run, **settings):
+    """What errors are predicted by."""
     X = run._log.columns(run._log.points)
     y = np.array([o.error for o in run.history()])
     from bo.models import TrialData
 
-    found = run._fitted._errors_of(TrialData(run.history(), X, X[:0], run._log.revision), np.arange(len(y)))
+    found = run._fitted._errors_of(TrialData(run.history(), X, X[:0], run._log.revision), np.arange(len(y)), **settings)
     return None if found is None else found.kind
 
 
@@ -86,6 +86,19 @@ def test_tasks_that_were_all_wrong_are_not_asked_any_more():
     run.tell(run.ask()[0], 0.1)
     run.ask()
     assert len(forecasts.to_dict()) == 2
+
+
+def test_where_a_search_stalls_every_fourth_suggestion_is_that_of_the_task_at_hand_alone():
+    """It was sure of a corner that related tasks know; predictions go by what is believed."""
+    run = search(tasks(bowl), 8)
+    steps = []
+    for error in [-1.0, *[0.5] * 5, -3.0]:
+        run.tell(run.ask()[0], error)
+        run._fitted._forecasts._known.clear()  # they stay believed
+        steps.append((kind(run), kind(run, suggests=True)))
+    alone = [place + 9 for place, (_, suggests) in enumerate(steps) if suggests == "alone"]
+    assert alone == [13]
+    assert {predicts for predicts, _ in steps} == {"together"}
 
 
 def test_strangers_are_not_believed():
