@@ -59,7 +59,7 @@ def collect(
     gpus_per_trial: GpusOption = None,
     budget: Annotated[str | None, typer.Option("--budget", help="Begin no run after so long, e.g. 3h, 90m.")] = None,
     workload: Annotated[
-        str, typer.Option("--workload", help="What is trained: cnn, or one that an installed package adds.")
+        str, typer.Option("--workload", help="What is trained: cnn, transfer, or one that an installed package adds.")
     ] = Job.workload,
     target_budget: Annotated[
         str | None,
