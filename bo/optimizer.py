@@ -368,6 +368,9 @@ class Optimizer:
         self._promised = None
         if len(self._log.taken) >= self._n_startup_trials:  # what was told unasked is as good
             self._design.clear()
+        if self._settings.design == "latin" and wanted > len(self._design) > 0 == len(self._queue):
+            self._design.clear()  # a hypercube is a whole: one of all that are wanted, before anything is known
+            return self._designed(wanted, "design", list(self._log.taken))
         for planned in (self._queue, self._design):
             is_new = [key not in self._log.taken for key in self._keys(planned)]
             first = is_new.index(True) if any(is_new) else len(planned)
