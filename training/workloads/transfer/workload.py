@@ -102,7 +102,7 @@ class Transfer(Workload):
 
     def length(self, budget: AnyBudget) -> str:
         """Say a budget in words."""
-        return f"at most {own_budget(budget).amount:g} {budget.unit} of fine-tuning"
+        return f"at most {own_budget(budget).amount:g} {budget.unit} of fine-tuning, where there is any"
 
     def steps(self, budget: AnyBudget, *, config: Config | None = None, n_train: int | None = None) -> int | None:  # noqa: ARG002  the interface
         """Tell the steps of fine-tuning, 0 for frozen features; not known where time ends a run."""
