@@ -284,8 +284,9 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
 
 
 def sensitivity(run: Run) -> Sensitivity:
-    """Compute the range of each hyperparameter in lengthscales of a Gaussian process, whatever the run's surrogate is; of one of logarithms, where the run takes these.
+    """Compute the range of each hyperparameter in lengthscales of a Gaussian process, whatever the run's surrogate is.
 
+    Where the run models logarithms of errors, so does this process.
     For a number that is 1/ℓ, for a conditional one the length of its arc's chord, for choices the distance of the two
     furthest.
 

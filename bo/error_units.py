@@ -139,12 +139,13 @@ def preferred_offset(X: Floats, y: Floats, conditional: tuple[int, ...] = ()) ->
     if n < FIRST:
         return None
     rows = np.linspace(0, n - 1, min(n, MOST)).round().astype(np.intp)
-    return _preferred(X[rows].tobytes(), y[rows].tobytes(), conditional)
+    points, errors = (np.asarray(each[rows], dtype=np.float64) for each in (X, y))
+    return _preferred(points.tobytes(), errors.tobytes(), conditional)
 
 
 @lru_cache(maxsize=64)  # a sampler without a state asks again for every trial
 def _preferred(points: bytes, errors: bytes, conditional: tuple[int, ...]) -> float | None:
-    """Return what `preferred_offset` does; see there."""
+    """Return what `preferred_offset` does, of the bytes of float64 arrays."""
     y = np.frombuffer(errors)
     X = np.frombuffer(points).reshape(len(y), -1)
     plain = _log_evidence(X, y, *ErrorUnits.standard(y), conditional)

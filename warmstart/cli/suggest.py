@@ -285,7 +285,7 @@ def print_answer(shell: Shell, found: Any) -> None:
     if found.plan is not None:
         shell.say(found.plan.line)
     elif any(design.seconds is not None for design in found.suggestions):
-        shell.say("“takes” goes by the history's machine; --time 10m measures yours.")
+        shell.say("Seconds are for the history's machine; --time 10m measures yours.")
     if is_known and found.measured_with is not None and found.measured_with.line:
         shell.say(found.measured_with.line)
     if found.explanation is not None:
