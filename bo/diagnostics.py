@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.error_units import Band, preferred_logarithms
-from bo.models import SurrogateModels, TrialData
+from bo.models import MANY_FAIL, SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.optimizer import SCHEMA
 from bo.related import RelatedTask, tasks_of
@@ -300,7 +300,9 @@ def sensitivity(run: Run) -> Sensitivity:
     process = GaussianProcess(conditional=encoding.conditional)
     X = encoding.columns(run.points[rows])
     y = run.errors[rows]
-    warps = run.record["settings"].get("warp_errors", False)
+    warps = run.record["settings"].get("warp_errors", False) and len(run.errors) - len(rows) <= MANY_FAIL * len(
+        run.errors
+    )
     logarithms = preferred_logarithms(X, y, encoding.conditional) if warps else None
     process.fit(X, y if logarithms is None else logarithms[0], rng=np.random.default_rng(seed))
     metric = Metric(encoding.d, conditional=encoding.conditional)

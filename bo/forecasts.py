@@ -8,7 +8,7 @@ the log densities, summed up, is the log Bayes factor of related tasks.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ NEEDED = (-1.0, -1.0, 0.0, 0.0, 1.0)
 the end the task at hand alone suggests better..."""
 FEW = 3
 """...and 0 with fewer evaluations: a point of the design is as good then."""
+STRANGE = -1.0
+"""Log odds, before any forecast, of related tasks that do not forecast one another."""
 GIVEN_UP = -4.0
 """Log odds at which related tasks are not asked any more, whatever comes."""
 WORST, BEST = -5.0, 2.0
@@ -70,9 +72,14 @@ class Forecast:
 
 
 class Forecasts:
-    """What was forecast of the points of one run."""
+    """What was forecast of the points of one run.
 
-    def __init__(self) -> None:
+    Args:
+        strangers: related tasks do not forecast one another.
+    """
+
+    def __init__(self, *, strangers: bool = False) -> None:
+        self._prior = STRANGE if strangers else 0.0
         self._known: dict[str, Forecast] = {}
 
     def add(self, x: Floats, forecast: Forecast) -> None:
@@ -83,7 +90,7 @@ class Forecasts:
         """Tell whether related tasks are to be believed, after `n` errors at `n x d` points."""
         odds = self._log_odds(X, errors)
         needed = 0.0 if len(errors) < FEW else NEEDED[min(len(odds), len(NEEDED) - 1)]
-        return sum(odds) >= needed
+        return self._prior + sum(odds) >= needed
 
     def given_up(self, X: Floats, errors: Sequence[float] | Floats) -> bool:
         """Tell whether related tasks have been so wrong that they need not forecast any more."""
@@ -102,12 +109,9 @@ class Forecasts:
         """Return the record as JSON has it."""
         return {key: list(astuple(forecast)) for key, forecast in self._known.items()}
 
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Self:
-        """Read a record of `to_dict`."""
-        found = cls()
-        found._known = {key: Forecast(*values) for key, values in record.items()}
-        return found
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """Take a record of `to_dict`."""
+        self._known = {key: Forecast(*values) for key, values in record.items()}
 
 
 def has_stalled(errors: Floats) -> bool:

@@ -17,6 +17,7 @@ from bo.constraints.classifier import CLASSIFIERS, Classifier
 from bo.error_units import ErrorUnits, preferred_logarithms
 from bo.forecasts import STALLED, Forecast, Forecasts, has_stalled, moments
 from bo.observation import Observation
+from bo.strangers import are_strangers
 from bo.surrogates import Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
 from bo.surrogates.base import SMALLEST_SD, Standardised
 
@@ -33,9 +34,9 @@ PI_MARGIN = 0.03
 BEYOND_MEASURE = 1e100
 """Errors in units of the related tasks are at most this: squares of 1e200 overflow."""
 ALONE_NEEDS = 2
-"""Valid evaluations from which a model of the task at hand alone forecasts the next one..."""
-ALONE_CHOOSES = 3
-"""...and from which it suggests."""
+"""Valid evaluations from which a model of the task at hand alone forecasts the next one."""
+MANY_FAIL = 0.1
+"""Share of evaluations that fail, or miss a constraint, above which logarithms are not taken."""
 FORECASTS = "forecasts"
 """The record that is no model's."""
 SUCCESS = "evaluation succeeds"
@@ -82,6 +83,9 @@ class SurrogateModels:
 
     Related tasks are believed as long as they help: where errors were forecast better by a model of the task at hand alone, in units of its
     own, that model counts (`bo.forecasts`).
+
+    Args:
+        alone_from: valid evaluations from which the task at hand alone suggests; related tasks that are never believed change nothing then.
     """
 
     def __init__(
@@ -95,8 +99,10 @@ class SurrogateModels:
         seed: int,
         ei_variance: Variance = "latent",
         warp_errors: bool = False,
+        alone_from: int = 3,
     ) -> None:
         related, meta = tasks
+        self._alone_from = alone_from
         self._ei_variance, self._warps = ei_variance, warp_errors
         self._surrogate, self._incumbent = find_surrogate(surrogate), incumbent
         self._conditional, self._seed = conditional, seed
@@ -117,7 +123,7 @@ class SurrogateModels:
             "noisy": self._noisy_constraint,
         }
         self._means: tuple[tuple[int, str], Floats] | None = None
-        self._forecasts = Forecasts()
+        self._forecasts = Forecasts(strangers=are_strangers(related))
 
     @property
     def least(self) -> int:
@@ -239,7 +245,7 @@ class SurrogateModels:
 
     def restore(self, record: Mapping[str, Any]) -> None:
         """Take a record of `to_dict`."""
-        self._forecasts = Forecasts.from_dict(record.get(FORECASTS, {}))
+        self._forecasts.restore(record.get(FORECASTS, {}))
         for name, state in record.items():
             if name == FORECASTS:
                 continue
@@ -259,7 +265,7 @@ class SurrogateModels:
         is_alone = suggests and len(y) % STALLED == 1 and has_stalled(y)
         if self._forecasts.believed(X, y) and not is_alone:
             return self._errors_together(data, valid)
-        return self._errors_alone(data, valid) if len(valid) >= ALONE_CHOOSES else None
+        return self._errors_alone(data, valid) if len(valid) >= self._alone_from else None
 
     def _errors_at(self, data: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, Floats]:
         """Return the points and the errors of valid evaluations."""
@@ -268,14 +274,17 @@ class SurrogateModels:
     def _errors_together(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors of valid evaluations, with related tasks where there are any."""
         X, y = self._errors_at(data, valid)
-        z, units = (None if self._surrogate.multitask else self._logarithms(X, y)) or self._scaled(y)
+        z, units = (None if self._surrogate.multitask else self._logarithms(data, X, y)) or self._scaled(y)
         return _Errors(self._fitted("errors", X, z, data.revision), z, units, "together")
 
     def _errors_alone(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
         """Fit the errors of valid evaluations without related tasks, in units of their own."""
         X, y = self._errors_at(data, valid)
-        z, units = self._logarithms(X, y) or ErrorUnits.standard(y)
-        return _Errors(self._fitted("alone", X, z, data.revision), z, units, "alone")
+        z, units = self._logarithms(data, X, y) or ErrorUnits.standard(y)
+        name = "alone"
+        if len(y) < self._alone_from:
+            name = "alone:few"  # the chain of the other begins where a search without related tasks begins it
+        return _Errors(self._fitted(name, X, z, data.revision), z, units, "alone")
 
     def _errors(self) -> Surrogate:
         """Make the model of errors."""
@@ -324,7 +333,8 @@ class SurrogateModels:
     def _keep(self, name: str, make: Callable[[], Any]) -> CheckpointedModel[Any]:
         """Return a model by name, made at first use with a seed of its own."""
         if name not in self._kept:
-            self._kept[name] = CheckpointedModel(make(), seed=(self._seed, zlib.crc32(name.encode())))
+            seed = "errors" if name == "alone" else name  # as if there were no related tasks
+            self._kept[name] = CheckpointedModel(make(), seed=(self._seed, zlib.crc32(seed.encode())))
         return self._kept[name]
 
     def _fitted(self, name: str, X: Floats, y: Floats, revision: int) -> Any:
@@ -339,9 +349,14 @@ class SurrogateModels:
         units = ErrorUnits(zero, one * max(1.0, float(np.abs(y / BEYOND_MEASURE).max(initial=0.0)) / one))
         return (y - units.zero) / units.one, units
 
-    def _logarithms(self, X: Floats, y: Floats) -> tuple[Floats, ErrorUnits] | None:
-        """Take logarithms of errors at `n x d` points; None where they are not wanted, or fit no better."""
-        return preferred_logarithms(X, y, self._conditional) if self._warps else None
+    def _logarithms(self, data: TrialData, X: Floats, y: Floats) -> tuple[Floats, ErrorUnits] | None:
+        """Take logarithms of errors at `n x d` points; None where they are not wanted, or fit no better.
+
+        None where many evaluations fail, too: what logarithms promise of a region where nothing is known outweighs that it will fail.
+        """
+        failed = sum(not observation.valid for observation in data.told)
+        is_wanted = self._warps and failed <= MANY_FAIL * len(data.told)
+        return preferred_logarithms(X, y, self._conditional) if is_wanted else None
 
 
 def _valid(data: TrialData) -> NDArray[np.intp]:

@@ -146,6 +146,7 @@ class Optimizer:
             warp_errors=bool(self._settings.warp_errors),
             conditional=self._encoding.conditional,
             tasks=tasks,
+            alone_from=N_STARTUP_TRIALS,
         )
         self._fitted = self._make(seed=self._settings.seed)
         given, usual = self._settings.n_startup_trials, 0 if related else N_STARTUP_TRIALS
@@ -385,7 +386,9 @@ class Optimizer:
         if point is not None:
             return self._encoding.decode(point[None])
         is_sequence = self._settings.design != "latin"  # which goes on; a hypercube is a whole
-        wanted = 1 if self._related else wanted  # they soon know enough
+        if self._related:
+            wanted = 1  # they soon know enough
+            self._asked -= is_sequence  # as without them: what the design chooses is not asked for
         found = self._designed(wanted, "design" if is_sequence else f"spare {self._asked}", list(self._log.taken))
         self._asked += max(len(found) - 1, 0)
         return found
@@ -477,8 +480,8 @@ class Optimizer:
         if self._candidates is None:
             points = encoding.sample(n, design=self._settings.design, rng=rng, exclude=set(taken))
         else:
-            free = self._candidates[[key not in set(taken) for key in encoding.keys(self._candidates)]]
-            points = rng.permutation(free)[:n]
+            known, order = set(taken), rng.permutation(self._candidates)
+            points = order[[key not in known for key in encoding.keys(order)]][:n]
         return encoding.decode(points)
 
     def _warn_of_size(self) -> None:

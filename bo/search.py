@@ -62,9 +62,8 @@ def search_table(
     if related and not info.multitask:
         msg = f"search_table: expected a surrogate for related tasks, mt-..., got {info.name!r}. Name one, or leave related out."
         raise UsageError(msg)
-    if not rows and not related:
-        rows = rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
-    rows = rows[:t]
+    starts = [] if rows else rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
+    rows = rows[:t] if related else (rows or starts)[:t]
     fitted = SurrogateModels(
         surrogate=info,
         acquisition=acquisition,
@@ -73,8 +72,9 @@ def search_table(
         tasks=(related, meta),
         warp_errors=info.name in WARPING,
         seed=int(rng.integers(2**32)),
+        alone_from=max(RANDOM_STARTS, find_surrogate(info.alone).min_points if info.alone else 0),
     )
-    return _search(fitted, points, targets, rows, t=t, rng=rng)
+    return _search(fitted, points, targets, rows, starts, t=t, rng=rng)
 
 
 def _search(
@@ -82,17 +82,22 @@ def _search(
     points: NDArray[np.float64],
     targets: NDArray[np.float64],
     rows: list[int],
+    starts: list[int],
     *,
     t: int,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Evaluate the row that promises most until there are t."""
+    """Evaluate the row that promises most until there are t; where nothing is known, one of the starts, then any."""
     told = [Observation.of({}, targets[row]) for row in rows]
     while len(rows) < t:
         rest = np.setdiff1d(np.arange(len(points)), rows)
         data = TrialData(told, points[rows], points[:0], len(rows))
         made = fitted.acquisition_function(data, rng=rng)
-        row = int(rng.choice(rest) if made is None else rest[made[0].value(points[rest]).argmax()])
+        if made is None:
+            row = next((start for start in starts if start not in rows), None)
+            row = int(rng.choice(rest)) if row is None else row
+        else:
+            row = int(rest[made[0].value(points[rest]).argmax()])
         fitted.forecast(data, points[[row]])
         rows.append(row)
         told.append(Observation.of({}, targets[row]))

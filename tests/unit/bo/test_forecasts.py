@@ -65,6 +65,16 @@ def test_a_forecast_that_was_a_little_worse_counts_as_evaluations_do(told, forec
     assert found.believed(X[:told], [0.0] * told) is believed
 
 
+def test_strangers_need_a_forecast_that_was_better():
+    """Tasks that do not forecast one another are not trusted at first, but they may earn it."""
+    X, found = np.arange(9.0)[:, None], Forecasts(strangers=True)
+    assert not found.believed(X[:0], [])
+    assert not found.believed(X[:1], [0.0])
+    for x in X[1:4]:
+        found.add(x, Forecast(0.0, 0.5, 0.0, 1.0))
+    assert [found.believed(X[:n], [0.0] * n) for n in range(5)] == [False, False, False, True, True]
+
+
 def test_where_they_tell_nothing_related_tasks_are_left_in_the_end():
     X, found = np.arange(9.0)[:, None], Forecasts()
     for x in X[1:]:
@@ -120,7 +130,8 @@ def test_the_forecasts_of_a_run_go_through_json():
     for x, forecast in zip(X, [Forecast(1.0, 0.5, 2.0, 2.0), Forecast(3.0, 1.0, 2.0, None)], strict=False):
         found.add(x, forecast)
         found.add(x, Forecast(0.0, 1.0, 0.0, 1.0))  # the first one counts
-    again = Forecasts.from_dict(json.loads(json.dumps(found.to_dict())))
+    again = Forecasts()
+    again.restore(json.loads(json.dumps(found.to_dict())))
     assert again.to_dict() == found.to_dict()
     for errors in ([1.0, 4.0, 3.0], [9.0, 1.0, 3.0]):
         assert again.believed(X + 1e-13, errors) == found.believed(X, errors)
