@@ -23,7 +23,7 @@ NEEDED = (-1.0, -1.0, 0.0, 0.0, 1.0)
 the end the task at hand alone suggests better..."""
 FEW = 3
 """...and 0 with fewer evaluations: a point of the design is as good then."""
-STRANGE = -1.0
+STRANGE = -2.0
 """Log odds, before any forecast, of related tasks that do not forecast one another."""
 GIVEN_UP = -4.0
 """Log odds at which related tasks are not asked any more, whatever comes."""

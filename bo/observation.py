@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, Self, get_args
 
+import numpy as np
+
 from history_store.errors import DataError, UsageError
 from history_store.records import Config
 
@@ -108,13 +110,17 @@ def _number(value: float | None, name: str, *, empty: bool) -> float:
             raise TypeError(value)  # noqa: TRY301  float("0.5") is a number, but "0.5" is none
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError) as error:
-        msg = f"tell: expected {name} to be a number, got {value!r}. Give a float, or status='failed' where there is none."
+        advice = "leave it out where it is unknown" if name == "duration" else "status='failed' where there is none"
+        msg = f"tell: expected {name} to be a number, got {value!r}. Give a float, or {advice}."
         raise UsageError(msg) from error
 
 
 def _truth(name: object, value: object) -> bool:
     """Read whether a constraint is met."""
-    if value in (True, False):  # 1, 0 and numpy's are equal to them
+    if isinstance(value, bool | int | float | np.generic) and value in (
+        True,
+        False,
+    ):  # 1, 0 and numpy's are equal to them
         return bool(value)
     msg = f"tell: expected constraints to be met or not, got {name!r}: {value!r}. Give True or False."
     raise UsageError(msg)

@@ -510,6 +510,21 @@ def test_a_space_that_is_none():
         (lambda o: o.tell({"x": 1.0, "y": 3.0}, "0.5"), UsageError, "expected error to be a number, got '0.5'"),
         (lambda o: o.tell({"x": 1.0, "y": 3.0}, None), UsageError, "expected error to be a number, got None"),
         (lambda o: o.tell({"x": 1.0, "y": 3.0}, 10**400), UsageError, "expected error to be a number"),
+        (
+            lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, duration="1s"),
+            UsageError,
+            "duration to be a number, got '1s'. Give a float, or leave it out",
+        ),
+        (
+            lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, constraints={"fits": [True, [False]]}),
+            UsageError,
+            "met or not, got 'fits'",
+        ),
+        (
+            lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, constraints={"fits": np.ones(2)}),
+            UsageError,
+            "met or not, got 'fits'",
+        ),
         (lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, duration=-1), UsageError, "duration of 0 or more seconds"),
         (lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, status="done"), UsageError, "expected status ok, failed.*'done'"),
         (lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, constraints={"a": 0.5}), UsageError, "'a': 0.5. Give True"),
