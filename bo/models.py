@@ -1,5 +1,6 @@
 """Surrogates of error, constraints and cost, and the acquisition function built from them."""
 
+import math
 import zlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ class _Errors:
     """A model of errors, fitted.
 
     Attributes:
-        model: predicts in units of its own.
+        model: predicts in units of its own, from all errors that are known.
         z: errors of the valid evaluations in these units.
         units: these.
         kind: `together` with related tasks, or `alone`.
@@ -205,6 +206,15 @@ class SurrogateModels:
             value -= float(logs.mean()) if len(logs) else 0.0
         return value
 
+    def first_valid(self, data: TrialData, X: Floats) -> int:
+        """Return the first of `m x d` points that is likelier to be valid than not, else the likeliest one; 0 where every evaluation is."""
+        validity = [Validity(classifier) for classifier in self._classifiers(data)]
+        if not validity:
+            return 0
+        log_probability = Product(validity).value(X)
+        is_likely = log_probability >= math.log(0.5)
+        return int(is_likely.argmax() if is_likely.any() else log_probability.argmax())
+
     def predict(self, data: TrialData, X: Floats) -> tuple[Prediction, ErrorUnits] | None:
         """Predict errors at `m x d` points in the model's units, and give these.
 
@@ -272,19 +282,19 @@ class SurrogateModels:
         return data.X[valid], np.array([data.told[i].error for i in valid.tolist()])
 
     def _errors_together(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
-        """Fit the errors of valid evaluations, with related tasks where there are any."""
-        X, y = self._errors_at(data, valid)
+        """Fit the errors that are known, with related tasks where there are any."""
+        X, y, is_valid = _known_errors(data, valid)
         z, units = (None if self._surrogate.multitask else self._logarithms(data, X, y)) or self._scaled(y)
-        return _Errors(self._fitted("errors", X, z, data.revision), z, units, "together")
+        return _Errors(self._fitted("errors", X, z, data.revision), z[is_valid], units, "together")
 
     def _errors_alone(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
-        """Fit the errors of valid evaluations without related tasks, in units of their own."""
-        X, y = self._errors_at(data, valid)
+        """Fit the errors that are known without related tasks, in units of their own."""
+        X, y, is_valid = _known_errors(data, valid)
         z, units = self._logarithms(data, X, y) or ErrorUnits.standard(y)
         name = "alone"
-        if len(y) < self._alone_from:
+        if len(valid) < self._alone_from:
             name = "alone:few"  # the chain of the other begins where a search without related tasks begins it
-        return _Errors(self._fitted(name, X, z, data.revision), z, units, "alone")
+        return _Errors(self._fitted(name, X, z, data.revision), z[is_valid], units, "alone")
 
     def _errors(self) -> Surrogate:
         """Make the model of errors."""
@@ -363,6 +373,19 @@ def _valid(data: TrialData) -> NDArray[np.intp]:
     """Return the rows of evaluations that have an error, which may be known, and meet their constraints."""
     known = range(len(data.told)) if data.of_errors is None else data.of_errors
     return np.array([i for i in sorted(known) if data.told[i].valid], dtype=np.intp)
+
+
+def _known_errors(data: TrialData, valid: NDArray[np.intp]) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return points and errors of all evaluations that have one, and which of them are valid.
+
+    What misses a constraint tells of the error around it, too. It counts as the worst valid one at most: it may be a penalty.
+    """
+    among = range(len(data.told)) if data.of_errors is None else sorted(data.of_errors)
+    rows = np.array([i for i in among if math.isfinite(data.told[i].error)], dtype=np.intp)
+    errors, is_valid = np.array([data.told[i].error for i in rows.tolist()]), np.isin(rows, valid)
+    if is_valid.any():
+        errors = np.minimum(errors, errors[is_valid].max())
+    return data.X[rows], errors, is_valid
 
 
 def _disagree(X: Floats, labels: Floats) -> bool:

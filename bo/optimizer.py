@@ -46,6 +46,8 @@ SCHEMA = 1
 """Version of what `to_dict` gives."""
 N_STARTUP_TRIALS = 3
 """Configurations before the surrogate is asked."""
+STARTS = 8
+"""Points of the design of which a search that starts elsewhere takes the first that is likely to be valid."""
 RESTARTING = ("gp", "gp-map")
 """Surrogates whose searches start elsewhere when they have converged: for others it was not measured."""
 PROCESS_LIMIT = 2000
@@ -443,8 +445,8 @@ class Optimizer:
             point, gain = self._most_promising(models, replace(data, of_errors=own), rng)
             process.note_gain(gain)
         if point is None:
-            found = self._encoding.encode(self._designed(1, "design", list(log.taken)))
-            point = found[0] if len(found) else None
+            found = self._encoding.encode(self._designed(STARTS, "design", list(log.taken)))
+            point = found[self._fitted.first_valid(data, self._encoding.columns(found))] if len(found) else None
         if point is not None:
             process.own[self._encoding.keys(point[None])[0]] = None
         return point

@@ -620,6 +620,47 @@ def test_a_configuration_told_to_fail_and_to_succeed_is_no_contradiction():
     assert len(again.ask()) == len(expected) == 1
 
 
+def with_missed(*, error, points=12):
+    """An optimiser that was told of misses where x > 0, with an error."""
+    optimizer, rng = Optimizer(plane(), seed=1), np.random.default_rng(2)
+    for x, y in zip(rng.uniform(-5, 10, points).tolist(), rng.uniform(0, 15, points).tolist(), strict=True):
+        config = {"x": x, "y": y}
+        known = bowl(config) if x <= 0 else error if error is None else error(config)
+        status = "failed" if known is None else "ok"
+        optimizer.tell(config, known, status=status, constraints={"fits": x <= 0})
+    return optimizer
+
+
+def predicted(optimizer, config):
+    """The mean and standard deviation that the models expect."""
+    data = optimizer._log.data()
+    prediction, units = optimizer._fitted.predict(data, optimizer._log.columns(optimizer._encoding.encode([config])))
+    band = units.band(prediction)
+    return float(band.mean[0]), float(band.sd[0])
+
+
+def test_an_error_that_comes_with_a_missed_constraint_tells_of_errors_there():
+    """But the best is one that meets it, and a penalty counts as the worst of these at most."""
+    there = {"x": 4.0, "y": 5.0}
+    unknown, known, punished = (with_missed(error=error) for error in (None, bowl, lambda config: 1e9))
+    assert predicted(known, there)[1] < 0.5 * predicted(unknown, there)[1]
+    worst = max(told.error for told in punished.history() if told.valid)
+    assert predicted(punished, there)[0] < 1.5 * worst
+    assert known.best.config["x"] <= 0
+    assert known.ask()[0]["x"] < 2.0
+
+
+def test_a_search_that_starts_elsewhere_starts_where_it_is_likely_to_be_valid():
+    optimizer = with_missed(error=None)
+    data, encoding = optimizer._log.data(), optimizer._encoding
+    points = encoding.encode([{"x": 9.0, "y": 7.0}, {"x": -4.0, "y": 7.0}, {"x": -4.5, "y": 8.0}, {"x": 8.0, "y": 2.0}])
+    columns = optimizer._log.columns(points)
+    assert optimizer._fitted.first_valid(data, columns) == 1
+    assert optimizer._fitted.first_valid(data, columns[[0, 3]]) in (0, 1)
+    valid = told(n=6)
+    assert valid._fitted.first_valid(valid._log.data(), columns) == 0
+
+
 def related(shift=0.0, meta=None):
     rng = np.random.default_rng(0)
     configs = [
