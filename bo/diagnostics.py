@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.error_units import Band, preferred_logarithms
-from bo.models import MANY_FAIL, SurrogateModels, TrialData
+from bo.models import MANY_FAIL, Related, SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.optimizer import SCHEMA
 from bo.related import RelatedTask, tasks_of
@@ -75,7 +75,7 @@ class Run:
             ei_variance=settings.get("ei_variance", "latent"),
             warp_errors=settings.get("warp_errors", False),
             conditional=self.encoding.conditional,
-            tasks=tasks_of(related, self.record["meta_feature"], self.encoding),
+            related=Related(*tasks_of(related, self.record["meta_feature"], self.encoding)),
             seed=settings["seed"],
         )
 

@@ -63,6 +63,21 @@ class TrialData:
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """What is known of related tasks.
+
+    Attributes:
+        tasks: their evaluations, in model columns.
+        meta: `p` meta-feature of the task at hand, where the related ones have theirs.
+        alone_from: valid evaluations from which the task at hand alone suggests; related tasks that are never believed change nothing then.
+    """
+
+    tasks: Sequence[Task] = ()
+    meta: Floats | None = None
+    alone_from: int = 3
+
+
+@dataclass(frozen=True, slots=True)
 class _Errors:
     """A model of errors, fitted.
 
@@ -84,9 +99,6 @@ class SurrogateModels:
 
     Related tasks are believed as long as they help: where errors were forecast better by a model of the task at hand alone, in units of its
     own, that model counts (`bo.forecasts`).
-
-    Args:
-        alone_from: valid evaluations from which the task at hand alone suggests; related tasks that are never believed change nothing then.
     """
 
     def __init__(
@@ -96,24 +108,22 @@ class SurrogateModels:
         acquisition: str,
         incumbent: Incumbent,
         conditional: tuple[int, ...],
-        tasks: tuple[Sequence[Task], Floats | None],
+        related: Related,
         seed: int,
         ei_variance: Variance = "latent",
         warp_errors: bool = False,
-        alone_from: int = 3,
     ) -> None:
-        related, meta = tasks
-        self._alone_from = alone_from
+        tasks, self._alone_from = related.tasks, related.alone_from
         self._ei_variance, self._warps = ei_variance, warp_errors
         self._surrogate, self._incumbent = find_surrogate(surrogate), incumbent
         self._conditional, self._seed = conditional, seed
         self._per_second = acquisition == "ei-per-second"
         self._acquisition = "ei" if self._per_second else acquisition
-        self._units = _units(related) if related else None
+        self._units = _units(tasks) if tasks else None
         keywords: dict[str, Any] = {"conditional": conditional}
         if self._surrogate.multitask:
-            scaled = [Task(task.X, self._scaled(task.y)[0], task.meta) for task in related]
-            keywords |= {"related": scaled, "meta": meta}
+            scaled = [Task(task.X, self._scaled(task.y)[0], task.meta) for task in tasks]
+            keywords |= {"related": scaled, "meta": related.meta}
         self._keywords = keywords
         self._kept: dict[str, CheckpointedModel[Any]] = {}
         self._makers: Mapping[str, Callable[[], Any]] = {
@@ -124,7 +134,7 @@ class SurrogateModels:
             "noisy": self._noisy_constraint,
         }
         self._means: tuple[tuple[int, str], Floats] | None = None
-        self._forecasts = Forecasts(strangers=are_strangers(related))
+        self._forecasts = Forecasts(strangers=are_strangers(tasks))
 
     @property
     def least(self) -> int:

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits  # comes with scikit-learn
 from bo.acquisition.optimize import CLOUD, best_free, optimize_acquisition
 from bo.evaluation_log import EvaluationLog
 from bo.gpyopt_engine import propose
-from bo.models import Incumbent, SurrogateModels, TrialData, Variance
+from bo.models import Incumbent, Related, SurrogateModels, TrialData, Variance
 from bo.observation import Observation
 from bo.related import RelatedTask, tasks_of
 from bo.restarts import LEAST, Restarts, has_converged
@@ -147,8 +147,7 @@ class Optimizer:
             ei_variance=ei_variance,
             warp_errors=bool(self._settings.warp_errors),
             conditional=self._encoding.conditional,
-            tasks=tasks,
-            alone_from=N_STARTUP_TRIALS,
+            related=Related(*tasks, alone_from=N_STARTUP_TRIALS),
         )
         self._fitted = self._make(seed=self._settings.seed)
         given, usual = self._settings.n_startup_trials, 0 if related else N_STARTUP_TRIALS

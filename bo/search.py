@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bo.acquisition.scores import SCORES
 from bo.error_units import WARPING
-from bo.models import SurrogateModels, TrialData
+from bo.models import Related, SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.surrogates import Surrogate, SurrogateInfo, Task, find_surrogate
 from history_store.errors import DataError, UsageError
@@ -64,15 +64,15 @@ def search_table(
         raise UsageError(msg)
     starts = [] if rows else rng.choice(len(points), size=min(RANDOM_STARTS, t), replace=False).tolist()
     rows = rows[:t] if related else (rows or starts)[:t]
+    alone_from = max(RANDOM_STARTS, find_surrogate(info.alone).min_points if info.alone else 0)
     fitted = SurrogateModels(
         surrogate=info,
         acquisition=acquisition,
         incumbent="posterior-mean",
         conditional=tuple(np.flatnonzero(np.isnan(points).any(axis=0)).tolist()),
-        tasks=(related, meta),
+        related=Related(related, meta, alone_from),
         warp_errors=info.name in WARPING,
         seed=int(rng.integers(2**32)),
-        alone_from=max(RANDOM_STARTS, find_surrogate(info.alone).min_points if info.alone else 0),
     )
     return _search(fitted, points, targets, rows, starts, t=t, rng=rng)
 

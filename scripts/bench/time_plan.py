@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bo.models import SurrogateModels, TrialData
+from bo.models import Related, SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.surrogates import find_surrogate
 from bo.transfer.curve_forecast import SHARES
@@ -179,7 +179,7 @@ class Search:
             acquisition="ei",
             incumbent="posterior-mean",
             conditional=(),
-            tasks=((), None),
+            related=Related(),
             seed=int(self.rng.integers(2**32)),
         )
 
