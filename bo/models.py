@@ -19,7 +19,7 @@ from bo.error_units import ErrorUnits, preferred_logarithms
 from bo.forecasts import STALLED, Forecast, Forecasts, has_stalled, moments
 from bo.observation import Observation
 from bo.strangers import are_strangers
-from bo.surrogates import Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
+from bo.surrogates import GaussianProcess, Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
 from bo.surrogates.base import SMALLEST_SD, Standardised
 
 Floats = NDArray[np.float64]
@@ -241,6 +241,13 @@ class SurrogateModels:
         valid = _valid(data)
         errors = self._errors_of(data, valid) if self._warps and len(valid) >= self.least else None
         return errors is not None and errors.units.floor is not None
+
+    def open_share(self, data: TrialData, X: Floats) -> float:
+        """Return how much of its variance before any data a Gaussian process of the errors has left at `m x d` points: a median, in 0..1."""
+        errors = self._errors_of(data, _valid(data))
+        assert errors is not None and isinstance(errors.model, GaussianProcess)  # noqa: S101, PT018  only such searches converge
+        shares = errors.model.predict(X).var / errors.model.amplitudes[:, None]
+        return float(np.median(shares))
 
     def forecast(self, data: TrialData, X: Floats) -> None:
         """Note what is expected at a `1 x d` point that is going to be evaluated, with related tasks and without; nothing where there are none."""

@@ -28,7 +28,7 @@ from bo.gpyopt_engine import propose
 from bo.models import Incumbent, Related, SurrogateModels, TrialData, Variance
 from bo.observation import Observation
 from bo.related import RelatedTask, tasks_of
-from bo.restarts import LEAST, Restarts, has_converged
+from bo.restarts import BLIND, KNOWN, LEAST, PLACES, Restarts, has_converged
 from bo.settings import Engine, OptimizerSettings, encoding_of
 from bo.space.sampling import Design
 from bo.surrogates import Surrogate, SurrogateInfo, find_surrogate
@@ -187,7 +187,7 @@ class Optimizer:
         is_first = not self._restarts.elsewhere.number
         if is_first and self._fitted.takes_logarithms(self._log.data()):
             return None  # what is next to nothing between errors may be orders of magnitude
-        return f"nothing more is expected here: {'restarting elsewhere, or stop' if self._may_restart else 'stop, or start another search'}"
+        return f"nothing more is expected here: {'restarting elsewhere, or stop' if self._restarts_now else 'stop, or start another search'}"
 
     def history(self) -> list[Observation]:
         """Return what was told, in order; lost evaluations are among it."""
@@ -400,7 +400,7 @@ class Optimizer:
         Four of five times the models are those of a process that knows only its own evaluations, once the search has converged.
         """
         data, point = self._log.data(), None
-        if self._may_restart and self.converged and self._restarts.is_turn():
+        if self.converged and self._restarts_now and self._restarts.is_turn():
             point = self._started_elsewhere(data, rng)
         if point is None:
             point, gain = self._most_promising(self._fitted, data, rng)
@@ -451,8 +451,17 @@ class Optimizer:
         return point
 
     @property
+    def _restarts_now(self) -> bool:
+        """Tell whether a search that has converged goes on elsewhere: whether it has begun to, or its process is likely to overlook something."""
+        if not self._may_restart or self._restarts.elsewhere.number:
+            return self._may_restart
+        rng = np.random.default_rng([self._settings.seed, zlib.crc32(b"restart")])
+        places = self._encoding.sample(PLACES, design="uniform", rng=rng, exclude=())
+        return KNOWN < self._fitted.open_share(self._log.data(), self._encoding.columns(places)) < BLIND
+
+    @property
     def _may_restart(self) -> bool:
-        """Tell whether the search goes on elsewhere when it has converged."""
+        """Tell whether searches like this one may go on elsewhere."""
         s = self._settings
         is_known = s.surrogate in RESTARTING and s.acquisition == "ei" and s.engine == "warmstart"
         return s.restarts and is_known and self._candidates is None and self._encoding.size > CLOUD

@@ -1,7 +1,7 @@
 """Whether searches of 200 evaluations end in the best basin, and what restarts cost where there is none better.
 
-A line of --runs is a run: its errors in order, and the evaluations before which it counted as converged. The same command goes on where
-it was stopped. A run that never converged is the same without restarts, and is not run again. Differences are of log10 regrets (at least
+A line of --runs is a run: its errors in order, and the evaluations before which it counted as converged, or restarted. The same command
+goes on where it was stopped. A run that never restarted is the same without restarts, and is not run again. Differences are of log10 regrets (at least
 1e-9), with restarts less without, paired by seed; `upper` is the upper end of their 95 % interval.
 
     OMP_NUM_THREADS=1 python scripts/bench/basins.py --runs runs.jsonl [--problems hartmann6 ...] [--seeds 100 130] [--out FILE.json]
@@ -32,13 +32,14 @@ def run(problem: str, seed: int, restarts: bool) -> dict[str, Any]:  # noqa: FBT
     optimizer = Optimizer(built.space, seed=seed, restarts=restarts)
     errors: list[float] = []
     converged: list[int] = []
+    restarting: list[int] = []
     for t in range(T):
         if optimizer.converged:
-            converged.append(t)
+            (restarting if "restarting" in optimizer.converged else converged).append(t)
         config = optimizer.ask()[0]
         errors.append(built.value(config))
         optimizer.tell(config, errors[-1])
-    return {"errors": errors, "converged": converged, "cpu": time.process_time() - start}
+    return {"errors": errors, "converged": converged, "restarting": restarting, "cpu": time.process_time() - start}
 
 
 def summarise(problem: str, rows: list[dict[str, Any]], without: dict[int, dict[str, Any]]) -> dict[str, Any]:
@@ -52,7 +53,8 @@ def summarise(problem: str, rows: list[dict[str, Any]], without: dict[int, dict[
     half = student.ppf(0.975, len(rows) - 1) * logs.std(axis=0, ddof=1) / len(rows) ** 0.5
     return {
         "runs": len(rows),
-        "converged": sum(bool(row["converged"]) for row in rows),
+        "converged": sum(bool(row["converged"] + row["restarting"]) for row in rows),
+        "restarted": sum(bool(row["restarting"]) for row in rows),
         "trapped": int((best[:, -1] > TRAPPED).sum()),
         "trapped without": int((other[:, -1] > TRAPPED).sum()),
         "mean": float(best[:, -1].mean() + least),
@@ -72,7 +74,7 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     jobs = [{"problem": p, "seed": s, "restarts": True} for s in range(*asked.seeds) for p in asked.problems]
     rows = resume(asked.runs, jobs, run)
-    again = [{**row["job"], "restarts": False} for row in rows if row["converged"]]
+    again = [{**row["job"], "restarts": False} for row in rows if row["restarting"]]
     others = resume(asked.runs, again, run)
     report = {}
     for p in asked.problems:

@@ -38,6 +38,11 @@ class ProcessEnsemble:
         """Return the number of columns of points."""
         return int(self.posteriors[0].points.shape[1]) - (self.task is not None)
 
+    @property
+    def amplitudes(self) -> Floats:
+        """Return the variance before any data, a sample each: `S`."""
+        return self.sd**2 * np.array([posterior.amplitude for posterior in self.posteriors])
+
     def of_task(self, points: Floats) -> Floats:
         """Append the task, where there are several."""
         return points if self.task is None else np.column_stack([points, np.full(len(points), float(self.task))])

@@ -94,6 +94,18 @@ class GaussianProcess:
         """Return hyperparameters of standardised targets: `S x p`, the shape of `Metric`, log θ0, log ν, m; oldest first."""
         return self._chain.thetas
 
+    @property
+    def amplitudes(self) -> Floats:
+        """Return the variance before any data under every sample of hyperparameters: `S`, in the unit of the targets, squared.
+
+        Raises:
+            UsageError: when the process was not fitted.
+        """
+        if self._processes is None:
+            msg = "GaussianProcess: expected a fitted process to ask for amplitudes, got none. Fit first."
+            raise UsageError(msg)
+        return self._processes.amplitudes
+
     def fit(self, X: ArrayLike, y: ArrayLike, *, rng: np.random.Generator) -> Self:
         """Fit hyperparameters to `n x d` points and `n` ≥ 1 targets.
 

@@ -113,6 +113,50 @@ def test_a_converged_run_says_so_and_what_comes_next():
     assert Optimizer(square()).converged is None
 
 
+def told_run(value, points):
+    """Tell a function at points of a cube, the best of them last, and promises of nothing."""
+    space = ConfigurationSpace()
+    space.add(*(Float(f"x{k}", (0.0, 1.0)) for k in range(points.shape[1])))
+    run = Optimizer(space, surrogate="gp-map", n_startup_trials=0, warp_errors=False)
+    order = np.argsort([-value(point) for point in points], kind="stable")
+    for point in points[[*order, *order[-1:].repeat(STALLED)]]:
+        run.tell({f"x{k}": float(u) for k, u in enumerate(point)}, value(point))
+    run._restarts.log_gains = [-30.0] * LAST
+    return run
+
+
+def bowl(point):
+    """A function that a process knows everywhere after a few dozen points."""
+    return float(((point - 0.4) ** 2).sum())
+
+
+def narrow_well(point):
+    """A function that is flat but for a narrow well."""
+    return -float(np.exp(-((point - 0.4) ** 2).sum() / 0.02))
+
+
+def test_a_process_that_knows_the_whole_space_does_not_look_elsewhere():
+    run = told_run(bowl, np.random.default_rng(0).random((60, 2)))
+    assert run.converged == "nothing more is expected here: stop, or start another search"
+    run.ask(4)
+    assert run._restarts.elsewhere.number == 0
+
+
+def test_a_process_that_knows_nothing_between_its_points_looks_everywhere_by_itself():
+    rng = np.random.default_rng(0)
+    around = 0.4 + 0.05 * rng.standard_normal((30, 5))
+    run = told_run(narrow_well, np.concatenate([rng.random((60, 5)), around]))
+    assert run.converged == "nothing more is expected here: stop, or start another search"
+    run.ask(4)
+    assert run._restarts.elsewhere.number == 0
+
+
+def test_restarts_that_have_begun_go_on_whatever_the_process_knows():
+    run = told_run(bowl, np.random.default_rng(0).random((60, 2)))
+    run._restarts.elsewhere.number = 1
+    assert run.converged == "nothing more is expected here: restarting elsewhere, or stop"
+
+
 def test_four_of_five_suggestions_come_from_elsewhere():
     run = converged_run()
     before = set(run._restarts.elsewhere.own)

@@ -230,6 +230,12 @@ def test_far_from_all_points_the_prior_is_left():
     theta = model.thetas[0]
     assert prediction.mean[0, 0] == pytest.approx(y.mean() + y.std() * theta[-1])
     assert prediction.var[0, 0] == pytest.approx(y.var() * math.exp(theta[-3]))
+    np.testing.assert_allclose(model.amplitudes, prediction.var[:, 0])
+
+
+def test_a_process_that_was_not_fitted_has_no_amplitudes():
+    with pytest.raises(UsageError, match="Fit first"):
+        _ = GaussianProcess().amplitudes
 
 
 def test_the_chain_goes_on_where_it_stood():
