@@ -50,6 +50,7 @@ class Pool(Dataset):
     def __init__(self, source: ImageSource) -> None:
         self._source, self._rows = source, draw_pool(np.asarray(source.labels))
         self.location, self.class_names, self.size = source.location, tuple(source.class_names), None
+        self.test_is_spare = False
         self.labels = np.asarray(source.labels)[self._rows]
         self.halves = draw_split(self.labels, 0).halves
         self.split = np.zeros(len(self.labels), np.int8)

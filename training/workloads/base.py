@@ -167,9 +167,13 @@ class Prepared(ABC):
             models: of results that kept them, on this dataset.
         """
 
-    def refit(self, members: Sequence[Member], models: Sequence[object]) -> Sequence[object]:  # noqa: ARG002  the interface
-        """Return the models fitted to training and validation images together, where that costs next to nothing; else as they are."""
-        return models
+    def refit(self, member: Member, model: object, *, budget: Budget) -> object:  # noqa: ARG002  the interface
+        """Return a model trained again on all images that nobody keeps for later; as it is where the workload does not do that."""
+        return model
+
+    def seconds_again(self, config: Config, duration: float) -> float:  # noqa: ARG002  the interface
+        """Estimate the seconds of training a configuration once more, of a trial that took so long; `refit` takes as many again."""
+        return duration
 
 
 class Workload(ABC):

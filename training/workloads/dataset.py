@@ -29,6 +29,7 @@ class Dataset(ABC):
         split: `n` int8; 0 train, 1 val, 2 test.
         class_names: C names by label.
         size: pixels a side at which they are kept; None = their own, so that a workload chooses.
+        test_is_spare: nobody keeps the test part for later: it was drawn because there was none.
     """
 
     location: str
@@ -36,6 +37,7 @@ class Dataset(ABC):
     split: NDArray[np.int8]
     class_names: tuple[str, ...]
     size: int | None
+    test_is_spare: bool
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -64,7 +66,7 @@ class StoredDataset(Dataset):
         self._stored = stored
         self.location = stored.name
         self.labels, self.split, self.class_names = stored.labels, stored.split, tuple(stored.class_names)
-        self.size = stored.shape[1]
+        self.size, self.test_is_spare = stored.shape[1], False
 
     def images(self, size: int) -> NDArray[np.uint8]:
         """Return the images as they are kept, or resized."""
@@ -108,6 +110,7 @@ class SourceDataset(Dataset):
             self._read = {look: read.images}
         self.labels = np.asarray(labels)
         self.split, _ = split_codes(self.labels, own)
+        self.test_is_spare = not len((own or {}).get("test", ()))
 
     _read: dict[int, NDArray[np.uint8]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import re
 import time
@@ -215,7 +216,7 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
         reported = replace(found, report=str(place))
         found = reported if _written(place, lambda: write_report(place, reported, plan), options) else found
     check_any_error(name, found.trials)
-    classifier = _hand_out(options, outputs[name], found, plan)
+    classifier = _hand_out(options, outputs[name], found, plan, over=began + options.check_time())
     if classifier is not None and found.report is not None and dataset is not None:
         said = predict_validation(classifier, options.save_model or "", dataset)
         _written(Path(found.report), lambda: add_classifier(Path(found.report or ""), said), options)
@@ -467,14 +468,17 @@ def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> N
         check_savable(output.save_model, is_own=plan.workload is None)
 
 
-def _hand_out(options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec) -> Classifier | None:
-    """Add a study to the history, and save its networks, as far as that is wanted; return what was saved."""
+def _hand_out(
+    options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec, *, over: float = math.inf
+) -> Classifier | None:
+    """Add a study to the history, and save its networks, as far as that is wanted and fits in until the call is over; return what was saved."""
     if output.record is not None:
         path = history_path(options.history, workload=plan.workload)
         options.on_message(record_study(path, output.record, plan, found.trials, download=options.download).line)
     if output.save_model is None:
         return None
-    return save_best(output.save_model, plan, found.trials, options.ensemble, options.on_message)
+    left = lambda: over - time.monotonic()  # noqa: E731  a clock
+    return save_best(output.save_model, plan, found.trials, options.ensemble, options.on_message, left=left)
 
 
 def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from history_store.errors import LabelError
+from history_store.file.stored_images import Split
 from history_store.records import Config, Status
 from metafeat.pretrained.backbones import Backbone, find_backbone
 from metafeat.pretrained.features import (
@@ -52,14 +52,13 @@ class PreparedTransfer(Prepared):
 
     def __init__(self, dataset: Dataset, device: torch.device) -> None:
         self.dataset, self.device = dataset, device
-        self.train_rows, self.val_rows = dataset.rows("train"), dataset.rows("val")
-        if len(self.train_rows) < 2 or not len(self.val_rows):
-            msg = f"{dataset.location}: expected at least 2 training images and 1 validation image, got {len(self.train_rows)} and {len(self.val_rows)}. Give more images."
+        n_train, n_val = len(dataset.rows("train")), len(dataset.rows("val"))
+        if n_train < 2 or not n_val:
+            msg = f"{dataset.location}: expected at least 2 training images and 1 validation image, got {n_train} and {n_val}. Give more images."
             raise LabelError(msg)
-        self.labels = dataset.labels[self.train_rows]
-        self.val_labels = dataset.labels[self.val_rows]
+        self.val_labels = self._labels(("val",))
         self.cache = FeatureCache()
-        self._images: dict[int, tuple[NDArray[np.uint8], NDArray[np.uint8]]] = {}
+        self._images: dict[tuple[int, Split], NDArray[np.uint8]] = {}
         self._networks: dict[tuple[str, int], FeatureNetwork] = {}
         self._features: dict[str, Features] = {}
 
@@ -83,11 +82,19 @@ class PreparedTransfer(Prepared):
             return self._train(found, own, seed, report or _nobody, timeout_s, keep=keep)
 
     def _train(
-        self, config: TransferConfig, budget: TransferBudget, seed: int, report: Report, timeout_s: float, *, keep: bool
+        self,
+        config: TransferConfig,
+        budget: TransferBudget,
+        seed: int,
+        report: Report,
+        timeout_s: float,
+        *,
+        keep: bool,
+        parts: tuple[Split, ...] = ("train",),
     ) -> TrainingResult:
         seconds = process_seconds(self.device)
         backbone = find_backbone(config.features.backbone)
-        head, left_out = self._head(config, backbone)
+        head, left_out = self._head(config, backbone, parts=parts)
         rows = self._of(config.features, backbone, "val").at(config.features.depth)
         error = int((head.scores(rows).argmax(1) != self.val_labels).sum()) / len(self.val_labels)
         metrics = {"left_out_error": left_out}
@@ -101,8 +108,8 @@ class PreparedTransfer(Prepared):
         body = open_network(backbone, size=config.features.image_size, device=self.device)
         network = TunedNetwork(body, head, config.features.depth).to(self.device)
         size = config.features.image_size
-        images, val_images = self._pictures(size)
-        data = TuningImages(images, self.labels, val_images, self.val_labels)
+        images = np.concatenate([self._pictures(size, part) for part in parts])
+        data = TuningImages(images, self._labels(parts), self._pictures(size, "val"), self.val_labels)
         done = fine_tune(
             network, data, config.tuning, budget=budget, seed=seed, report=report, seconds=seconds, timeout_s=timeout_s
         )  # fmt: skip
@@ -114,37 +121,38 @@ class PreparedTransfer(Prepared):
 
     def constant_error(self) -> float:
         """Compute the validation error of the most frequent training class."""
-        majority = int(np.bincount(self.labels).argmax())
+        majority = int(np.bincount(self._labels(("train",))).argmax())
         return int((self.val_labels != majority).sum()) / len(self.val_labels)
 
     def combine(self, members: Sequence[Member], models: Sequence[object]) -> Classifier:
         """Join models; their probabilities are averaged."""
         own = [model for model in models if isinstance(model, TransferModel)]
         size = max(model.image_size for model in own)
-        images = self._pictures(size)[1]
+        images = self._pictures(size, "val")
         made = TransferClassifier(
             members, own, classes=self.dataset.class_names, channels=images.shape[3], error=math.nan
         )  # fmt: skip
         made.error = int((made.predict(images).argmax(1) != self.val_labels).sum()) / len(self.val_labels)
         return made
 
-    def refit(self, members: Sequence[Member], models: Sequence[object]) -> Sequence[object]:
-        """Fit the heads of models on frozen features to all images."""
-        found: list[object] = []
-        for member, model in zip(members, models, strict=True):
-            config = TransferConfig.of(member.config)
-            if config.tuning is None and isinstance(model, TransferModel):
-                head, _ = self._head(config, find_backbone(config.features.backbone), parts=("train", "val"))
-                model = replace(model, head=head)
-            found.append(model)
-        return found
+    def refit(self, member: Member, model: object, *, budget: Budget) -> object:
+        """Fit the head to all images that nobody keeps for later, and fine-tune on them; as it is where that diverges."""
+        parts: tuple[Split, ...] = ("train", "val", "test") if self.dataset.test_is_spare else ("train", "val")
+        config = TransferConfig.of(member.config)
+        result = self._train(config, own_budget(budget), member.seed, _nobody, math.inf, keep=True, parts=parts)
+        return model if result.model is None or result.status is not Status.OK else result.model
 
-    def _head(
-        self, config: TransferConfig, backbone: Backbone, *, parts: tuple[str, ...] = ("train",)
-    ) -> tuple[Head, float]:
+    def seconds_again(self, config: Config, duration: float) -> float:
+        """Estimate next to nothing for a head: its features are kept."""
+        return 0.0 if TransferConfig.of(config).tuning is None else duration
+
+    def _labels(self, parts: Sequence[Split]) -> NDArray[np.int64]:
+        return np.concatenate([self.dataset.labels[self.dataset.rows(part)] for part in parts])
+
+    def _head(self, config: TransferConfig, backbone: Backbone, *, parts: tuple[Split, ...]) -> tuple[Head, float]:
         """Fit the head that a configuration asks for, and return its error among those images left out."""
         features = config.features
-        labels = np.concatenate([self.labels if part == "train" else self.val_labels for part in parts])
+        labels = self._labels(parts)
         copies = (False, True) if features.flip_copies else (False,)
         rows = np.vstack(
             [
@@ -164,26 +172,27 @@ class PreparedTransfer(Prepared):
         search = HeadSearch(data, head_specs(kinds[config.head]))
         return search.fit(), int(search.wrong().min()) / len(labels)
 
-    def _of(self, features: FeatureSet, backbone: Backbone, part: str, *, flipped: bool = False) -> Features:
+    def _of(self, features: FeatureSet, backbone: Backbone, part: Split, *, flipped: bool = False) -> Features:
         """Return features of a part of the images: from memory, from the disk, or computed."""
         which = {"part": part, "size": features.image_size, "flipped": flipped, "device": self.device.type}
         key = f"{self.dataset.fingerprint()} {backbone.key()} {sorted(which.items())}"
         if key not in self._features:
             found = self.cache.get(key)
             if found is None:
-                images = self._pictures(features.image_size)[part == "val"]
+                images = self._pictures(features.image_size, part)
                 found = compute_features(self._network(backbone, features.image_size), images, flipped=flipped)
                 self.cache.put(key, found)
             self._features[key] = found
         return self._features[key]
 
-    def _pictures(self, size: int) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """Return the training and the validation images at a size."""
-        if size not in self._images:
-            images = self.dataset.images(size)
-            _make_room(self._images)
-            self._images[size] = (images[self.train_rows], images[self.val_rows])
-        return self._images[size]
+    def _pictures(self, size: int, part: Split) -> NDArray[np.uint8]:
+        """Return the images of a part at a size; those of the last two sizes are kept."""
+        if (size, part) not in self._images:
+            while len({kept for kept, _ in self._images} - {size}) >= _KEPT:
+                oldest = next(iter(self._images))[0]
+                self._images = {key: images for key, images in self._images.items() if key[0] != oldest}
+            self._images[size, part] = self.dataset.images(size)[self.dataset.rows(part)]
+        return self._images[size, part]
 
     def _network(self, backbone: Backbone, size: int) -> FeatureNetwork:
         """Return the pretrained network, kept for the next configuration."""

@@ -5,6 +5,7 @@ import pickle
 import struct
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ def test_the_network_at_step_0_is_the_head_on_its_features(prepared, backbone):
     config = {**FROZEN, "backbone": backbone, "head": "ridge"}
     model = train(prepared, config, keep=True).model
     network = TunedNetwork(model.network, model.head, model.depth)
-    images = prepared._pictures(32)[1]
+    images = prepared._pictures(32, "val")
     found = torch.softmax(logits(network, images).double(), 1).numpy()
     np.testing.assert_allclose(found, model.probabilities(images), atol=1e-4)
 
@@ -195,30 +196,67 @@ def test_altered_or_special_files_of_the_cache_count_as_absent(tmp_path):
     np.testing.assert_array_equal(cache.get("b").full, some.full)
 
 
-@pytest.mark.parametrize("flip_copies", [False, True])
-def test_heads_are_fitted_to_all_images_in_the_end(prepared, digits, backbone, flip_copies):
+@pytest.mark.parametrize(("flip_copies", "is_spare"), [(False, True), (True, True), (True, False)])
+def test_heads_are_fitted_to_all_images_in_the_end_that_nobody_keeps(
+    prepared, digits, backbone, flip_copies, is_spare, monkeypatch
+):
     from metafeat.pretrained.backbones import find_backbone
     from metafeat.pretrained.features import compute_features, open_network
     from metafeat.pretrained.heads import HeadSearch, TrainingFeatures
 
     config = {**FROZEN, "backbone": backbone, "flip_copies": flip_copies}
     result = train(prepared, config, keep=True)
-    (again,) = prepared.refit([Member(0, config, 0, result.error)], [result.model])
-    images, used = digits.images(32), np.concatenate([digits.rows("train"), digits.rows("val")])
+    assert digits.test_is_spare, "scikit-learn's digits have no test part"
+    monkeypatch.setattr(digits, "test_is_spare", is_spare)
+    again = prepared.refit(Member(0, config, 0, result.error), result.model, budget=Transfer().budget("steps"))
+    parts = ("train", "val", "test") if is_spare else ("train", "val")
+    images, used = digits.images(32), np.concatenate([digits.rows(part) for part in parts])
     network = open_network(find_backbone(backbone), size=32, device=torch.device("cpu"))
     rows = compute_features(network, images[used]).at("s16+full")
     if flip_copies:
         rows = np.vstack([rows, compute_features(network, images[used], flipped=True).at("s16+full")])
     expected = HeadSearch(TrainingFeatures(rows, digits.labels[used], len(digits.class_names))).fit()
     for name, tensor in expected.tensors().items():
-        np.testing.assert_allclose(again.head.tensors()[name], tensor, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(again.head.tensors()[name], tensor, rtol=1e-4, atol=1e-5)
     assert result.model.head is not again.head, "what was judged stays as it was"
 
 
-def test_what_was_fine_tuned_stays_as_it_is(prepared, backbone):
-    config = {**FROZEN, **TUNING, "steps": 2, "backbone": backbone}
+def test_what_was_fine_tuned_is_fine_tuned_again_on_all_images(prepared, digits, backbone, monkeypatch):
+    from training.workloads.transfer import prepared as module
+
+    config, seen = {**FROZEN, **TUNING, "steps": 2, "backbone": backbone}, []
     result = train(prepared, config, keep=True)
-    assert prepared.refit([Member(0, config, 0, result.error)], [result.model]) == [result.model]
+    tune, status = module.fine_tune, Status.OK
+
+    def spied(network, data, tuning, **options):
+        seen.append(data.labels)
+        return replace(tune(network, data, tuning, **options), status=status)
+
+    monkeypatch.setattr(module, "fine_tune", spied)
+    member, budget = Member(0, config, 0, result.error), Transfer().budget("steps")
+    again = prepared.refit(member, result.model, budget=budget)
+    parts = [digits.labels[digits.rows(part)] for part in ("train", "val", "test")]
+    np.testing.assert_array_equal(seen[0], np.concatenate(parts))
+    assert again is not result.model
+    status = Status.DIVERGED
+    assert prepared.refit(member, result.model, budget=budget) is result.model
+
+
+def test_a_source_with_a_test_part_of_its_own_keeps_it(tmp_path, digits):
+    from PIL import Image
+
+    read = open_images("sklearn:digits").read(np.arange(40), size=8)
+    for number, (image, label) in enumerate(zip(read.images[..., 0], read.labels, strict=True)):
+        folder = tmp_path / ("test" if number % 4 == 3 else "train") / f"is{label % 2}"
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{number}.png")
+    own = SourceDataset(open_images(str(tmp_path)))
+    assert (len(own.rows("test")), own.test_is_spare) == (10, False)
+
+
+def test_a_head_costs_nothing_to_train_again(prepared, backbone):
+    assert prepared.seconds_again({**FROZEN, "backbone": backbone}, 7.0) == 0
+    assert prepared.seconds_again({**FROZEN, **TUNING, "steps": 2, "backbone": backbone}, 7.0) == 7
 
 
 @pytest.mark.parametrize("steps", [0, 8])
@@ -257,7 +295,7 @@ def test_members_of_other_sizes_share_what_they_have_in_common(prepared, backbon
     made.save(tmp_path / "c.safetensors")
     again = load_classifier(tmp_path / "c.safetensors")
     assert again.size == 48
-    images = prepared._pictures(48)[1]
+    images = prepared._pictures(48, "val")
     np.testing.assert_array_equal(again.predict(images), made.predict(images))
     tiny = sum(p.numel() for name in ("test_efficientnet", "test_resnet") for p in timm.create_model(name).parameters())
     assert (tmp_path / "c.safetensors").stat().st_size < 4 * tiny + 1_000_000

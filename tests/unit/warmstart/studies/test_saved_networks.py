@@ -1,0 +1,64 @@
+"""Which networks of a study are trained again, in the time that is left."""
+
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from training.workloads.base import TrainingResult
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.results import saved_networks
+from warmstart.studies.results.saved_networks import train_best
+from warmstart.studies.results.trial import Trial
+
+
+class Fake:
+    """A prepared dataset whose trainings take the seconds of a clock that they tell; configurations of `heads` cost nothing."""
+
+    def __init__(self, clock, heads=()):
+        self.clock, self.heads = clock, heads
+
+    def seconds_again(self, config, duration):
+        return 0.0 if config["n"] in self.heads else duration
+
+    def train(self, config, **_):
+        self.clock.now += self.seconds_again(config, config["takes"])
+        return TrainingResult(0.1, "ok", 1.0, (), model=f"model {config['n']}")
+
+    def refit(self, member, model, **_):
+        self.clock.now += self.seconds_again(member.config, member.config["takes"])
+        return f"{model} of all images"
+
+    def combine(self, members, models):
+        return SimpleNamespace(members=members, models=list(models), error=0.1)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "heads", "judged", "final"),
+    [
+        (math.inf, (), [0, 1, 2], [0, 1, 2]),
+        (100.0, (), [0, 2, 3], [0, 2, 3]),
+        (35.0, (), [0, 2], [0, 2]),
+        (25.0, (), [0], [0]),
+        (15.0, (), [0], []),
+        (0.0, (), [0], []),
+        (0.0, (2, 3), [0, 2, 3], [2, 3]),
+        (25.0, (3,), [0, 3], [0, 3]),
+    ],
+)
+def test_the_best_one_is_always_trained_and_others_as_they_fit(monkeypatch, seconds, heads, judged, final):
+    clock = SimpleNamespace(now=0.0)
+    fake = Fake(clock, heads)
+    monkeypatch.setattr(saved_networks, "prepare", lambda *_, **__: fake)
+    takes = [10.0, 60.0, 5.0, 5.0]
+    trials = [Trial(n, {"n": n, "takes": t}, 0.1 + n / 100, TrialStatus.OK, t, seed=n) for n, t in enumerate(takes)]
+    plan = SimpleNamespace(
+        dataset="d", workload="transfer", objective={"target_budget": None}, budget=None, device="cpu"
+    )
+    before, after = train_best(plan, trials, k=3, left=lambda: seconds - clock.now)
+    assert [member.trial for member in before.members] == judged
+    assert before.models == [f"model {n}" for n in judged]
+    assert [int(model.split()[1]) for model in after.models if "all images" in model] == final
+    assert after.error == before.error
+    if seconds >= 25:
+        assert clock.now <= seconds
