@@ -74,8 +74,10 @@ class PreparedTransfer(Prepared):
     ) -> TrainingResult:
         """Fit the heads, and train on from the ridge head where the configuration says so.
 
-        The curve begins with the head's error at step 0. Metrics: ``left_out_error``, the head's among training images
-        left out.
+        The error of a head is its share of wrong answers among the validation images and the training images, each of these
+        left out in turn: several times as many images as the validation part alone, so that chance decides less between
+        configurations. Fine-tuning adds what changes on the validation part. The curve begins with the head's error at
+        step 0. Metrics: ``validation_error`` and the head's ``left_out_error``, of either part alone.
         """
         found, own = TransferConfig.of(config), own_budget(budget)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
@@ -96,10 +98,16 @@ class PreparedTransfer(Prepared):
         backbone = find_backbone(config.features.backbone)
         head, left_out = self._head(config, backbone, parts=parts)
         rows = self._of(config.features, backbone, "val").at(config.features.depth)
-        error = int((head.scores(rows).argmax(1) != self.val_labels).sum()) / len(self.val_labels)
-        metrics = {"left_out_error": left_out}
+        validation = int((head.scores(rows).argmax(1) != self.val_labels).sum()) / len(self.val_labels)
+        metrics = {"left_out_error": left_out, "validation_error": validation}
         if seconds() > timeout_s:
             return TrainingResult(math.nan, Status.TIMEOUT, seconds(), (), metrics)
+        n_left, n_val = len(self._labels(parts)), len(self.val_labels)
+        error = (left_out * n_left + validation * n_val) / (n_left + n_val)
+
+        def of_both(found: float) -> float:
+            return max(error + found - validation, 0.0)
+
         report(0, error)
         if config.tuning is None:
             model = self._model(config.features, backbone, head) if keep else None
@@ -111,12 +119,16 @@ class PreparedTransfer(Prepared):
         images = np.concatenate([self._pictures(size, part) for part in parts])
         data = TuningImages(images, self._labels(parts), self._pictures(size, "val"), self.val_labels)
         done = fine_tune(
-            network, data, config.tuning, budget=budget, seed=seed, report=report, seconds=seconds, timeout_s=timeout_s
+            network, data, config.tuning, budget=budget, seed=seed, seconds=seconds, timeout_s=timeout_s,
+            report=lambda step, found: report(step, of_both(found)),
         )  # fmt: skip
-        final = {Status.OK: done.error, Status.DIVERGED: self.constant_error()}.get(done.status, math.nan)
+        final = {Status.OK: of_both(done.error), Status.DIVERGED: self.constant_error()}.get(done.status, math.nan)
+        if math.isfinite(done.error):
+            metrics["validation_error"] = done.error
+        curve = tuple((step, of_both(found)) for step, found in done.curve)
         tuned = TransferModel(body, network.linear_head(), network.depth, size, _origin(backbone, tuned=True))
         return TrainingResult(
-            final, done.status, seconds(), ((0, error), *done.curve), metrics, tuned if keep else None
+            final, done.status, seconds(), ((0, error), *curve), metrics, tuned if keep else None
         )  # fmt: skip
 
     def constant_error(self) -> float:

@@ -254,6 +254,34 @@ def test_a_source_with_a_test_part_of_its_own_keeps_it(tmp_path, digits):
     assert (len(own.rows("test")), own.test_is_spare) == (10, False)
 
 
+def test_an_error_counts_validation_images_and_training_images_left_out(prepared, digits, backbone):
+    from metafeat.pretrained.backbones import find_backbone
+    from metafeat.pretrained.features import compute_features, open_network
+    from metafeat.pretrained.heads import HeadSearch, TrainingFeatures, head_specs
+
+    config = {**FROZEN, "backbone": backbone, "head": "ridge"}
+    result = train(prepared, config)
+    network = open_network(find_backbone(backbone), size=32, device=torch.device("cpu"))
+    rows, train_rows, val_rows = (
+        compute_features(network, digits.images(32)).at("s16+full"),
+        digits.rows("train"),
+        digits.rows("val"),
+    )
+    data = TrainingFeatures(rows[train_rows], digits.labels[train_rows], len(digits.class_names))
+    search = HeadSearch(data, head_specs(("ridge",)))
+    missed = int((search.fit().scores(rows[val_rows]).argmax(1) != digits.labels[val_rows]).sum())
+    left_out = int(search.wrong().min())
+    assert result.error == pytest.approx((left_out + missed) / (len(train_rows) + len(val_rows)))
+    assert result.metrics == {
+        "left_out_error": left_out / len(train_rows),
+        "validation_error": missed / len(val_rows),
+    }
+    tuned = train(prepared, {**FROZEN, **TUNING, "steps": 2, "backbone": backbone})
+    gained = tuned.metrics["validation_error"] - missed / len(val_rows)
+    assert tuned.curve[0] == (0, pytest.approx(result.error))
+    assert tuned.error == tuned.curve[-1][1] == pytest.approx(max(result.error + gained, 0.0))
+
+
 def test_a_head_costs_nothing_to_train_again(prepared, backbone):
     assert prepared.seconds_again({**FROZEN, "backbone": backbone}, 7.0) == 0
     assert prepared.seconds_again({**FROZEN, **TUNING, "steps": 2, "backbone": backbone}, 7.0) == 7
