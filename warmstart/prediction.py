@@ -162,8 +162,10 @@ def predict_validation(classifier: Classifier, model: PathLike, dataset: PathLik
     files = getattr(source, "files", None)
     names = [str(files[row]) if files is not None else str(row) for row in rows.tolist()]
     truths = [found.class_names[label] for label in found.labels[rows].tolist()]
-    images = source.read(rows, size=classifier.size).images
-    told = _told(classifier, names, to_channels(images, classifier.channels), truths)
+    if (probabilities := classifier.validated) is None:
+        images = source.read(rows, size=classifier.size).images
+        probabilities = classifier.predict(to_channels(images, classifier.channels))
+    told = _told(classifier, names, probabilities, truths)
     return Predictions(os.fspath(model), classifier.classes, tuple(told))
 
 
@@ -209,7 +211,7 @@ def _of_files(
                 names.append(file)
                 read.append(picture)
         if read:
-            rows += _told(classifier, names, np.stack(read))
+            rows += _told(classifier, names, classifier.predict(np.stack(read)))
     if broken and (not skip_broken or not rows):
         named = "; ".join(f"{file} ({reason})" for file, reason in broken[:_NAMED])
         more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
@@ -269,7 +271,7 @@ def _of_dataset(
             broken += [(each.path, each.reason) for each in read.broken]
             names = [str(number) for number in wanted.tolist() if _is_whole(source, number, classifier.size)]
         truths = [source.class_names[label] for label in read.labels.tolist()]
-        rows += _told(classifier, names, to_channels(read.images, classifier.channels), truths)
+        rows += _told(classifier, names, classifier.predict(to_channels(read.images, classifier.channels)), truths)
     return rows, broken
 
 
@@ -283,10 +285,12 @@ def _is_whole(source: ImageSource, number: int, size: int) -> bool:
 
 
 def _told(
-    classifier: Classifier, names: Sequence[str], images: NDArray[np.uint8], truths: Sequence[str] | None = None
+    classifier: Classifier,
+    names: Sequence[str],
+    probabilities: NDArray[np.float64],
+    truths: Sequence[str] | None = None,
 ) -> Iterator[Prediction]:
     """Yield what a classifier says of pictures."""
-    probabilities = classifier.predict(images)
     for i, (name, row) in enumerate(zip(names, probabilities, strict=True)):
         best = int(row.argmax())
         by_class = {each: round(float(value), 6) for each, value in zip(classifier.classes, row, strict=True)}

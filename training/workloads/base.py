@@ -95,6 +95,7 @@ class Classifier(ABC):
         size: pixels a side of the images.
         channels: 1 or 3.
         error: validation error of the average.
+        validated: `v x classes`, what it says of the validation images of its dataset, in the order of their rows; None = not known.
     """
 
     members: tuple[Member, ...]
@@ -102,6 +103,12 @@ class Classifier(ABC):
     size: int
     channels: int
     error: float
+    validated: NDArray[np.float64] | None = None
+
+    @property
+    def models(self) -> Sequence[object]:
+        """Return what `Prepared.combine` joined, best first; nothing where a workload does not tell."""
+        return ()
 
     @abstractmethod
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -159,16 +166,24 @@ class Prepared(ABC):
         """Compute the validation error of always predicting the most frequent training class."""
 
     @abstractmethod
-    def combine(self, members: Sequence[Member], models: Sequence[object]) -> Classifier:
+    def combine(self, members: Sequence[Member], models: Sequence[object], *, error: float | None = None) -> Classifier:
         """Join trained models, best first, to one classifier.
 
         Args:
             members: what each model is.
             models: of results that kept them, on this dataset.
+            error: validation error of their average, where it need not be computed.
         """
 
-    def refit(self, member: Member, model: object, *, budget: Budget) -> object:  # noqa: ARG002  the interface
-        """Return a model trained again on all images that nobody keeps for later; as it is where the workload does not do that."""
+    def refit(self, member: Member, model: object, *, budget: Budget, seconds: float = math.inf) -> object:  # noqa: ARG002  the interface
+        """Return a model trained again on all images that nobody keeps for later; as it is where the workload does not do that.
+
+        Args:
+            member: what the model is.
+            model: as it was trained.
+            budget: of its trial.
+            seconds: of wall time that it may take. A budget of time grows to it, and what does not fit is not done.
+        """
         return model
 
     def seconds_again(self, config: Config, duration: float) -> float:  # noqa: ARG002  the interface
@@ -226,6 +241,10 @@ class Workload(ABC):
     def usual_configs(self) -> tuple[Config, ...]:
         """List configurations of the usual space to begin with where no history knows of the workload; best first."""
         return ()
+
+    def trains_again(self, config: Config) -> bool:  # noqa: ARG002  the interface
+        """Tell whether a network that is saved is trained once more before, which takes as long as its trial or longer."""
+        return False
 
     def recipe(self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int) -> str:  # noqa: ARG002  the interface
         """Write a configuration for another program.

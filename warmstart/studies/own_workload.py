@@ -268,7 +268,7 @@ class PreparedScript(Prepared):
         most = np.bincount(labels[self.dataset.rows("train")]).argmax()
         return float(np.mean(labels[self.dataset.rows("val")] != most))
 
-    def combine(self, members: Sequence[Member], models: Sequence[object]) -> Classifier:  # noqa: ARG002  there are none
+    def combine(self, members: Sequence[Member], models: Sequence[object], **_: float | None) -> Classifier:  # noqa: ARG002  there are none
         """Refuse: a script keeps its own networks."""
         msg = "expected a workload whose networks are kept, got a script, which keeps its own. Load them as your script does."
         raise UsageError(msg)

@@ -11,11 +11,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from history_store.deprecation import renamed
 from history_store.errors import MissingPathError, UsageError, WarmstartError
 from history_store.space import load_space
+from training.workloads import get_workload
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
 from warmstart.prediction import predict_validation
@@ -26,7 +28,9 @@ from warmstart.studies.history.time_plan import TimedCall, plan_lines
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.function import check_not_importing
+from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.metric import Scale
+from warmstart.studies.objectives.workload import WorkloadObjective
 from warmstart.studies.options import (
     Execution,
     Outputs,
@@ -158,7 +162,7 @@ def tune(
         log: file to which all that the trials print is appended.
         record: name under which the dataset and the trials are added to the history in the end.
         report: Markdown file to write in the end, JSON beside it; True = beside the storage, named after the study.
-        save_model: file for the best network, trained again in the end; see `training.workloads.load_classifier`.
+        save_model: file for the best network; see `training.workloads.load_classifier`.
         ensemble: how many of the best networks that file gets.
         cache: use the cache of meta-features.
         download: let torchvision fetch what is missing.
@@ -204,7 +208,23 @@ def tune_dataset(dataset: str | None, options: TuneOptions, *, began: float | No
     began = time.monotonic() if began is None else began
     options.check_time()
     name = options.study or options.name(dataset)
-    outputs = {name: _Outputs(options.record, None if options.save_model is None else Path(options.save_model))}
+    with ExitStack() as stack:
+        save = None if options.save_model is None else Path(options.save_model)
+        output = _Outputs(options.record, save, _networks(options, stack))
+        return _tune_one(name, dataset, output, options, began)
+
+
+def _networks(options: TuneOptions, stack: ExitStack) -> KeptNetworks | None:
+    """Make a folder for the networks of the best trials; other machines could not write to it."""
+    if options.save_model is None or options.cluster is not None:
+        return None
+    folder = stack.enter_context(TemporaryDirectory(prefix="warmstart-networks-", ignore_cleanup_errors=True))
+    return KeptNetworks(folder, options.ensemble)
+
+
+def _tune_one(name: str, dataset: str | None, output: _Outputs, options: TuneOptions, began: float) -> TuneResult:
+    """Tune on one dataset, and write all that is wanted."""
+    outputs = {name: output}
     store, done = _tuned(options, {name: dataset}, outputs, (), "equal", name, began=began)
     found, plan = done[0]
     if options.time is not None and found.best is None:
@@ -264,12 +284,20 @@ def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -
     began = time.monotonic()
     options.check_time(datasets=len(paths))
     check_different(paths, [os.path.realpath(path) for path in paths])
+    with ExitStack() as stack:
+        return _tune_several(paths, options, split, began, stack)
+
+
+def _tune_several(
+    paths: Sequence[str], options: TuneOptions, split: Split, began: float, stack: ExitStack
+) -> JointResult:
+    """Tune several datasets, and write all that is wanted."""
     study, record = options.study, options.record
     save = None if options.save_model is None else Path(options.save_model)
     labels = dataset_labels(paths)
     names = [f"{study}-{label}" if study else options.name(label) for label in labels]
     outputs = {
-        name: _Outputs(record and f"{record}-{label}", save and with_label(save, label))
+        name: _Outputs(record and f"{record}-{label}", save and with_label(save, label), _networks(options, stack))
         for name, label in zip(names, labels, strict=True)
     }
     title = study or f"{labels[0]}-and-{len(labels) - 1}-more"
@@ -298,10 +326,21 @@ def tune_datasets(paths: Sequence[str], options: TuneOptions, *, split: Split) -
 
 @dataclass(frozen=True, slots=True)
 class _Outputs:
-    """What becomes of one study in the end: its name in the history, and the file of its networks; None = nothing."""
+    """What becomes of one study in the end: its name in the history, and the file of its networks; None = nothing.
+
+    Attributes:
+        record: the name.
+        save_model: the file.
+        networks: of the best trials, until then.
+    """
 
     record: str | None
     save_model: Path | None
+    networks: KeptNetworks | None = None
+
+    def kept_by(self, target: Objective) -> Objective:
+        """Let an objective keep its networks, where it is a workload."""
+        return replace(target, networks=self.networks) if isinstance(target, WorkloadObjective) else target
 
 
 def _tuned(
@@ -327,7 +366,7 @@ def _tuned(
     }
     if members:
         check_different([path or "" for path in paths.values()], [plan.fingerprint for plan in plans.values()])
-    targets = tuple(options.target(plan) for plan in plans.values())
+    targets = tuple(outputs[name].kept_by(options.target(plan)) for name, plan in plans.items())
     _check_places(options, plans, outputs)
     timed = None if options.time is None else _timed(options, targets[0], began)
 
@@ -351,7 +390,8 @@ def _tuned(
             if old is not None:
                 check_history(old, options.history, options.on_message)
         if timed is not None:
-            limits = _in_time(timed, limits, group.queues[0], options, query=queries[title])
+            kept = outputs[title].networks
+            limits = _in_time(timed, limits, group.queues[0], options, query=queries[title], networks=kept)
         watch = Watch(group, limits, options.progress)
         before, job = watch.look(), Job(store.url, tuple(paths), limits, targets, _log_file(options))
         if 0 < before < limits.trials and _is_namesake(options.objective):
@@ -373,18 +413,32 @@ def tell_exhausted(done: Sequence[TuneResult], limits: Limits, options: TuneOpti
             )
 
 
+_QUICK, _AGAIN = 0.05, 0.35
+"""Of the time of a call, so much is kept at most for joining networks, and so much for training the best one once more on all images."""
+
+
 def _in_time(
-    timed: TimedCall, limits: Limits, queue: TrialQueue, options: TuneOptions, *, query: Query | None
+    timed: TimedCall,
+    limits: Limits,
+    queue: TrialQueue,
+    options: TuneOptions,
+    *,
+    query: Query | None,
+    networks: KeptNetworks | None,
 ) -> Limits:
     """Return limits that end all trials by the time of a call, and show its plan."""
     pace = timed.pace(queue, sources=options.sources, query=query)
-    if options.save_model is not None:  # the best are trained again in the end
+    if options.save_model is not None:  # what was not kept is trained again in the end, and what is quick in any case
         configs = [each.config for each in queue.plan.configs] or [
             load_space(queue.plan.space).get_default_configuration()
         ]
         seconds = pace.forecast(load_space(queue.plan.space), configs)
-        again = options.ensemble * max((each.high for each in seconds), default=0.0)
-        pace = replace(pace, ends=pace.ends - again, over=pace.over - again)
+        most = math.inf if networks is None else _QUICK * timed.seconds
+        back = min(options.ensemble * max((each.high for each in seconds), default=0.0), most)
+        pace = replace(pace, ends=pace.ends - back, over=pace.over - back)
+        if networks is not None and queue.plan.workload is not None:
+            workload = get_workload(queue.plan.workload)
+            pace = replace(pace, again=_AGAIN * timed.seconds, trains_again=workload.trains_again)
     for line in plan_lines(timed, pace, queue.plan, done=len(ended_trials(queue.trials()))):
         options.on_message(line)
     return replace(limits, until=min(limits.until, pace.ends), pace=pace)
@@ -477,8 +531,16 @@ def _hand_out(
         options.on_message(record_study(path, output.record, plan, found.trials, download=options.download).line)
     if output.save_model is None:
         return None
-    left = lambda: over - time.monotonic()  # noqa: E731  a clock
-    return save_best(output.save_model, plan, found.trials, options.ensemble, options.on_message, left=left)
+    return save_best(
+        output.save_model,
+        plan,
+        found.trials,
+        options.ensemble,
+        options.on_message,
+        left=lambda: over - time.monotonic(),
+        networks=output.networks,
+        threads=options.workers or 1,
+    )
 
 
 def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:

@@ -130,9 +130,10 @@ class PreparedSoftmax(Prepared):
         """Compute the error of the most frequent class."""
         return float(np.mean(self.val_part[1] != np.bincount(self.train_part[1]).argmax()))
 
-    def combine(self, members, models):
+    def combine(self, members, models, *, error=None):
         """Join weights."""
-        return Weights(members, models, self.classes, self.channels, error_of(models, *self.val_part))
+        found = error_of(models, *self.val_part) if error is None else error
+        return Weights(members, models, self.classes, self.channels, found)
 
 
 class Weights(Classifier):

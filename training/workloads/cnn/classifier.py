@@ -52,14 +52,25 @@ class Networks(Classifier):
         self.channels = len(mean)
         self._networks, self._mean, self._spread = [network.float().eval() for network in networks], mean, spread
 
+    @property
+    def models(self) -> Sequence[nn.Module]:
+        """Return the networks, best first."""
+        return self._networks
+
     @classmethod
     def of(
-        cls, members: Sequence[Member], networks: Sequence[nn.Module], data: TargetData, classes: Sequence[str]
+        cls,
+        members: Sequence[Member],
+        networks: Sequence[nn.Module],
+        data: TargetData,
+        classes: Sequence[str],
+        *,
+        error: float | None = None,
     ) -> Self:
-        """Join networks that were trained on a dataset, best first."""
+        """Join networks that were trained on a dataset, best first; their validation error is computed where it is not known."""
         assert data.mean is not None  # noqa: S101  standardised here
         assert data.spread is not None  # noqa: S101
-        error = _error_of(networks, data)
+        found = _error_of(networks, data) if error is None else error
         return cls(
             members,
             [network.cpu() for network in networks],
@@ -67,7 +78,7 @@ class Networks(Classifier):
             size=int(data.images.shape[1]),
             mean=data.mean.cpu(),
             spread=data.spread.cpu(),
-            error=error,
+            error=found,
         )
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
@@ -151,5 +162,5 @@ def average(networks: Sequence[nn.Module], pixels: torch.Tensor) -> torch.Tensor
 
 
 def _error_of(networks: Sequence[nn.Module], data: TargetData) -> float:
-    chosen = average(networks, data.val_images).argmax(1)
+    chosen = average([network.to(data.val_images.device) for network in networks], data.val_images).argmax(1)
     return int((chosen != data.val_labels).sum()) / len(data.val_labels)

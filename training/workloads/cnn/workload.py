@@ -132,11 +132,11 @@ class PreparedCNN(Prepared):
         """Compute the validation error of the most frequent training class."""
         return self.data.constant_error()
 
-    def combine(self, members: Sequence[Member], models: Sequence[object]) -> Classifier:
+    def combine(self, members: Sequence[Member], models: Sequence[object], *, error: float | None = None) -> Classifier:
         """Join networks; their probabilities are averaged."""
         from training.workloads.cnn.classifier import Networks
 
-        return Networks.of(members, cast("Sequence[nn.Module]", models), self.data, self.classes)
+        return Networks.of(members, cast("Sequence[nn.Module]", models), self.data, self.classes, error=error)
 
 
 def _own(budget: AnyBudget) -> Budget:

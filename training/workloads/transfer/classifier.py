@@ -64,6 +64,11 @@ class TransferClassifier(Classifier):
 
     _models: list[TransferModel]
 
+    @property
+    def models(self) -> Sequence[TransferModel]:
+        """Return the models, best first."""
+        return self._models
+
     def __init__(
         self,
         members: Sequence[Member],

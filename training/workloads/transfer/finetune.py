@@ -23,8 +23,8 @@ from training.workloads.transfer.config import Tuning
 BATCH_SIZE = 16
 WARM_UP = 0.1
 """Share of a run in which the learning rate rises; after it, it falls as a cosine to zero."""
-WATCHED = 256
-"""Validation images along the way at most; the end sees all of them."""
+WATCHED = 64
+"""Validation images along the way at most, so that looking takes little of the time; the end sees all of them."""
 
 
 class TunedNetwork(nn.Module):
@@ -70,12 +70,20 @@ class TuningImages:
         labels: `n` int64.
         val_images: `v x s x s x c` uint8.
         val_labels: `v` int64.
+        val_wrong: `v` bool, those that the head on frozen features has wrong.
     """
 
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
     val_images: NDArray[np.uint8]
     val_labels: NDArray[np.int64]
+    val_wrong: NDArray[np.bool_]
+
+    def change(self, network: TunedNetwork, rows: NDArray[np.int64]) -> float:
+        """Compute by how much the error of validation images differs from that of the head; NaN where there is none."""
+        return validation_error(network, self.val_images[rows], self.val_labels[rows]) - float(
+            self.val_wrong[rows].mean()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +91,12 @@ class TunedResult:
     """How a fine-tuning ended.
 
     Attributes:
-        error: validation error in the end; NaN where there is none.
+        change: of the validation error, from the head to the end; NaN where there is no end.
         status: ok, diverged or timeout.
-        curve: pairs (step, validation error), on `WATCHED` images but for the last.
+        curve: pairs (step, change), on `WATCHED` images but for the last.
     """
 
-    error: float
+    change: float
     status: Status
     curve: tuple[tuple[int, float], ...]
 
@@ -112,7 +120,7 @@ def fine_tune(
         tuning: hyperparameters.
         budget: the most that is spent.
         seed: of the order and of what is done to the images.
-        report: called with each (step, validation error); what it raises ends the run.
+        report: called with each (step, change); what it raises ends the run.
         seconds: tells the work done so far, in seconds.
         timeout_s: of work after which the run is given up.
     """
@@ -142,11 +150,11 @@ def fine_tune(
         if progress * budget.curve_points >= marks + 1 or progress >= 1:
             marks = int(progress * budget.curve_points)
             chosen = np.arange(len(data.val_labels)) if progress >= 1 else watch
-            error = validation_error(network, data.val_images[chosen], data.val_labels[chosen])
-            if math.isnan(error) or not math.isfinite(loss.item()):
+            change = data.change(network, chosen)
+            if math.isnan(change) or not math.isfinite(loss.item()):
                 return TunedResult(math.nan, Status.DIVERGED, tuple(curve))
-            curve.append((step, error))
-            report(step, error)
+            curve.append((step, change))
+            report(step, change)
         if progress < 1 and seconds() > timeout_s:
             return TunedResult(math.nan, Status.TIMEOUT, tuple(curve))
     return TunedResult(curve[-1][1], Status.OK, tuple(curve))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -35,12 +37,16 @@ from training.workloads.transfer.finetune import (
 )
 from training.workloads.transfer.workload import own_budget
 
+_LEAST_S = 1.0
+"""Seconds of fine-tuning at least, however little time is left."""
 _KEPT = 2
 """Sizes whose images, and networks, are kept in memory."""
 
 
 class PreparedTransfer(Prepared):
     """A dataset and the features of its training and validation images.
+
+    Test images that nobody keeps for later are training images, too.
 
     Args:
         dataset: labelled images in parts.
@@ -81,7 +87,7 @@ class PreparedTransfer(Prepared):
         """
         found, own = TransferConfig.of(config), own_budget(budget)
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
-            return self._train(found, own, seed, report or _nobody, timeout_s, keep=keep)
+            return self._train(found, own, seed, report or _nobody, timeout_s, parts=self._training, keep=keep)
 
     def _train(
         self,
@@ -92,21 +98,24 @@ class PreparedTransfer(Prepared):
         timeout_s: float,
         *,
         keep: bool,
-        parts: tuple[Split, ...] = ("train",),
+        parts: tuple[Split, ...],
+        wall: float = math.inf,
     ) -> TrainingResult:
-        seconds = process_seconds(self.device)
+        """Train on some parts of the images; a budget of time counts wall seconds where these are given."""
+        seconds, began = process_seconds(self.device), time.monotonic()
         backbone = find_backbone(config.features.backbone)
         head, left_out = self._head(config, backbone, parts=parts)
         rows = self._of(config.features, backbone, "val").at(config.features.depth)
-        validation = int((head.scores(rows).argmax(1) != self.val_labels).sum()) / len(self.val_labels)
+        wrong = head.scores(rows).argmax(1) != self.val_labels
+        validation = int(wrong.sum()) / len(wrong)
         metrics = {"left_out_error": left_out, "validation_error": validation}
         if seconds() > timeout_s:
             return TrainingResult(math.nan, Status.TIMEOUT, seconds(), (), metrics)
         n_left, n_val = len(self._labels(parts)), len(self.val_labels)
         error = (left_out * n_left + validation * n_val) / (n_left + n_val)
 
-        def of_both(found: float) -> float:
-            return max(error + found - validation, 0.0)
+        def of_both(change: float) -> float:
+            return max(error + change, 0.0)
 
         report(0, error)
         if config.tuning is None:
@@ -117,15 +126,17 @@ class PreparedTransfer(Prepared):
         network = TunedNetwork(body, head, config.features.depth).to(self.device)
         size = config.features.image_size
         images = np.concatenate([self._pictures(size, part) for part in parts])
-        data = TuningImages(images, self._labels(parts), self._pictures(size, "val"), self.val_labels)
+        data = TuningImages(images, self._labels(parts), self._pictures(size, "val"), self.val_labels, wrong)
+        if math.isfinite(wall) and budget.name == "time":
+            budget, seconds = replace(budget, amount=max(wall - time.monotonic() + began, _LEAST_S)), time.monotonic
         done = fine_tune(
             network, data, config.tuning, budget=budget, seed=seed, seconds=seconds, timeout_s=timeout_s,
-            report=lambda step, found: report(step, of_both(found)),
+            report=lambda step, change: report(step, of_both(change)),
         )  # fmt: skip
-        final = {Status.OK: of_both(done.error), Status.DIVERGED: self.constant_error()}.get(done.status, math.nan)
-        if math.isfinite(done.error):
-            metrics["validation_error"] = done.error
-        curve = tuple((step, of_both(found)) for step, found in done.curve)
+        final = {Status.OK: of_both(done.change), Status.DIVERGED: self.constant_error()}.get(done.status, math.nan)
+        if math.isfinite(done.change):
+            metrics["validation_error"] = validation + done.change
+        curve = tuple((step, of_both(change)) for step, change in done.curve)
         tuned = TransferModel(body, network.linear_head(), network.depth, size, _origin(backbone, tuned=True))
         return TrainingResult(
             final, done.status, seconds(), ((0, error), *curve), metrics, tuned if keep else None
@@ -133,30 +144,47 @@ class PreparedTransfer(Prepared):
 
     def constant_error(self) -> float:
         """Compute the validation error of the most frequent training class."""
-        majority = int(np.bincount(self._labels(("train",))).argmax())
+        majority = int(np.bincount(self._labels(self._training)).argmax())
         return int((self.val_labels != majority).sum()) / len(self.val_labels)
 
-    def combine(self, members: Sequence[Member], models: Sequence[object]) -> Classifier:
+    def combine(self, members: Sequence[Member], models: Sequence[object], *, error: float | None = None) -> Classifier:
         """Join models; their probabilities are averaged."""
         own = [model for model in models if isinstance(model, TransferModel)]
         size = max(model.image_size for model in own)
         images = self._pictures(size, "val")
         made = TransferClassifier(
-            members, own, classes=self.dataset.class_names, channels=images.shape[3], error=math.nan
+            members, own, classes=self.dataset.class_names, channels=images.shape[3], error=error or 0.0
         )  # fmt: skip
-        made.error = int((made.predict(images).argmax(1) != self.val_labels).sum()) / len(self.val_labels)
+        if error is None:
+            pairs = zip(members, own, strict=True)
+            made.validated = np.mean([self._probabilities(member, model, images) for member, model in pairs], axis=0)
+            made.error = int((made.validated.argmax(1) != self.val_labels).sum()) / len(self.val_labels)
         return made
 
-    def refit(self, member: Member, model: object, *, budget: Budget) -> object:
+    def _probabilities(self, member: Member, model: TransferModel, images: NDArray[np.uint8]) -> NDArray[np.float64]:
+        """Compute what a model says of the validation images, by features that are there already where it is frozen."""
+        if model.origin["tuned"] or model.image_size != images.shape[1]:
+            return model.probabilities(images)
+        features = TransferConfig.of(member.config).features
+        rows = self._of(features, find_backbone(features.backbone), "val").at(features.depth)
+        return model.head.probabilities(rows)
+
+    def refit(self, member: Member, model: object, *, budget: Budget, seconds: float = math.inf) -> object:
         """Fit the head to all images that nobody keeps for later, and fine-tune on them; as it is where that diverges."""
-        parts: tuple[Split, ...] = ("train", "val", "test") if self.dataset.test_is_spare else ("train", "val")
-        config = TransferConfig.of(member.config)
-        result = self._train(config, own_budget(budget), member.seed, _nobody, math.inf, keep=True, parts=parts)
+        config, own = TransferConfig.of(member.config), replace(own_budget(budget), curve_points=1)
+        parts: tuple[Split, ...] = (*self._training, "val")
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            result = self._train(config, own, member.seed, _nobody, math.inf, parts=parts, keep=True, wall=seconds)
         return model if result.model is None or result.status is not Status.OK else result.model
 
     def seconds_again(self, config: Config, duration: float) -> float:
         """Estimate next to nothing for a head: its features are kept."""
         return 0.0 if TransferConfig.of(config).tuning is None else duration
+
+    @property
+    def _training(self) -> tuple[Split, ...]:
+        """Return the parts that are trained on."""
+        return ("train", "test") if self.dataset.test_is_spare else ("train",)
 
     def _labels(self, parts: Sequence[Split]) -> NDArray[np.int64]:
         return np.concatenate([self.dataset.labels[self.dataset.rows(part)] for part in parts])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,11 @@ _TRIED = 128
 """Configurations all over the space among which one is sought that would still end in time."""
 
 
+def never(config: Config) -> bool:  # noqa: ARG001  as the others
+    """Tell that no network is trained again."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """The end of a call, and what is known of how long trials take on this machine.
@@ -51,6 +56,9 @@ class Pace:
         told: what a short run told.
         over: `time.monotonic` at which the whole call is over.
         choices: seconds that each choice of a trial took so far; the end of the call fits the same model once more.
+        again: seconds kept for training the best network once more, where that takes long.
+        trains_again: tells where; see `training.workloads.Workload`.
+        best: whether it does for the best trial so far, the latest answer last.
     """
 
     ends: float
@@ -58,6 +66,9 @@ class Pace:
     told: tuple[TimedRun, ...] = ()
     over: float = math.inf
     choices: list[float] = field(default_factory=list)
+    again: float = 0.0
+    trains_again: Callable[[Config], bool] = never
+    best: list[bool] = field(default_factory=list)
 
     @property
     def slowest(self) -> float:
@@ -67,7 +78,13 @@ class Pace:
     @property
     def left(self) -> float:
         """Return the seconds that are left for trials, at least 0."""
-        return max(min(self.ends, self.over - self.slowest) - time.monotonic(), 0.0)
+        again = self.again if self.best[-1:] == [True] else 0.0
+        return max(min(self.ends, self.over - self.slowest) - again - time.monotonic(), 0.0)
+
+    def look(self, trials: Sequence[FrozenTrial]) -> None:
+        """See whether the best trial so far is one whose network is trained once more in the end."""
+        if self.again and (best := _best(trials)) is not None:
+            self.best.append(self.trains_again(best))
 
     def fits(self, queue: TrialQueue, space: ConfigurationSpace, configs: Sequence[Config]) -> list[bool]:
         """Tell of configurations which are likely to end in time; all where nothing is known of how long they take.
@@ -75,6 +92,7 @@ class Pace:
         While the study holds no result, what is likely is not enough where a warm configuration is surer to end.
         """
         trials = queue.trials()
+        self.look(trials)
         told, left = self._known(space, trials), self.left
         if told is None:
             return [left > 0] * len(configs)
@@ -99,6 +117,7 @@ class Pace:
     def watch(self, queue: TrialQueue, space: ConfigurationSpace, run: Run) -> PacedRun:
         """Follow a trial that begins now."""
         trials = queue.trials()
+        self.look(trials)
         told, has_one = self._known(space, trials), has_result(trials)
         own = self._forecast(space, [run.config], told)
         shorter = math.inf
@@ -226,6 +245,15 @@ def _untried(queue: TrialQueue, trials: Sequence[FrozenTrial]) -> list[Config]:
     ]
     known = [warm_of(config, queue.plan.configs) for config in tried]
     return [dict(each.config) for each in queue.plan.configs if not any(each is other for other in known)]
+
+
+def _best(trials: Sequence[FrozenTrial]) -> Config | None:
+    """Return the configuration of the least error; None where there is none."""
+    told = [(trial.user_attrs.get(OUTCOME, {}), trial) for trial in trials]
+    ended = [
+        each for each in told if each[0].get("status") == TrialStatus.OK.value and each[0].get("error") is not None
+    ]
+    return None if not ended else min(ended, key=lambda each: each[0]["error"])[1].user_attrs[RUN]["config"]
 
 
 def has_result(trials: Sequence[FrozenTrial]) -> bool:

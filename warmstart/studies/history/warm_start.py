@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import cache
 from itertools import zip_longest
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError, WarmstartError
+from history_store.records import Config
 from history_store.space import load_space
 from training.workloads import DEFAULT, get_workload
 from warmstart.locations import history_path, usual_model
@@ -86,7 +87,10 @@ def ask_history(
     found = _suggested(plan, place, advisor(), timed)
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
-    return asked.with_warm(_warm_configs(found), history_state(Path(found.history)), found.expectation)
+    configs = _warm_configs(found)
+    if _other_space(plan, place) is None:
+        configs += _other_kinds(plan, place.embedded.configs)
+    return asked.with_warm(configs, history_state(Path(found.history)), found.expectation)
 
 
 def _sources(sources: Sources, plan: StudySpec, query: Query | Descriptor | None) -> Sources:
@@ -178,6 +182,13 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
             return None
     found = put_into(load_space(plan.space), named[: plan.k], rename={}, seed=plan.seed)
     return tuple(WarmConfig(config, measured=False) for config in found.configs)
+
+
+def _other_kinds(plan: StudySpec, measured: Sequence[Config]) -> tuple[WarmConfig, ...]:
+    """Return the configurations that a workload names itself and that have hyperparameters which no configuration of the history has."""
+    known = {name for config in measured for name in config}
+    named = () if plan.workload is None else get_workload(plan.workload).usual_configs()
+    return tuple(WarmConfig(dict(config), measured=False) for config in named if set(config) - known)
 
 
 def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from history_store.errors import WarmstartError
 from history_store.records import Config
-from training.workloads import DEFAULT, Prepared, SourceDataset, Workload, get_workload
+from training.workloads import DEFAULT, Member, Prepared, SourceDataset, Workload, get_workload
 from warmstart.studies.objectives.base import Report
+from warmstart.studies.objectives.kept_networks import KeptNetworks
 
 
 @dataclass(slots=True)
@@ -22,6 +25,7 @@ class WorkloadObjective:
         device: ``cpu``, ``cuda`` or ``auto``.
         threads: of torch on a CPU.
         skip_broken: go on without pictures that cannot be decoded.
+        networks: where those of the best trials are kept; None = nowhere.
     """
 
     dataset: str
@@ -30,6 +34,7 @@ class WorkloadObjective:
     device: str = "auto"
     threads: int = 1
     skip_broken: bool = False
+    networks: KeptNetworks | None = None
     _prepared: Prepared | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -63,9 +68,19 @@ class WorkloadObjective:
             self.prepare()
         assert self._prepared is not None  # noqa: S101  prepared
         length = get_workload(self.workload).budget(self.budget, amount=budget)
-        result = self._prepared.train(config, seed=seed, budget=length, report=report)
+        keep = self.networks is not None
+        result = self._prepared.train(config, seed=seed, budget=length, report=report, keep=keep)
+        if result.model is not None and self._prepared.seconds_again(config, result.duration):
+            self._keep(Member(0, dict(config), seed, result.error), result.model)
         found = {"error": result.error, "duration": result.duration, "status": result.status.value}
         return {**result.metrics, **found}
+
+    def _keep(self, member: Member, model: object) -> None:
+        """Keep a network where it is among the best; where there is no place for it, the trial counts all the same."""
+        assert self._prepared is not None  # noqa: S101  it was trained on it
+        if self.networks is not None and self.networks.wants(member.error):
+            with suppress(WarmstartError):
+                self.networks.put(self._prepared, member, model)
 
 
 def prepare(workload: Workload, dataset: str, *, device: str = "auto", skip_broken: bool = False) -> Prepared:

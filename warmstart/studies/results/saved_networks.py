@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,26 +14,39 @@ from history_store.wording import counted
 from metafeat.device import cpu_threads
 from training.workloads import DEFAULT, Classifier, Member, get_workload
 from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.workload import prepare
 from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
+    from training.workloads import Budget, Prepared
     from warmstart.studies.state.spec import StudySpec
+
+_END = 1.0
+"""After the last training, as long as the networks took to answer is kept for writing them and the report."""
 
 
 def train_best(
-    plan: StudySpec, trials: Sequence[Trial], *, k: int, left: Callable[[], float] = lambda: math.inf
+    plan: StudySpec,
+    trials: Sequence[Trial],
+    *,
+    k: int,
+    left: Callable[[], float] = lambda: math.inf,
+    networks: KeptNetworks | None = None,
+    threads: int = 1,
 ) -> tuple[Classifier, Classifier]:
-    """Train the k best configurations of a study of a workload again, each with the seed of its trial.
+    """Join the k best models of a study of a workload, as far as they were kept; the others are trained again with the seeds of their trials.
 
     On the device of the study this gives the models that the trials had. Where the workload does that, each is then trained
-    once more, on all images that nobody keeps for later.
+    once more, on all images that nobody keeps for later; in a limited time the best one first, for all of what is left.
 
     Args:
         plan: of the study.
         trials: that ended, at least one of them well.
         k: models; fewer where fewer trials ended well, or no more fit into the time: the best one is always trained.
         left: tells the seconds that are left.
+        networks: of trials, that were kept.
+        threads: of torch on a CPU in the last training.
 
     Returns: the classifier that was judged by the validation images; and the one to use, which may have seen these.
 
@@ -42,27 +57,52 @@ def train_best(
     valid = sorted((t for t in trials if t.status is TrialStatus.OK and t.feasible), key=lambda t: (t.error, t.number))
     workload = get_workload(plan.workload or DEFAULT)
     budget = workload.budget(plan.objective["target_budget"], amount=plan.budget)
-    members: list[Member] = []
-    models: list[object] = []
-    again: list[object] = []
+    found: list[_Trained] = []
     with cpu_threads(1):
         prepared = prepare(workload, plan.dataset, device=plan.device)
         for trial in valid:
             seconds = prepared.seconds_again(trial.config, trial.duration or 0.0)
-            if len(members) == k or (members and seconds and 2 * seconds > left()):
-                continue
-            result = prepared.train(trial.config, seed=trial.seed, budget=budget, keep=True)
-            member = Member(trial.number, dict(trial.config), trial.seed, result.error)
-            members.append(member)
-            models.append(result.model)
-            fits = not seconds or seconds <= left()
-            again.append(prepared.refit(member, result.model, budget=budget) if fits else result.model)
-        judged = prepared.combine(members, models)
-        if all(one is other for one, other in zip(models, again, strict=True)):
+            model = None if networks is None else networks.get(trial.config, trial.seed)
+            error = trial.error
+            if model is None and (not found or not seconds or 2 * seconds + found[0].seconds <= left()):
+                result = prepared.train(trial.config, seed=trial.seed, budget=budget, keep=True)
+                model, error = result.model, result.error
+            if model is not None:
+                member = Member(trial.number, dict(trial.config), trial.seed, error or 0.0)
+                found.append(_Trained(member, model, seconds))
+            if len(found) == k:
+                break
+        began = time.monotonic()
+        judged = prepared.combine([each.member for each in found], [each.model for each in found])
+        kept_back = _END * (time.monotonic() - began)
+    with cpu_threads(threads):
+        again = _trained_again(prepared, found, budget, lambda: left() - kept_back)
+        if all(each.model is model for each, model in zip(found, again, strict=True)):
             return judged, judged
-        final = prepared.combine(members, again)
-        final.error = judged.error
-        return judged, final
+        return judged, prepared.combine([each.member for each in found], again, error=judged.error)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trained:
+    """A model, and the seconds that training it again takes: 0 = next to none."""
+
+    member: Member
+    model: object
+    seconds: float
+
+
+def _trained_again(
+    prepared: Prepared, found: Sequence[_Trained], budget: Budget, left: Callable[[], float]
+) -> list[object]:
+    """Train models on all images that nobody keeps for later: first what costs nothing, then the best ones, as they fit."""
+    again = [each.model for each in found]
+    for i in sorted(range(len(found)), key=lambda i: found[i].seconds > 0):
+        each, most = found[i], left()
+        if each.seconds <= max(most, 0.0):
+            again[i] = prepared.refit(
+                each.member, each.model, budget=budget, seconds=most if each.seconds else math.inf
+            )
+    return again
 
 
 def check_savable(path: Path, *, is_own: bool) -> None:
@@ -92,8 +132,10 @@ def save_best(
     on_message: Callable[[str], object],
     *,
     left: Callable[[], float] = lambda: math.inf,
+    networks: KeptNetworks | None = None,
+    threads: int = 1,
 ) -> Classifier | None:
-    """Train the best networks again and write them; return them as they were judged, None where no trial ended well.
+    """Join the best networks of a study and write them; return them as they were judged, None where no trial ended well.
 
     Args:
         path: of the file.
@@ -102,11 +144,13 @@ def save_best(
         k: networks; see `train_best`.
         on_message: called with each line that a person should hear.
         left: tells the seconds that are left.
+        networks: of trials, that were kept.
+        threads: see `train_best`.
     """
     if not any(trial.status is TrialStatus.OK and trial.feasible for trial in trials):
         on_message(f"{path}: not written: no trial ended well and met its constraints.")
         return None
-    judged, final = train_best(plan, trials, k=k, left=left)
+    judged, final = train_best(plan, trials, k=k, left=left, networks=networks, threads=threads)
     final.save(path)
     together = " together" if len(judged.members) > 1 else ""
     since = "" if final is judged else ", before it was trained on the validation images too"

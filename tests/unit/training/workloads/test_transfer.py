@@ -131,7 +131,7 @@ def test_the_second_pass_reads_the_features_from_the_disk(digits, backbone, monk
     config = {**FROZEN, "backbone": backbone, "flip_copies": True}
     first = train(Transfer().prepare(digits, device="cpu"), config)
     files = sorted((tmp_path / "features").iterdir())
-    assert len(files) == 3  # training images, their mirror images, validation images
+    assert len(files) == 5  # training and spare images, the mirror images of both, validation images
     monkeypatch.setattr("training.workloads.transfer.prepared.compute_features", lambda *a, **k: 1 / 0)
     assert train(Transfer().prepare(digits, device="cpu"), config).error == first.error
     monkeypatch.undo()
@@ -209,7 +209,7 @@ def test_heads_are_fitted_to_all_images_in_the_end_that_nobody_keeps(
     assert digits.test_is_spare, "scikit-learn's digits have no test part"
     monkeypatch.setattr(digits, "test_is_spare", is_spare)
     again = prepared.refit(Member(0, config, 0, result.error), result.model, budget=Transfer().budget("steps"))
-    parts = ("train", "val", "test") if is_spare else ("train", "val")
+    parts = ("train", "test", "val") if is_spare else ("train", "val")
     images, used = digits.images(32), np.concatenate([digits.rows(part) for part in parts])
     network = open_network(find_backbone(backbone), size=32, device=torch.device("cpu"))
     rows = compute_features(network, images[used]).at("s16+full")
@@ -235,11 +235,44 @@ def test_what_was_fine_tuned_is_fine_tuned_again_on_all_images(prepared, digits,
     monkeypatch.setattr(module, "fine_tune", spied)
     member, budget = Member(0, config, 0, result.error), Transfer().budget("steps")
     again = prepared.refit(member, result.model, budget=budget)
-    parts = [digits.labels[digits.rows(part)] for part in ("train", "val", "test")]
+    parts = [digits.labels[digits.rows(part)] for part in ("train", "test", "val")]
     np.testing.assert_array_equal(seen[0], np.concatenate(parts))
     assert again is not result.model
     status = Status.DIVERGED
     assert prepared.refit(member, result.model, budget=budget) is result.model
+
+
+def test_training_again_takes_the_time_that_is_left(prepared, backbone, monkeypatch):
+    from training.workloads.transfer import prepared as module
+
+    config, seen = {**FROZEN, **TUNING, "steps": 3, "backbone": backbone}, []
+    tune = module.fine_tune
+
+    def spied(network, data, tuning, **options):
+        seen.append(options["budget"])
+        return tune(network, data, tuning, **options)
+
+    result = train(prepared, config, keep=True)
+    monkeypatch.setattr(module, "fine_tune", spied)
+    member = Member(0, config, 0, result.error)
+    for name, seconds in (("time", 500.0), ("steps", 500.0)):
+        prepared.refit(member, result.model, budget=Transfer().budget(name, amount=2), seconds=seconds)
+    timed, counted = seen
+    assert 400 < timed.amount <= 500
+    assert counted.amount == 2
+    assert timed.curve_points == counted.curve_points == 1, "nobody looks"
+
+
+def test_a_curve_is_of_the_images_that_are_watched(prepared, backbone, monkeypatch):
+    from training.workloads.transfer import finetune
+
+    monkeypatch.setattr(finetune, "WATCHED", 7)
+    still = {**FROZEN, **TUNING, "learning_rate": 1e-12, "steps": 8, "backbone": backbone}
+    result = train(prepared, still)
+    head = result.curve[0][1]
+    assert [error for _, error in result.curve] == [pytest.approx(head)] * 9, "nothing is learned"
+    assert result.error == pytest.approx(head)
+    assert result.metrics["validation_error"] != pytest.approx(head)
 
 
 def test_a_source_with_a_test_part_of_its_own_keeps_it(tmp_path, digits):
@@ -264,7 +297,7 @@ def test_an_error_counts_validation_images_and_training_images_left_out(prepared
     network = open_network(find_backbone(backbone), size=32, device=torch.device("cpu"))
     rows, train_rows, val_rows = (
         compute_features(network, digits.images(32)).at("s16+full"),
-        digits.rows("train"),
+        np.concatenate([digits.rows("train"), digits.rows("test")]),  # nobody keeps these for later
         digits.rows("val"),
     )
     data = TrainingFeatures(rows[train_rows], digits.labels[train_rows], len(digits.class_names))
@@ -325,6 +358,7 @@ def test_members_of_other_sizes_share_what_they_have_in_common(prepared, backbon
     assert again.size == 48
     images = prepared._pictures(48, "val")
     np.testing.assert_array_equal(again.predict(images), made.predict(images))
+    np.testing.assert_allclose(made.validated, made.predict(images), atol=1e-6)
     tiny = sum(p.numel() for name in ("test_efficientnet", "test_resnet") for p in timm.create_model(name).parameters())
     assert (tmp_path / "c.safetensors").stat().st_size < 4 * tiny + 1_000_000
 

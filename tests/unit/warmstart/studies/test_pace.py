@@ -158,6 +158,20 @@ def test_slow_choices_are_reserved_for():
     assert call.left == pytest.approx(57, abs=0.5)
 
 
+def test_time_is_kept_for_training_the_best_once_more_where_that_takes_long():
+    now = time.monotonic()
+    call = Pace(now + 60, no_durations(SPACE), (), now + 65, again=25.0, trains_again=lambda config: config["x"] > 0.5)
+    queue = Queue()
+    assert call.fits(queue, SPACE, [{"x": 0.0}]) == [True]
+    assert call.left == pytest.approx(60, abs=0.5)
+    queue = Queue(Trial(0.9, error=0.3), Trial(0.1, error=0.4), Trial(0.2))
+    call.fits(queue, SPACE, [{"x": 0.0}])
+    assert call.left == pytest.approx(35, abs=0.5)
+    queue = Queue(Trial(0.9, error=0.3), Trial(0.1, error=0.2))
+    call.watch(queue, SPACE, Run(0, 0, {"x": 0.3}, 0))
+    assert call.left == pytest.approx(60, abs=0.5), "a better one that takes no time"
+
+
 @pytest.mark.parametrize(("seconds", "kept"), [(10.0, 2.0), (45.0, 9.0), (600.0, 10.0), (3600.0, 10.0)])
 def test_some_time_is_kept_for_the_end(seconds, kept):
     call = TimedCall(time.monotonic(), seconds, 1, None, print)

@@ -29,8 +29,8 @@ class Fake:
         self.clock.now += self.seconds_again(member.config, member.config["takes"])
         return f"{model} of all images"
 
-    def combine(self, members, models):
-        return SimpleNamespace(members=members, models=list(models), error=0.1)
+    def combine(self, members, models, *, error=0.1):
+        return SimpleNamespace(members=members, models=list(models), error=error)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,8 @@ class Fake:
     [
         (math.inf, (), [0, 1, 2], [0, 1, 2]),
         (100.0, (), [0, 2, 3], [0, 2, 3]),
-        (35.0, (), [0, 2], [0, 2]),
+        (36.0, (), [0, 2, 3], [0, 2]),
+        (30.0, (), [0, 2], [0]),
         (25.0, (), [0], [0]),
         (15.0, (), [0], []),
         (0.0, (), [0], []),

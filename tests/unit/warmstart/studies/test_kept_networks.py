@@ -1,0 +1,89 @@
+"""Networks of the best trials are kept until a call ends, and none of them is trained again."""
+
+from types import SimpleNamespace
+
+import pytest
+
+import warmstart
+from history_store.errors import StorageFullError
+from training.workloads import Member, get_workload
+from training.workloads.cnn.classifier import Networks
+from training.workloads.cnn.workload import PreparedCNN
+from warmstart.studies.history.warm_start import _other_kinds
+from warmstart.studies.objectives import kept_networks
+from warmstart.studies.objectives.kept_networks import KeptNetworks
+from warmstart.studies.objectives.workload import WorkloadObjective
+
+
+class Fake:
+    """A prepared dataset whose models are bytes."""
+
+    def combine(self, members, models, *, error):
+        assert error == members[0].error, "it is known, and need not be computed"
+        return SimpleNamespace(save=lambda path: path.write_bytes(models[0]))
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    def load(path):
+        return SimpleNamespace(models=[path.read_bytes()])
+
+    monkeypatch.setattr(kept_networks, "load_classifier", load)
+    return KeptNetworks(str(tmp_path), 2)
+
+
+def test_the_best_are_kept(kept, tmp_path):
+    for n, error in enumerate((0.3, 0.25, 1e-05, 0.125)):
+        assert kept.wants(error)
+        kept.put(Fake(), Member(0, {"n": n, "x": 0.5}, 7, error), b"%d" % n)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert [kept.get({"x": 0.5, "n": n}, 7) for n in range(4)] == [None, None, b"2", b"3"]
+    assert kept.get({"n": 2, "x": 0.5}, 8) is None, "a trial of another seed"
+    assert not kept.wants(0.125)
+    assert kept.wants(0.124)
+
+
+def test_what_was_cut_off_counts_as_none(tmp_path):
+    kept = KeptNetworks(str(tmp_path), 2)
+    kept.put(Fake(), Member(0, {"n": 1}, 7, 0.5), b"half of a file")
+    assert kept.get({"n": 1}, 7) is None
+
+
+@pytest.mark.timeout(60)
+def test_nothing_is_trained_again_in_the_end(tiny, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        PreparedCNN, "train", lambda *_, **__: pytest.fail("trained in the end")
+    )  # trials have a process of their own
+    settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "trials": 2}
+    found = warmstart.tune(f"{tiny.history}::stripes0", **settings, save_model="n.safetensors")
+    (member,) = Networks.load("n.safetensors").members
+    assert (member.trial, member.error) == (found.best.number, found.best.error)
+
+
+@pytest.mark.timeout(60)
+def test_a_full_disk_costs_no_trial(tiny, tmp_path, monkeypatch):
+    tried = []
+
+    def full(*given):
+        tried.append(given)
+        raise StorageFullError("no space")
+
+    monkeypatch.setattr(KeptNetworks, "put", full)
+    path = f"{tiny.history}::stripes0"
+    objective = WorkloadObjective(path, device="cpu", networks=KeptNetworks(str(tmp_path), 1))
+    config = dict(get_workload("cnn").space("compact").get_default_configuration())
+    told = objective(config, seed=0, budget=8, report=lambda *_: None)
+    assert told["status"] == "ok"
+    assert len(tried) == 1
+
+
+def test_a_study_begins_with_the_kinds_that_the_history_never_measured_too():
+    plan = SimpleNamespace(workload="transfer")
+    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
+    (tuned,) = _other_kinds(plan, [frozen])
+    assert tuned.config["steps"] > 0
+    assert not tuned.measured
+    assert _other_kinds(plan, [frozen, dict(tuned.config)]) == ()
+    assert _other_kinds(SimpleNamespace(workload="cnn"), [{"x": 1}]) == ()
+    assert _other_kinds(SimpleNamespace(workload=None), [{"x": 1}]) == ()
