@@ -242,9 +242,9 @@ class Workload(ABC):
         """List configurations of the usual space to begin with where no history knows of the workload; best first."""
         return ()
 
-    def trains_again(self, config: Config) -> bool:  # noqa: ARG002  the interface
-        """Tell whether a network that is saved is trained once more before, which takes as long as its trial or longer."""
-        return False
+    def steps_again(self, config: Config) -> int:  # noqa: ARG002  the interface
+        """Tell for how many steps a network that is saved is trained once more before, where there is time; 0 = it is not."""
+        return 0
 
     def recipe(self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int) -> str:  # noqa: ARG002  the interface
         """Write a configuration for another program.

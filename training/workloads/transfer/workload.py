@@ -79,9 +79,10 @@ class Transfer(Workload):
             {"backbone": first, "image_size": sizes[-1], "depth": "s16+full", **frozen, "steps": STEPS[-1], **tuned},
         )
 
-    def trains_again(self, config: Config) -> bool:
+    def steps_again(self, config: Config) -> int:
         """Tell that what was fine-tuned is fine-tuned again, on all images; heads are fitted in no time."""
-        return TransferConfig.of(config).tuning is not None
+        tuning = TransferConfig.of(config).tuning
+        return 0 if tuning is None else tuning.steps
 
     def recipe(self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int) -> str:
         """Write a command of timm's `train.py`, a PyTorch script or Hugging Face's `TrainingArguments`."""

@@ -37,13 +37,15 @@ _SLOW = 1.15
 """A trial whose rest takes so many times what is left does not end in time."""
 _SHORTER = 0.8
 """What is run instead of a trial takes at most such a share of it."""
+_MORE = 1.5
+"""Training the best once more, on more images, takes at most so many times as long."""
 _TRIED = 128
 """Configurations all over the space among which one is sought that would still end in time."""
 
 
-def never(config: Config) -> bool:  # noqa: ARG001  as the others
+def never(config: Config) -> int:  # noqa: ARG001  as the others
     """Tell that no network is trained again."""
-    return False
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ class Pace:
         told: what a short run told.
         over: `time.monotonic` at which the whole call is over.
         choices: seconds that each choice of a trial took so far; the end of the call fits the same model once more.
-        again: seconds kept for training the best network once more, where that takes long.
-        trains_again: tells where; see `training.workloads.Workload`.
-        best: whether it does for the best trial so far, the latest answer last.
+        again: seconds that are kept at most for training the best network once more.
+        steps_again: tells for how many steps that is done with a configuration; see `training.workloads.Workload`.
+        kept: seconds that were kept for the best trial so far, the latest last.
     """
 
     ends: float
@@ -67,8 +69,8 @@ class Pace:
     over: float = math.inf
     choices: list[float] = field(default_factory=list)
     again: float = 0.0
-    trains_again: Callable[[Config], bool] = never
-    best: list[bool] = field(default_factory=list)
+    steps_again: Callable[[Config], int] = never
+    kept: list[float] = field(default_factory=list)
 
     @property
     def slowest(self) -> float:
@@ -78,13 +80,18 @@ class Pace:
     @property
     def left(self) -> float:
         """Return the seconds that are left for trials, at least 0."""
-        again = self.again if self.best[-1:] == [True] else 0.0
+        again = self.kept[-1] if self.kept else 0.0
         return max(min(self.ends, self.over - self.slowest) - again - time.monotonic(), 0.0)
 
     def look(self, trials: Sequence[FrozenTrial]) -> None:
-        """See whether the best trial so far is one whose network is trained once more in the end."""
-        if self.again and (best := _best(trials)) is not None:
-            self.best.append(self.trains_again(best))
+        """See how long it takes to train the network of the best trial so far once more, for all its steps."""
+        best = _best(trials) if self.again else None
+        if best is None:
+            return
+        config, seconds = best.user_attrs[RUN]["config"], best.user_attrs[OUTCOME]["duration"]
+        steps, last = self.steps_again(config), max(best.intermediate_values, default=0)
+        whole = seconds * max(steps / last, 1.0) if last else seconds
+        self.kept.append(min(self.again, _MORE * whole) if steps else 0.0)
 
     def fits(self, queue: TrialQueue, space: ConfigurationSpace, configs: Sequence[Config]) -> list[bool]:
         """Tell of configurations which are likely to end in time; all where nothing is known of how long they take.
@@ -247,13 +254,13 @@ def _untried(queue: TrialQueue, trials: Sequence[FrozenTrial]) -> list[Config]:
     return [dict(each.config) for each in queue.plan.configs if not any(each is other for other in known)]
 
 
-def _best(trials: Sequence[FrozenTrial]) -> Config | None:
-    """Return the configuration of the least error; None where there is none."""
+def _best(trials: Sequence[FrozenTrial]) -> FrozenTrial | None:
+    """Return the trial with the least error; None where there is none."""
     told = [(trial.user_attrs.get(OUTCOME, {}), trial) for trial in trials]
     ended = [
         each for each in told if each[0].get("status") == TrialStatus.OK.value and each[0].get("error") is not None
     ]
-    return None if not ended else min(ended, key=lambda each: each[0]["error"])[1].user_attrs[RUN]["config"]
+    return None if not ended else min(ended, key=lambda each: each[0]["error"])[1]
 
 
 def has_result(trials: Sequence[FrozenTrial]) -> bool:

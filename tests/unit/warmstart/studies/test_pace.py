@@ -160,13 +160,22 @@ def test_slow_choices_are_reserved_for():
 
 def test_time_is_kept_for_training_the_best_once_more_where_that_takes_long():
     now = time.monotonic()
-    call = Pace(now + 60, no_durations(SPACE), (), now + 65, again=25.0, trains_again=lambda config: config["x"] > 0.5)
+    call = Pace(
+        now + 60, no_durations(SPACE), (), now + 65, again=25.0, steps_again=lambda config: 100 * (config["x"] > 0.5)
+    )
     queue = Queue()
     assert call.fits(queue, SPACE, [{"x": 0.0}]) == [True]
     assert call.left == pytest.approx(60, abs=0.5)
-    queue = Queue(Trial(0.9, error=0.3), Trial(0.1, error=0.4), Trial(0.2))
+    long = Trial(0.9, error=0.3, seconds=10)
+    queue = Queue(long, Trial(0.1, error=0.4), Trial(0.2))
     call.fits(queue, SPACE, [{"x": 0.0}])
-    assert call.left == pytest.approx(35, abs=0.5)
+    assert call.left == pytest.approx(45, abs=0.5), "half as long again: there are more images"
+    long.intermediate_values = {20: 0.4, 80: 0.3}
+    call.fits(queue, SPACE, [{"x": 0.0}])
+    assert call.left == pytest.approx(60 - 15 / 0.8, abs=0.5), "its budget ended it before its last step"
+    long.intermediate_values = {30: 0.3}
+    call.fits(queue, SPACE, [{"x": 0.0}])
+    assert call.left == pytest.approx(35, abs=0.5), "and no more than so long"
     queue = Queue(Trial(0.9, error=0.3), Trial(0.1, error=0.2))
     call.watch(queue, SPACE, Run(0, 0, {"x": 0.3}, 0))
     assert call.left == pytest.approx(60, abs=0.5), "a better one that takes no time"
