@@ -108,7 +108,7 @@ def suggest(
     _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
     if format is SuggestFormat.TABLE:
-        print_answer(shell, found)
+        print_answer(shell, found, is_workload_named=workload is not None)
     else:
         from warmstart.suggestions import formats
 
@@ -266,8 +266,10 @@ def _head(found: Any) -> str:
     return f"{found.dataset.path}: {counted(found.dataset.n_images, 'image')}, {found.dataset.n_classes} classes\n"
 
 
-def print_answer(shell: Shell, found: Any) -> None:
+def print_answer(shell: Shell, found: Any, *, is_workload_named: bool) -> None:
     """Write an answer for people: neighbours, configurations, confidence, reasons where there are any."""
+    from training.workloads import DEFAULT
+    from warmstart.measured_with import workload_of
     from warmstart.suggestions.doubts import Code
 
     near = [neighbour.to_row() for neighbour in found.neighbours]
@@ -288,6 +290,9 @@ def print_answer(shell: Shell, found: Any) -> None:
         shell.say("Seconds are for the history's machine; --time 10m measures yours.")
     if is_known and found.measured_with is not None and found.measured_with.line:
         shell.say(found.measured_with.line)
+        named = workload_of(next(iter(found.measured_with.origins), ""))
+        if not is_workload_named and named is not None and named[0].name == DEFAULT:
+            shell.say("For pretrained networks: --workload transfer.")
     if found.explanation is not None:
         _print_reasons(shell, found)
     write("")
