@@ -539,7 +539,7 @@ def _hand_out(
         options.on_message,
         left=lambda: over - time.monotonic(),
         networks=output.networks,
-        threads=options.workers or 1,
+        threads=options.workers or 1 if options.cluster is None else 1,
     )
 
 

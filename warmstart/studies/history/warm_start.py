@@ -87,9 +87,7 @@ def ask_history(
     found = _suggested(plan, place, advisor(), timed)
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
-    configs = _warm_configs(found)
-    if _other_space(plan, place) is None:
-        configs += _other_kinds(plan, place.embedded.configs)
+    configs = _warm_configs(found) + _other_kinds(plan, place.embedded.configs)
     return asked.with_warm(configs, history_state(Path(found.history)), found.expectation)
 
 
@@ -185,10 +183,14 @@ def _usual_configs(plan: StudySpec, history: str | os.PathLike[str] | None) -> t
 
 
 def _other_kinds(plan: StudySpec, measured: Sequence[Config]) -> tuple[WarmConfig, ...]:
-    """Return the configurations that a workload names itself and that have hyperparameters which no configuration of the history has."""
+    """Return the usual configurations of a workload that its space allows and that have hyperparameters no configuration of the history has."""
+    from bo.space.encoding import Encoding
+
     known = {name for config in measured for name in config}
     named = () if plan.workload is None else get_workload(plan.workload).usual_configs()
-    return tuple(WarmConfig(dict(config), measured=False) for config in named if set(config) - known)
+    unknown = [dict(config) for config in named if set(config) - known]
+    fits = Encoding(load_space(plan.space)).fits(unknown) if unknown else ()
+    return tuple(WarmConfig(config, measured=False) for config, is_fit in zip(unknown, fits, strict=True) if is_fit)
 
 
 def _other_space(plan: StudySpec, place: Location) -> ConfigurationSpace | None:

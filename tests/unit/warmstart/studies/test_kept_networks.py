@@ -6,9 +6,11 @@ import pytest
 
 import warmstart
 from history_store.errors import StorageFullError
+from history_store.space import dump_space
 from training.workloads import Member, get_workload
 from training.workloads.cnn.classifier import Networks
 from training.workloads.cnn.workload import PreparedCNN
+from training.workloads.transfer.space import transfer_space
 from warmstart.studies.history.warm_start import _other_kinds
 from warmstart.studies.objectives import kept_networks
 from warmstart.studies.objectives.kept_networks import KeptNetworks
@@ -78,12 +80,24 @@ def test_a_full_disk_costs_no_trial(tiny, tmp_path, monkeypatch):
     assert len(tried) == 1
 
 
+def plan_of(workload, space="{}"):
+    return SimpleNamespace(workload=workload, space=space)
+
+
 def test_a_study_begins_with_the_kinds_that_the_history_never_measured_too():
-    plan = SimpleNamespace(workload="transfer")
+    plan = plan_of("transfer", dump_space(get_workload("transfer").space("full")))
     frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
     (tuned,) = _other_kinds(plan, [frozen])
     assert tuned.config["steps"] > 0
     assert not tuned.measured
     assert _other_kinds(plan, [frozen, dict(tuned.config)]) == ()
-    assert _other_kinds(SimpleNamespace(workload="cnn"), [{"x": 1}]) == ()
-    assert _other_kinds(SimpleNamespace(workload=None), [{"x": 1}]) == ()
+    assert _other_kinds(plan_of("cnn"), [{"x": 1}]) == ()
+    assert _other_kinds(plan_of(None), [{"x": 1}]) == ()
+
+
+@pytest.mark.parametrize(
+    "space", [transfer_space(backbones=["resnet18"]), transfer_space("frozen"), transfer_space(image_sizes=[32, 48])]
+)
+def test_a_study_begins_with_no_kind_that_its_space_does_not_allow(space):
+    frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
+    assert _other_kinds(plan_of("transfer", dump_space(space)), [frozen]) == ()
