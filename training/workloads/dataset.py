@@ -29,7 +29,7 @@ class Dataset(ABC):
         split: `n` int8; 0 train, 1 val, 2 test.
         class_names: C names by label.
         size: pixels a side at which they are kept; None = their own, so that a workload chooses.
-        test_is_spare: nobody keeps the test part for later: it was drawn because there was none.
+        test_is_spare: nobody keeps the test part for later: it was drawn because there was none, and is not empty.
     """
 
     location: str
@@ -110,7 +110,7 @@ class SourceDataset(Dataset):
             self._read = {look: read.images}
         self.labels = np.asarray(labels)
         self.split, _ = split_codes(self.labels, own)
-        self.test_is_spare = not len((own or {}).get("test", ()))
+        self.test_is_spare = not len((own or {}).get("test", ())) and len(self.rows("test")) > 0
 
     _read: dict[int, NDArray[np.uint8]]
 

@@ -275,16 +275,27 @@ def test_a_curve_is_of_the_images_that_are_watched(prepared, backbone, monkeypat
     assert result.metrics["validation_error"] != pytest.approx(head)
 
 
-def test_a_source_with_a_test_part_of_its_own_keeps_it(tmp_path, digits):
+@pytest.mark.parametrize(
+    ("parts", "is_spare"),
+    [(("train", "val"), False), (("train", "test"), False), (("train", "val", "test"), False), (("",), True)],
+)
+def test_the_parts_that_a_collection_has_itself_are_kept(tmp_path, backbone, parts, is_spare):
     from PIL import Image
 
-    read = open_images("sklearn:digits").read(np.arange(40), size=8)
+    read = open_images("sklearn:digits").read(np.arange(48), size=8)
     for number, (image, label) in enumerate(zip(read.images[..., 0], read.labels, strict=True)):
-        folder = tmp_path / ("test" if number % 4 == 3 else "train") / f"is{label % 2}"
+        folder = tmp_path / parts[number % len(parts)] / f"is{label % 2}"
         folder.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(folder / f"{number}.png")
     own = SourceDataset(open_images(str(tmp_path)))
-    assert (len(own.rows("test")), own.test_is_spare) == (10, False)
+    assert own.test_is_spare is is_spare
+    assert [len(own.rows(part)) for part in parts[1:]] == [48 // len(parts)] * (len(parts) - 1)
+    prepared = get_workload("transfer").prepare(own, device="cpu")
+    for more in ({}, {**TUNING, "steps": 2}):
+        config = {**FROZEN, "backbone": backbone, **more}
+        result = train(prepared, config, keep=True)
+        assert result.status is Status.OK
+        prepared.refit(Member(0, config, 0, result.error), result.model, budget=Transfer().budget("steps", amount=2))
 
 
 def test_an_error_counts_validation_images_and_training_images_left_out(prepared, digits, backbone):
