@@ -6,6 +6,7 @@ A new workload is a subclass of `Workload`, named in `training.workloads.WORKLOA
 
 from __future__ import annotations
 
+import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -367,5 +368,6 @@ class Workload(ABC):
         """
         missing = [name for name in self.needed_names(names) if name not in names]
         if missing:
-            msg = f"expected the hyperparameters of the workload {self.name!r}, got none named {', '.join(missing)}. Give `objective` or `command` with a space of your own."
+            usual = json.dumps(self.space()[missing[0]].default_value, default=str)
+            msg = f"expected the hyperparameters of the workload {self.name!r}, got none named {', '.join(missing)}. Add them (`{missing[0]}: {{value: {usual}}}` keeps the usual value), or give `objective` or `command` with a space of your own."
             raise UsageError(msg, param="space")

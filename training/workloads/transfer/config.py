@@ -86,7 +86,7 @@ class TransferConfig:
 
     @classmethod
     def of(cls, config: Config) -> TransferConfig:
-        """Read a configuration.
+        """Read a configuration; with 0 steps the hyperparameters of fine-tuning mean nothing, and may be there or not.
 
         Raises:
             DataError: when a hyperparameter is missing, unknown or out of range.
@@ -107,9 +107,9 @@ class TransferConfig:
             msg = f"transfer: expected whole numbers for steps and image_size, numbers for rates, true or false for flip_copies and random_flip, got {dict(config)}. Correct the configuration."
             raise DataError(msg) from error
         found = cls(features, str(config.get("head", "auto")), tuning)
-        extra = [name for name in config if name not in (*names, "head")]
-        known = f"no more than {', '.join(names)} with {steps} steps"
-        checks = [(not extra, known, ", ".join(extra)), *_ranges(found, steps)]
+        known = (*FEATURE_NAMES, *TUNING_NAMES, "head")
+        extra = [name for name in config if name not in known]
+        checks = [(not extra, f"no more than {', '.join(known)}", ", ".join(extra)), *_ranges(found, steps)]
         wrong = [(wanted, str(came)) for is_right, wanted, came in checks if not is_right]
         if wrong:
             expected, got = ("; ".join(each) for each in zip(*wrong, strict=True))

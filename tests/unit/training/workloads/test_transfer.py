@@ -455,13 +455,19 @@ def test_the_space_is_conditional_and_read_back():
         ({"steps": 1.5}, "expected whole numbers for steps"),
         ({"flip_copies": "maybe"}, "true or false for flip_copies"),
         ({"head": "svm"}, "expected head one of auto, ridge, knn, centroid, logistic, got svm"),
-        ({"x": 1}, "flip_copies, steps with 0 steps, got x"),
+        ({"x": 1}, "label_smoothing, head, got x"),
         ({"steps": 40}, "got none for learning_rate, body_lr_multiplier"),
     ],
 )
 def test_a_configuration_that_is_none_is_refused(change, told):
     with pytest.raises(DataError, match=told):
         Transfer().check({**FROZEN, "backbone": "resnet18", **change})
+
+
+def test_hyperparameters_of_fine_tuning_mean_nothing_with_0_steps():
+    flat = {**FROZEN, **TUNING, "backbone": "resnet18", "steps": 0}
+    Transfer().check(flat)
+    assert TransferConfig.of(flat) == TransferConfig.of({**FROZEN, "backbone": "resnet18"})
 
 
 def test_a_space_of_which_nothing_can_be_trained_is_refused_before_anything_is(tmp_path, monkeypatch):

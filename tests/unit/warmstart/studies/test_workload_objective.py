@@ -69,7 +69,7 @@ def one_class(folder: Path) -> str:
             one_class,
             {"names": ("x",)},
             UsageError,
-            r"^space: expected the hyperparameters of the workload 'cnn', got none named batch_size",
+            r"^space: expected the hyperparameters of the workload 'cnn', got none named batch_size.*`batch_size: \{value: 20\}` keeps",
         ),
     ],
 )
