@@ -92,7 +92,7 @@ class Optimizer:
             initial: configurations to evaluate first and in order; repeated ones are left out.
             candidates: the only configurations to choose from; None = all of the space.
             related: what is known of related tasks, for the surrogates `mt-...`.
-            meta_feature: of the task at hand, where the related ones have one.
+            meta_feature: of the task at hand, where the related ones have one; without related tasks it is not used.
             design: `uniform`, `latin`, `halton` or `sobol`: how to go on after the initial configurations.
             n_startup_trials: configurations, initial and told ones included, before the surrogate is asked; None = 3, with related tasks 0.
             incumbent: the best error so far: the least `posterior-mean` where an evaluation succeeded, or `observed`.

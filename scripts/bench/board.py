@@ -2,10 +2,11 @@
 
 Problems are COCO's bbob in 2 and 5 dimensions, a fixed third of it in 10, bbob-mixint in 5, and conditional ones; 20 evaluations a
 hyperparameter. SMAC and BoTorch search the fixed third of bbob alone. `develop` is instances 1-3 without eight held-out functions, to try things on;
-`final` is instances 71-73 of all functions, to be run once. Each search is one file of --cells, written when it ends: the same command
-goes on where it was stopped, and cells come breadth-first, so that a board that was stopped covers all classes. Needs `coco-experiment`.
+`final` is instances 71-73 of all functions, to be run once. Each search is a line of `SAMPLER.jsonl` in the folder of --cells, written when it
+ends: the same command goes on where it was stopped, and searches come breadth-first, so that a board that was stopped covers all classes. Two
+commands may share the folder if they name other samplers. Needs `coco-experiment`.
 
-    OMP_NUM_THREADS=1 python scripts/bench/board.py --cells FOLDER --part final [--samplers ...] [--minutes 60] [--only-report] [--out FILE.json]
+    OMP_NUM_THREADS=1 python scripts/bench/board.py --cells FOLDER --part final [--samplers ...] [--dimensions 2 5] [--minutes 60] [--only-report] [--out FILE.json]
 """
 
 import argparse
@@ -22,7 +23,7 @@ from board_problems import HELD_OUT, THIRD, class_of, evaluations, make
 from board_samplers import FAST, SAMPLERS, SLOW
 from conditional import CONDITIONAL
 from numpy.typing import NDArray
-from runs import write_report
+from runs import resume, write_report
 from scipy.stats import rankdata
 from scipy.stats import t as student
 
@@ -43,12 +44,12 @@ class Cell:
 
     @property
     def file(self) -> str:
-        """Name the file of the cell."""
-        return f"{self.suite}_{self.function}_{self.d}_{self.instance}_{self.sampler}.json"
+        """Name the file that has a line of the cell."""
+        return f"{self.sampler}.jsonl"
 
 
-def cells(part: str, samplers: list[str]) -> Iterator[Cell]:
-    """List the searches of a part, breadth-first."""
+def cells(part: str, samplers: list[str], dimensions: list[int]) -> Iterator[Cell]:
+    """List the searches of a part, breadth-first; those of bbob in some dimensions."""
     functions = [f for f in range(1, 25) if part == "final" or f not in HELD_OUT]
     for instance in INSTANCES[part]:
         for offset in range(3):  # every third function first: all classes
@@ -58,38 +59,47 @@ def cells(part: str, samplers: list[str]) -> Iterator[Cell]:
             problems += [("bbob", f, 5) for f in some] + [("bbob-mixint", f, 5) for f in some]
             problems += [("bbob", f, 10) for f in some if f in THIRD]
             for suite, function, d in problems:
+                if suite == "bbob" and d not in dimensions:
+                    continue
                 for sampler in samplers:
                     if sampler not in SLOW or (suite == "bbob" and function in THIRD):
                         yield Cell(suite, function, d, instance, sampler)
 
 
-def search(cell: Cell) -> dict[str, Any]:
-    """Run one search."""
+def search(**job: Any) -> dict[str, Any]:
+    """Run one search: log10 of the regret wherever it falls, with the number of the evaluation, from 0 on."""
+    cell = Cell(**job)
     problem = make(cell.suite, cell.function, cell.d, cell.instance)
     t = evaluations(problem, cell.suite)
     errors, seconds = SAMPLERS[cell.sampler](problem, t, cell.instance)
-    return {**asdict(cell), "minimum": problem.minimum, "errors": errors, "cpu a suggestion": seconds / t}
+    logs = np.log10(np.maximum(np.minimum.accumulate(errors) - problem.minimum, LEAST)).round(5)
+    falls = [0, *(np.flatnonzero(np.diff(logs)) + 1).tolist()]
+    return {"evaluations": t, "falls": [[i, float(logs[i])] for i in falls], "cpu": round(seconds / t, 4)}
 
 
 def run(folder: Path, wanted: list[Cell], minutes: float) -> None:
-    """Run the searches that have no file yet, as long as there is time."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Run the searches that have no line yet, as long as there is time."""
     end = time.monotonic() + 60.0 * minutes
     for cell in wanted:
-        path = folder / cell.file
-        if path.exists():
-            continue
         if time.monotonic() > end:
             return
-        beside = path.with_suffix(".part")
-        beside.write_text(json.dumps(search(cell)) + "\n", encoding="utf-8")
-        beside.replace(path)
+        resume(folder / cell.file, [asdict(cell)], search)
+
+
+def read(folder: Path, wanted: list[Cell]) -> list[dict[str, Any]]:
+    """Read the searches that are wanted and done."""
+    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in lines]
+    jobs = [asdict(cell) for cell in wanted]
+    return [{**row["job"], **row} for row in rows if row["job"] in jobs]
 
 
 def curve(row: dict[str, Any]) -> Floats:
-    """Compute log10 of the regret after each evaluation."""
-    best = np.minimum.accumulate(row["errors"]) - row["minimum"]
-    return np.log10(np.maximum(best, LEAST))
+    """Return log10 of the regret after each evaluation."""
+    logs = np.empty(row["evaluations"])
+    for start, value in row["falls"]:
+        logs[start:] = value
+    return logs
 
 
 def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -138,7 +148,7 @@ def seconds(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     """Return the median CPU seconds of a suggestion by sampler and length of the search."""
     found: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
-        found[row["sampler"]][len(row["errors"])].append(row["cpu a suggestion"])
+        found[row["sampler"]][row["evaluations"]].append(row["cpu"])
     return {s: {str(t): float(np.median(v)) for t, v in sorted(by.items())} for s, by in found.items()}
 
 
@@ -147,13 +157,13 @@ if __name__ == "__main__":
     parser.add_argument("--cells", type=Path, required=True)
     parser.add_argument("--part", choices=INSTANCES, required=True)
     parser.add_argument("--samplers", nargs="+", choices=SAMPLERS, default=list(SAMPLERS))
+    parser.add_argument("--dimensions", nargs="+", type=int, choices=(2, 5, 10), default=[2, 5, 10], help="of bbob")
     parser.add_argument("--minutes", type=float, default=float("inf"))
     parser.add_argument("--only-report", action="store_true")
     parser.add_argument("--out", type=Path)
     asked = parser.parse_args()
-    wanted = list(cells(asked.part, asked.samplers))
+    wanted = list(cells(asked.part, asked.samplers, asked.dimensions))
     if not asked.only_report:
         run(asked.cells, wanted, asked.minutes)
-    done = [asked.cells / cell.file for cell in wanted if (asked.cells / cell.file).exists()]
-    searched = [json.loads(path.read_text(encoding="utf-8")) for path in done]
+    searched = read(asked.cells, wanted)
     write_report({"part": asked.part, "searches": len(searched), "of": len(wanted), **report(searched)}, asked.out)

@@ -360,13 +360,17 @@ class Workload(ABC):
         """List the hyperparameters that a space must have which has these."""
         return self.usual_names()
 
+    def missing_names(self, names: Collection[str]) -> list[str]:
+        """List the hyperparameters that a space with these lacks; no space is built for it."""
+        return [name for name in self.needed_names(names) if name not in names]
+
     def check_names(self, names: Collection[str]) -> None:
         """Check that a space has the hyperparameters that the workload needs.
 
         Raises:
             UsageError: when one is missing.
         """
-        missing = [name for name in self.needed_names(names) if name not in names]
+        missing = self.missing_names(names)
         if missing:
             usual = json.dumps(self.space()[missing[0]].default_value, default=str)
             msg = f"expected the hyperparameters of the workload {self.name!r}, got none named {', '.join(missing)}. Add them (`{missing[0]}: {{value: {usual}}}` keeps the usual value), or give `objective` or `command` with a space of your own."

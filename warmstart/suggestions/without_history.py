@@ -62,8 +62,5 @@ def usual_answer(
 
 def measures(space: str, workload: str) -> bool:
     """Tell whether a space, as ConfigSpace JSON, has the hyperparameters of a workload."""
-    try:
-        get_workload(workload).check_names([each["name"] for each in json.loads(space).get("hyperparameters", ())])
-    except UsageError:
-        return False
-    return True
+    names = [each["name"] for each in json.loads(space).get("hyperparameters", ())]
+    return not get_workload(workload).missing_names(names)

@@ -67,16 +67,16 @@ class Transfer(Workload):
         return budget if amount is None else replace(budget, amount=amount)
 
     def usual_configs(self) -> tuple[Config, ...]:
-        """List feature sets to begin with, cheap ones first, and one fine-tuning."""
+        """List feature sets to begin with, cheap ones first, and two fine-tunings: at the largest size and at a small one."""
         sizes, first, last = self.image_sizes, self.backbones[0], self.backbones[-1]
-        middle = sizes[len(sizes) // 2]
-        frozen = {"steps": 0, "flip_copies": True}
+        middle, small = sizes[len(sizes) // 2], sizes[(len(sizes) - 1) // 2]
+        both = {"backbone": first, "image_size": middle, "depth": "s16+full", "flip_copies": True, "steps": 0}
         tuned = {name: self.space()[name].default_value for name in TUNING_NAMES} | _TUNED
         return (
-            {"backbone": first, "image_size": middle, "depth": "s16+full", **frozen},
-            {"backbone": last, "image_size": sizes[-1], "depth": "full", **frozen},
-            {"backbone": first, "image_size": sizes[-1], "depth": "s16+full", **frozen},
-            {"backbone": first, "image_size": sizes[-1], "depth": "s16+full", **frozen, "steps": STEPS[-1], **tuned},
+            both,
+            {**both, "backbone": last, "image_size": sizes[-1], "depth": "full"},
+            {**both, "image_size": sizes[-1]},
+            *({**both, "image_size": size, "steps": STEPS[-1], **tuned} for size in dict.fromkeys((sizes[-1], small))),
         )
 
     def steps_again(self, config: Config) -> int:

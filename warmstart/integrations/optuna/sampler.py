@@ -96,7 +96,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
             acquisition: a name in `bo.models.ACQUISITIONS`.
             initial: configurations of the space to evaluate first and in order; without a space, use `study.enqueue_trial`.
             related: what is known of related tasks over the space, for the surrogates `mt-...`.
-            meta_feature: of the task at hand, where the related ones have one.
+            meta_feature: of the task at hand, where the related ones have one; without related tasks it is not used.
             design: how to go on after the initial configurations: `uniform`, `latin`, `halton` or `sobol`.
             n_startup_trials: trials before the surrogate is asked, enqueued ones included; None = 3, or, with related tasks, 0.
             seed: of everything random; None = another one every time.

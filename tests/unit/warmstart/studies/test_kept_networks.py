@@ -87,10 +87,12 @@ def plan_of(workload, space="{}"):
 def test_a_study_begins_with_the_kinds_that_the_history_never_measured_too():
     plan = plan_of("transfer", dump_space(get_workload("transfer").space("full")))
     frozen = {"backbone": "b", "image_size": 32, "depth": "full", "flip_copies": False, "steps": 0}
-    (tuned,) = _other_kinds(plan, [frozen])
-    assert tuned.config["steps"] > 0
-    assert not tuned.measured
-    assert _other_kinds(plan, [frozen, dict(tuned.config)]) == ()
+    both = _other_kinds(plan, [frozen])
+    assert [each.config["image_size"] for each in both] == [128, 64]
+    for tuned in both:
+        assert tuned.config["steps"] > 0
+        assert not tuned.measured
+        assert _other_kinds(plan, [frozen, dict(tuned.config)]) == ()
     assert _other_kinds(plan_of("cnn"), [{"x": 1}]) == ()
     assert _other_kinds(plan_of(None), [{"x": 1}]) == ()
 
