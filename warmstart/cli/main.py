@@ -1,5 +1,6 @@
 """Run the command line: errors to messages and exit codes, interrupts, broken pipes, warnings."""
 
+import atexit
 import gc
 import itertools
 import json
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     if argv is None:
         gc.set_threshold(LARGE)
+        atexit.register(gc.freeze)  # at the end, a search for cycles among all that torch loaded takes a second
     args = list(sys.argv[1:] if argv is None else argv)
     as_json, trace = _wants_json(args), _wants_trace(args)
     try:

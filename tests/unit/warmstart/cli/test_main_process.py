@@ -12,6 +12,13 @@ def test_a_process_of_its_own_seldom_looks_for_garbage():
     assert not done.stderr
 
 
+def test_a_process_of_its_own_ends_without_a_look_at_all_that_it_loaded():
+    code = "import atexit, gc, sys; atexit.register(lambda: print(gc.get_freeze_count() > 1000)); from warmstart.cli import main; sys.argv = ['warmstart', '--version']; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "True"
+    assert not done.stderr
+
+
 def test_a_process_that_calls_it_is_left_as_it_is(cli):
     before = gc.get_threshold()
     assert cli("--version").code == 0
