@@ -24,7 +24,7 @@ from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec, same_space
 from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.durations import Durations, fit_history, no_durations
-from warmstart.suggestions.short_run import SPREAD, ShortRun, short_run_by
+from warmstart.suggestions.short_run import ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit, TimePlan
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ machine is busy, as long as the start took, but no more than the second share.""
 SLACK = 0.95
 """Share of the time that is planned: some goes by between two trials."""
 SHARE = 0.25
-"""Share of the time that a short run may take at most."""
+"""Share of the time that a short run may take at most, and what the process loads before it."""
 
 
 @dataclass(slots=True)
@@ -114,14 +114,16 @@ class TimedCall:
 
     def _short_run_by(self, runner: TrialRunner, config: Config, amount: float) -> ShortRun | None:
         """Make a short run by a runner, within a share of the time; where it gives no result, say so."""
-        end, note = time.monotonic() + SHARE * max(self.left, 1.0), "too slow"
+        end, note, has_loaded = time.monotonic() + SHARE * max(self.left, 1.0), "too slow", False
 
         def train(config: Config, part: float) -> bool:
-            nonlocal note
+            nonlocal end, note, has_loaded
             if (left := end - time.monotonic()) <= 0:
                 return False
             outcome = runner.run(config, seed=0, budget=part, timeout=left)
             note = outcome.note or note
+            if not has_loaded:  # trials need that anyway
+                end, has_loaded = time.monotonic() + SHARE * max(self.left, 1.0), True
             return outcome.error is not None
 
         found = short_run_by(train, config, amount)
@@ -144,9 +146,11 @@ class TimedCall:
         durations = known_durations(spec, sources=sources, query=query) or no_durations(space)
         told = list[TimedRun]()
         if spec.workload is not None and not finished_here(queue.trials()):
-            config = dict(spec.configs[0].config) if spec.configs else dict(space.get_default_configuration())
+            configs = [dict(each.config) for each in spec.configs] or [dict(space.get_default_configuration())]
+            seconds = [each.value for each in durations.forecaster.forecast(durations.points(space, configs))]
+            config = configs[seconds.index(min(seconds))]  # the quickest, as in a plan
             found = self.short_run(spec, config)
-            told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=SPREAD)
+            told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=found.spread)
         return Pace(self.ends, durations, tuple(told), self.over)
 
 

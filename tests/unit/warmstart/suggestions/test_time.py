@@ -106,7 +106,8 @@ def test_two_short_runs_are_extrapolated(monkeypatch):
     assert found.took == 7.0
     now = iter([0.0, 1.0, 3.0])
     alone = short_run_by(lambda config, amount: amount < 40, {"x": 1}, 400)
-    assert (alone.seconds, alone.took) == (80.0, 3.0)  # the second took too long: in proportion to the first
+    assert (alone.seconds, alone.took) == (41.0, 3.0)  # the second took too long: a second to start, one for 10 updates
+    assert alone.spread == short_run.ROUGH > found.spread
     now = iter([0.0])
     assert short_run_by(lambda config, amount: False, {"x": 1}, 400) is None
     assert whole_seconds((10, 3.0), (50, 2.0), 400) == 16.0  # a busy moment: in proportion
