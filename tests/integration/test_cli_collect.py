@@ -82,14 +82,22 @@ def test_images_of_ones_own_need_no_manifest(source):
     from history_store.errors import ManifestError, MissingPathError
     from warmstart.histories.collect import open_sources
 
-    (source / "my pictures (2)").mkdir()
+    for name in ("my pictures (2)", "Größen", "写真", "絵"):
+        (source / name).mkdir()
+    assert [each.name for each in open_sources([source / "Größen", source / "写真", source / "絵"])] == [
+        "Größen",
+        "写真",
+        "絵",
+    ]
     found = open_sources([source / "stripes.toml", source / "my pictures (2)"])
     assert [(manifest.name, manifest.group) for manifest in found] == [
         ("stripes", "stripes"),
         ("my-pictures-2", "my-pictures-2"),
     ]
     assert open_sources([source])[0].name == "stripes", "a folder of manifests"
-    with pytest.raises(ManifestError, match="expected a name of its own, got 'stripes' again"):
+    with pytest.raises(
+        ManifestError, match=r"expected a name of its own, got 'stripes' again.*rename its file or folder"
+    ):
         open_sources([source / "stripes.toml", source / "stripes.npz"])
     with pytest.raises(MissingPathError, match="expected a manifest, or images to measure"):
         open_sources([source / "nowhere"])
