@@ -211,7 +211,7 @@ def _check(source: ImageSource, manifest: Manifest, known: Sequence[DatasetInfo]
     counts = {"n_images": (manifest.n_images, len(source)), "n_classes": (manifest.n_classes, len(source.class_names))}
     for key, (expected_count, count) in counts.items():
         if expected_count not in (None, count):
-            msg = f"{source.location}: expected {key}={expected_count} as the manifest of {manifest.name!r} says, got {count}. Obtain the whole source."
+            msg = f"{source.location}: expected {key}={expected_count} as the manifest of {manifest.name!r} says, got {count}. Obtain the source that it means, or correct the number there."
             raise DataError(msg)
     return fingerprint
 
