@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _KEY = re.compile(r" \[[^\[\]]*:[^\[\]]*\]$")
 """What a server adds to an origin, so that it knows a repeated request again."""
 _COLLECTED, _TUNED = "collect/", "tune/"
+_AMOUNT = re.compile(r"(.*), budget ([0-9.e+-]+)", re.DOTALL)
+"""What a study adds to what it evaluates, where its trials have a budget of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +111,12 @@ def _named(what: str) -> tuple[Workload, str] | None:
 
 def _of_workload(what: str, size: int) -> dict[str, Any] | None:
     """Describe a workload's budget; None where there is no such one."""
-    named = _named(what)
+    own = _AMOUNT.fullmatch(what)
+    named = _named(what if own is None else own[1])
     if named is None:
         return None
     workload, budget = named
-    length = workload.budget(budget)
+    length = workload.budget(budget, amount=None if own is None else float(own[2]))
     return {
         "network": workload.network or f"the workload {workload.name!r}",
         "optimiser": workload.optimiser or None,

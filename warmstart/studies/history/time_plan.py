@@ -197,7 +197,7 @@ def _is_measured_by(spec: StudySpec, origin: str) -> bool:
     if spec.workload is not None:
         named = workload_of(origin)
         return named is not None and named[0].name == spec.workload
-    if origin == f"tune/{spec.evaluated}":
+    if origin == spec.origin:
         return True
     try:
         script = OwnScript(objective=spec.objective.get("function"), command=spec.objective.get("command"))

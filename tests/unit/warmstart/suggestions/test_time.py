@@ -11,7 +11,7 @@ from bo.transfer.duration_forecast import whole_seconds
 from history_store.errors import UsageError
 from history_store.history import History
 from history_store.wording import exact_duration
-from warmstart.measured_with import workload_of
+from warmstart.measured_with import measured_with, workload_of
 from warmstart.suggestions import short_run
 from warmstart.suggestions.short_run import ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit
@@ -122,6 +122,9 @@ def test_lengths_of_time_for_people():
 def test_whose_runs_can_be_repeated_here():
     assert workload_of("collect/compact-400")[0].name == "cnn"
     assert workload_of("tune/compact-400")[1] == "compact-400"
+    assert workload_of("tune/compact-400, budget 40") is None  # its seconds are not those of 400 updates
+    told = measured_with({"tune/compact-400, budget 40": 3}, stored_size=32)
+    assert (told.budget, told.program) == ("40 updates", None)
     assert workload_of("collect/own:train.py/all") is None
     assert workload_of("import/smac") is None
 
