@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,9 +83,9 @@ class TimePlan:
     workers: int
     short_run: ShortRun | None
     usual: float
-    durations: Durations
-    told: tuple[TimedRun, ...] = ()
-    others: tuple[Config, ...] = ()
+    durations: Durations = field(repr=False)
+    told: tuple[TimedRun, ...] = field(default=(), repr=False)
+    others: tuple[Config, ...] = field(default=(), repr=False)
 
     @property
     def total(self) -> float:

@@ -231,7 +231,8 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
         return [f"Plan: {exact_duration(left)} for trials, each begun only where it is likely to end in time."]
     if not plan.steps:
         return [f"Plan: of the history's configurations none ends in {exact_duration(left)}."]
-    lines = [f"Plan: {plan.line}"]
+    rest_of_it = f"The other {exact_duration(call.seconds - plan.limit)} are for start, short run and end."
+    lines = [f"Plan: {plan.line} {rest_of_it}"]
     promised: Mapping[int, float | None] = {n: each.promised for n, each in enumerate(spec.configs)}
     for n, step in enumerate(plan.steps):
         values = ", ".join(f"{name} {_short(value)}" for name, value in shown(step.config).items())

@@ -1,5 +1,6 @@
 """A timed call: which history plans for it, what a short run says, what people are told."""
 
+import re
 import shutil
 import time
 from dataclasses import replace
@@ -71,6 +72,8 @@ def test_the_history_plans_what_fits(asked):
     assert spec.design == len(spec.configs)
     lines = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, done=0)
     assert lines[0].startswith(f"Plan: {len(planned)} runs in ")
+    assert re.search(r" The other \d\.\d s are for start, short run and end\.$", lines[0])
+    assert len(repr(call.plan)) < 4000  # for a notebook: without what the forecast was fitted to
     assert lines[1].startswith("  1. batch_size ")
     assert lines[-1].startswith("  then the search: about ")
 
