@@ -54,12 +54,9 @@ class MeasuredWith:
         what = f"{self.network}{optimiser}" if self.program is None else self.program
         size = None if self.image_size is None else f"images of {self.image_size} x {self.image_size} pixels"
         rest = ", ".join(filter(None, (size, self.budget)))
-        others = f"; {1 - self._share:.0%} of the runs were measured otherwise" if self._share < 1 else ""
+        total, usual = sum(self.origins.values()), max(self.origins.values(), default=0)
+        others = f"; {total - usual} of {total} runs were measured otherwise" if usual < total else ""
         return f"Measured with {what}{f': {rest}' if rest else ''}{others}."
-
-    @property
-    def _share(self) -> float:
-        return max(self.origins.values(), default=1) / max(sum(self.origins.values()), 1)
 
 
 def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWith:

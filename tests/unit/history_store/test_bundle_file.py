@@ -138,6 +138,9 @@ def test_versions_and_paths(bundle, tmp_path):
             read_bundle(tmp_path / name)
     with pytest.raises(MissingPathError, match="Make it first"):
         write_bundle(bundle, tmp_path / "no" / "b.gz")
+    with pytest.raises(MissingPathError, match="bundles: expected a folder to write into, got none there"):
+        write_bundle(bundle, f"{tmp_path}/bundles/")
+    assert not (tmp_path / "bundles").exists()
 
 
 def test_records_are_written_as_they_were_read(bundle):

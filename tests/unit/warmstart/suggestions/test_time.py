@@ -125,6 +125,8 @@ def test_whose_runs_can_be_repeated_here():
     assert workload_of("tune/compact-400, budget 40") is None  # its seconds are not those of 400 updates
     told = measured_with({"tune/compact-400, budget 40": 3}, stored_size=32)
     assert (told.budget, told.program) == ("40 updates", None)
+    mixed = measured_with({"collect/compact-400": 6200, "tune/train.py": 2}, stored_size=32)
+    assert mixed.line.endswith("400 updates; 2 of 6202 runs were measured otherwise.")
     assert workload_of("collect/own:train.py/all") is None
     assert workload_of("import/smac") is None
 
