@@ -103,6 +103,15 @@ def test_images_of_ones_own_need_no_manifest(source):
         open_sources([source / "nowhere"])
 
 
+def test_without_datasets_no_history_is_made(cli, tmp_path):
+    run = cli("history", "collect", "--history", tmp_path / "typo.h5")
+    assert run.code == 2
+    assert "typo.h5: expected a history with datasets to measure, got nothing there. Check the path" in " ".join(
+        run.err.split()
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_configurations_are_read_as_suggest_writes_them(tmp_path):
     from warmstart.histories.collect import read_configs
 

@@ -127,13 +127,18 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "Col
 
     Raises:
         UsageError: a history that is there and over another space.
+        MissingPathError: neither a history nor datasets.
     """
+    from history_store.errors import MissingPathError
     from history_store.history import History
     from history_store.space import dump_space
     from training.workloads import Workload, get_workload
     from warmstart.spaces import space_text
 
     is_new, sources = not path.exists(), settings.manifests
+    if is_new and not sources:
+        msg = f"{path}: expected a history with datasets to measure, got nothing there. Check the path, or name manifests or folders of images."
+        raise MissingPathError(msg)
     made_over = None if job.space is None else space_text(job.space)
     workload: Workload
     if job.script is None:
