@@ -15,9 +15,14 @@ from history_store.wording import in_words
 ObtainKind = Literal["folder", "file", "torchvision", "download"]
 SplitKind = Literal["stratified", "own"]
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_NAME = re.compile(r"[^\W_][\w.-]*")
 _FINGERPRINT = re.compile(r"content:[0-9a-f]{16,64}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
+_LIKE = {
+    _NAME: "a name of letters, digits, '.', '_' and '-', a letter or digit first",
+    _FINGERPRINT: "a text like content: and 16 to 64 hex digits",
+    _SHA256: "a text like 64 hex digits",
+}
 # What each way of obtaining needs, and what it may say besides.
 _OBTAIN: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "folder": (frozenset({"path"}), frozenset({"url", "note"})),
@@ -253,7 +258,7 @@ class _Table:
             self.refuse(key, "a text", "nothing" if value is None else repr(value))
             return ""
         if pattern is not None and not pattern.fullmatch(value):
-            self.refuse(key, f"a text like {pattern.pattern}", repr(value))
+            self.refuse(key, _LIKE[pattern], repr(value))
         return value
 
     def count(self, key: str) -> int | None:

@@ -111,7 +111,8 @@ def to_unit(space: ConfigurationSpace, configs: Sequence[Config]) -> NDArray[np.
         try:
             rows[index] = Configuration(space, values=dict(config)).get_array()
         except (ValueError, KeyError, TypeError, ForbiddenValueError, HyperparameterNotFoundError) as error:
-            msg = f"configuration {dict(config)}: expected one that the space {space.name!r} allows, got {_misfit(space, config)}. Correct it."
+            named = f"space {space.name!r}" if space.name else "space"
+            msg = f"configuration {dict(config)}: expected one that the {named} allows, got {_misfit(space, config)}. Correct it."
             raise DataError(msg) from error
     return rows
 

@@ -228,6 +228,7 @@ def _bounds(path: Path, value: Any, source: Source) -> tuple[Any, Any]:
     else:
         low, high = float(low), float(high)
     if not low < high:
+        step = f"Write {name}: {low:g} for a constant." if low == high else step
         raise source.error(path, f"{what}, the lower one first", value, step)
     least = LEAST if kind == "log" else 1 if kind == "log_int" else -MOST
     if low < least or high > MOST:

@@ -9,6 +9,7 @@ import json
 import re
 import tomllib
 import zlib
+from collections.abc import Collection
 from gzip import BadGzipFile
 
 
@@ -19,6 +20,12 @@ class FaultError(ValueError):
 def counted(n: int, noun: str) -> str:
     """Return a number with its noun: `1 trial`, `2 trials`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}es" if noun.endswith("s") else f"{n} {noun}s"
+
+
+def some_of(names: Collection[str], most: int = 5) -> str:
+    """List the first names, and count the others: `a, b and 3 more`."""
+    shown = list(names)[:most]
+    return ", ".join(shown) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def duration(seconds: float) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _KEY = re.compile(r" \[[^\[\]]*:[^\[\]]*\]$")
 """What a server adds to an origin, so that it knows a repeated request again."""
 _COLLECTED, _TUNED = "collect/", "tune/"
+_AMOUNT = re.compile(r"(.*), budget ([0-9.e+-]+)", re.DOTALL)
+"""What a study adds to what it evaluates, where its trials have a budget of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,9 @@ class MeasuredWith:
         what = f"{self.network}{optimiser}" if self.program is None else self.program
         size = None if self.image_size is None else f"images of {self.image_size} x {self.image_size} pixels"
         rest = ", ".join(filter(None, (size, self.budget)))
-        others = f"; {1 - self._share:.0%} of the runs were measured otherwise" if self._share < 1 else ""
+        total, usual = sum(self.origins.values()), max(self.origins.values(), default=0)
+        others = f"; {total - usual} of {total} runs were measured otherwise" if usual < total else ""
         return f"Measured with {what}{f': {rest}' if rest else ''}{others}."
-
-    @property
-    def _share(self) -> float:
-        return max(self.origins.values(), default=1) / max(sum(self.origins.values()), 1)
 
 
 def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWith:
@@ -109,11 +108,12 @@ def _named(what: str) -> tuple[Workload, str] | None:
 
 def _of_workload(what: str, size: int) -> dict[str, Any] | None:
     """Describe a workload's budget; None where there is no such one."""
-    named = _named(what)
+    own = _AMOUNT.fullmatch(what)
+    named = _named(what if own is None else own[1])
     if named is None:
         return None
     workload, budget = named
-    length = workload.budget(budget)
+    length = workload.budget(budget, amount=None if own is None else float(own[2]))
     return {
         "network": workload.network or f"the workload {workload.name!r}",
         "optimiser": workload.optimiser or None,

@@ -8,6 +8,7 @@ import contextlib
 import gzip
 import io
 import json
+import os
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -78,10 +79,12 @@ def write_bundle(bundle: Bundle, out: str | Path) -> Path:
 
     Raises:
         UsageError: another file is there.
+        MissingPathError: a folder that is not there.
         StorageError: it cannot be written.
     """
     path = Path(out)
-    path = path / f"{bundle.id[:32]}{SUFFIX}" if path.is_dir() else path
+    is_folder = path.is_dir() or str(out).endswith(("/", os.sep))
+    path = path / f"{bundle.id[:32]}{SUFFIX}" if is_folder else path
     if path.exists():
         with contextlib.suppress(DataError, HistoryDamagedError, HistoryVersionError):
             if read_bundle(path).id == bundle.id:

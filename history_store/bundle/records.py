@@ -31,6 +31,8 @@ _URL = re.compile(r"(?!file:)\b[a-z][a-z0-9+.-]*://[^\s]+", re.IGNORECASE)
 _PATH = re.compile(
     r"""(?:file:/{1,3}|(?<![\w./~])/{1,3}|(?<=\w)//+|(?<![\w~])~[\w.-]*/|(?<!\w)[A-Za-z]:[\\/]|\\\\)[^\s"'`,;:()<>|]+"""
 )
+_ORIGIN = 200
+"""Characters in an origin, at most."""
 MOST_NUMBERS = 65_536
 """Numbers in one vector, at most."""
 
@@ -125,7 +127,7 @@ def dataset_line(info: DatasetInfo) -> str:
 
 def run_line(run: Evaluation, dataset: str, by: str) -> str:
     """Write the record of a run that was measured in the history `by`."""
-    values = encode_run(replace(run, origin=without_paths(run.origin)))
+    values = encode_run(replace(run, origin=shared_origin(run.origin)))
     config = {name: _plain(value) for name, value in native(run.config).items()}
     return canonical({"kind": "run", "dataset": dataset, "config": config, "by": by, **values})
 
@@ -185,6 +187,12 @@ def without_paths(text: str) -> str:
 def _last_part(found: re.Match[str]) -> str:
     inside = found.start() > 0 and found.string[found.start() - 1].isalnum()
     return ("/" if inside else "") + re.split(r"[/\\]", found.group().rstrip("/\\"))[-1]
+
+
+def shared_origin(origin: str) -> str:
+    """Write an origin as bundles have it: without paths, on one line; a long command is cut, and told from others by its digest."""
+    text = "".join(char if char.isprintable() else " " for char in without_paths(origin))
+    return text if len(text) <= _ORIGIN else f"{text[: _ORIGIN - 14]}… {sha256(text.encode()).hexdigest()[:12]}"
 
 
 def with_contributor(origin: str, by: str) -> str:
@@ -273,8 +281,8 @@ def _parse_run(values: dict[str, Any], line: str, where: str) -> SharedRun:
         msg = f"{where}: expected a configuration of numbers and texts, got {config!r:.80}. Ask for the bundle again."
         raise DataError(msg)
     run = decode_run(values, dataset, config, where)
-    if len(run.origin) > 200 or not run.origin.isprintable() or split_origin(run.origin)[1] is not None:
-        msg = f"{where}: expected an origin of at most 200 printable characters, got {run.origin[:80]!r}. Ask for the bundle again."
+    if len(run.origin) > _ORIGIN or not run.origin.isprintable() or split_origin(run.origin)[1] is not None:
+        msg = f"{where}: expected an origin of at most {_ORIGIN} printable characters, got {run.origin[:80]!r}. Ask for the bundle again."
         raise DataError(msg)
     return SharedRun(by, run, line)
 

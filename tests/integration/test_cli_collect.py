@@ -82,17 +82,34 @@ def test_images_of_ones_own_need_no_manifest(source):
     from history_store.errors import ManifestError, MissingPathError
     from warmstart.histories.collect import open_sources
 
-    (source / "my pictures (2)").mkdir()
+    for name in ("my pictures (2)", "Größen", "写真", "絵"):
+        (source / name).mkdir()
+    assert [each.name for each in open_sources([source / "Größen", source / "写真", source / "絵"])] == [
+        "Größen",
+        "写真",
+        "絵",
+    ]
     found = open_sources([source / "stripes.toml", source / "my pictures (2)"])
     assert [(manifest.name, manifest.group) for manifest in found] == [
         ("stripes", "stripes"),
         ("my-pictures-2", "my-pictures-2"),
     ]
     assert open_sources([source])[0].name == "stripes", "a folder of manifests"
-    with pytest.raises(ManifestError, match="expected a name of its own, got 'stripes' again"):
+    with pytest.raises(
+        ManifestError, match=r"expected a name of its own, got 'stripes' again.*rename its file or folder"
+    ):
         open_sources([source / "stripes.toml", source / "stripes.npz"])
     with pytest.raises(MissingPathError, match="expected a manifest, or images to measure"):
         open_sources([source / "nowhere"])
+
+
+def test_without_datasets_no_history_is_made(cli, tmp_path):
+    run = cli("history", "collect", "--history", tmp_path / "typo.h5")
+    assert run.code == 2
+    assert "typo.h5: expected a history with datasets to measure, got nothing there. Check the path" in " ".join(
+        run.err.split()
+    )
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_configurations_are_read_as_suggest_writes_them(tmp_path):

@@ -93,7 +93,9 @@ def test_what_people_see(cli, copy, study):
     assert "1 is error 0, 0 is error 1" in shown.out
     assert "momentum" in shown.out
     new = cli("history", "import", copy, study, "-d", "elsewhere")
-    assert "new, known by its runs alone: elsewhere" in new.err
+    assert "New, known by runs alone: elsewhere." in new.err
+    new = cli("history", "import", copy, study, "-d", "else where")
+    assert "--name 'else where' ..." in new.err
     rows = cli("history", "import", copy, study, "-d", "stripes0", "--dry-run", "--format", "csv").out.splitlines()
     assert rows[0] == "there,here,action,reason,clipped,rounded,filled,lost,snapped,rule"
     assert len(rows) == 8

@@ -166,7 +166,9 @@ class _Lacking:
         rules = self.manifest.splits
         images = self.source.read(np.arange(len(self.source)), size=size)
         own = self.source.splits if rules.kind == "own" else None
-        split, split_seed = split_codes(images.labels, own, fractions=rules.fractions, seed=rules.seed)
+        split, split_seed = split_codes(
+            images.labels, own, fractions=rules.fractions, seed=rules.seed, location=self.source.location
+        )
         for name, fraction in self.parts.items():
             rows = _part(images.labels, split, fraction, seed=rules.seed)
             part = ImageSet(images.images[rows], images.labels[rows], images.class_names)
@@ -209,7 +211,7 @@ def _check(source: ImageSource, manifest: Manifest, known: Sequence[DatasetInfo]
     counts = {"n_images": (manifest.n_images, len(source)), "n_classes": (manifest.n_classes, len(source.class_names))}
     for key, (expected_count, count) in counts.items():
         if expected_count not in (None, count):
-            msg = f"{source.location}: expected {key}={expected_count} as the manifest of {manifest.name!r} says, got {count}. Obtain the whole source."
+            msg = f"{source.location}: expected {key}={expected_count} as the manifest of {manifest.name!r} says, got {count}. Obtain the source that it means, or correct the number there."
             raise DataError(msg)
     return fingerprint
 

@@ -1,5 +1,6 @@
 """`history add | record | remove | import | export`: the content of a history."""
 
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from history_store.wording import counted
+from history_store.wording import counted, some_of
 from warmstart.cli.options import (
     DatasetOption,
     DownloadOption,
@@ -259,12 +260,11 @@ def import_(
         return
     for note in done.notes:
         shell.note(note)
-    for info in done.datasets:
-        if not info.n_images:
-            shell.note(
-                f"new, known by its runs alone: {info.name}. `warmstart history add {history} --name {info.name} ...` gives it its "
-                "images, so that others can be compared with it."
-            )
+    if new := [info.name for info in done.datasets if not info.n_images]:
+        add = f"warmstart history add {shlex.quote(history)} --name {shlex.quote(new[0]) if len(new) == 1 else 'NAME'}"
+        shell.note(
+            f"New, known by runs alone: {some_of(new)}. `{add} ...` adds images, so that others can be compared with them."
+        )
     report = done.to_dict()
     title = [f"{done.kind}: {counted(len(done.evaluations), 'run')} {'would be ' if dry_run else ''}added to {history}"]
     title += [f"  {count} there already"] if (count := done.already_there) else []

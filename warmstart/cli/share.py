@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from history_store.wording import some_of
 from warmstart.cli.options import Format, FormatOption, HistoryFile, QuietOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell
 
@@ -50,11 +51,11 @@ def bundle(
     target = write_bundle(made.bundle, out)
     if made.without_features:
         shell.note(
-            f"Known by their runs alone, so that nobody can compare their images with these: {_some(made.without_features)}."
+            f"Known by their runs alone, so that nobody can compare their images with these: {some_of(made.without_features)}."
         )
     unstated = [name for name, licence in licences.items() if licence == "not stated"]
     if unstated:
-        shell.note(f"Licence not stated: {_some(unstated)}.")
+        shell.note(f"Licence not stated: {some_of(unstated)}.")
     row = {
         "bundle": str(target),
         "sha256": made.bundle.id,
@@ -158,8 +159,3 @@ def _say(shell: Shell, plan: "MergePlan", history: str) -> None:
         shell.note(f"  and {more} more: --format json lists all.")
     if reasons:
         shell.note(f"`warmstart history quarantine {history}` lists the quarantined runs and releases them.")
-
-
-def _some(names: "list[str] | tuple[str, ...]") -> str:
-    """List up to five names."""
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -388,8 +388,11 @@ def _print(shell: Shell, found: "TuneResult") -> None:
     shell.result(found.to_dict(), [row] if row else [], title=title)
     if shell.format == Format.TABLE:
         write("")
-        if found.unfinished is not None:
-            shell.table([shell.cells(found.unfinished.config)], title=found.unfinished_line)
+        if (last := found.unfinished) is not None:
+            value = found.metric.to_value(last.curve[-1][1])
+            reported = {"trial": last.number, found.metric.name: value, **shell.cells(last.config)}
+            shell.table([reported], title=found.unfinished_line)
+            write("")
         if found.comparison is not None:
             shell.say(found.comparison_line)
         if found.expected is not None:

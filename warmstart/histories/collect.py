@@ -3,6 +3,7 @@
 import contextlib
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -126,13 +127,18 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "Col
 
     Raises:
         UsageError: a history that is there and over another space.
+        MissingPathError: neither a history nor datasets.
     """
+    from history_store.errors import MissingPathError
     from history_store.history import History
     from history_store.space import dump_space
     from training.workloads import Workload, get_workload
     from warmstart.spaces import space_text
 
     is_new, sources = not path.exists(), settings.manifests
+    if is_new and not sources:
+        msg = f"{path}: expected a history with datasets to measure, got nothing there. Check the path, or name manifests or folders of images."
+        raise MissingPathError(msg)
     made_over = None if job.space is None else space_text(job.space)
     workload: Workload
     if job.script is None:
@@ -269,8 +275,8 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
         if path.suffix == ".toml" or (path.is_dir() and any(path.glob("*.toml"))):
             some = load_manifests(path)
         elif path.exists():
-            name = re.sub(r"[^A-Za-z0-9._-]+", "-", path.resolve().stem if path.is_file() else path.resolve().name)
-            name = name.strip("-._") or "images"
+            written = path.resolve().stem if path.is_file() else path.resolve().name
+            name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", written)).strip("-._") or "images"
             where = Obtain("folder" if path.is_dir() else "file", str(path.resolve()))
             some = (Manifest(name, name, f"images of {path.name}", where.path, "not stated", where),)
         else:
@@ -278,7 +284,7 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
             raise MissingPathError(msg)
         for manifest in some:
             if manifest.name in found:
-                msg = f"{path}: expected a name of its own, got {manifest.name!r} again. Leave one of the two out."
+                msg = f"{path}: expected a name of its own, got {manifest.name!r} again. Leave one of the two out, rename its file or folder, or write a manifest with another name."
                 raise ManifestError(msg)
             found[manifest.name] = manifest
     return tuple(found.values())

@@ -1,12 +1,13 @@
 """Training of a model on a history: the model file, its curves, and the history's embeddings."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import StorageError, UsageError
+from history_store.wording import some_of
 from warmstart.models.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
     share = dict(zip(history.names, measured[:, common].mean(axis=1), strict=True)) if common.any() else {}
     few = {history.names[row] for row in rows if share and share[history.names[row]] < 0.5}
     notes = [
-        f"Left out {len(names)} of {len(history.names)} datasets, {why}: {_some(names)}."
+        f"Left out {len(names)} of {len(history.names)} datasets, {why}: {some_of(sorted(names))}."
         for names, why in (
             (missing, "whose images the history does not hold"),
             (unmeasured, "on which nothing was measured"),
@@ -204,11 +205,6 @@ def choose_datasets(history: "History") -> tuple[list[str], list[str]]:
         msg = f"{history.path}: expected at least two datasets with images and runs to learn from, got {len(chosen)}. {' '.join(notes)} `warmstart history collect` measures them."
         raise UsageError(msg)
     return chosen, notes
-
-
-def _some(names: Collection[str]) -> str:
-    shown = sorted(names)[:5]
-    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "")
 
 
 def _held_out(names: Sequence[str], groups: Sequence[str], chosen: Sequence[str]) -> list[str] | None:

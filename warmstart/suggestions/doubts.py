@@ -9,6 +9,7 @@ import numpy as np
 
 from bo.transfer.novelty import CHANCE_SCORE, FEW_GROUPS, signal_limit, white_limit
 from history_store.readers.tree import split_of
+from history_store.wording import some_of
 from metafeat.sample_statistics import ABOUT, SampleStatistics
 from warmstart.suggestions.norms import Norms
 from warmstart.suggestions.references import References
@@ -216,12 +217,10 @@ def doubt_class_names(class_names: Sequence[str], names: Collection[str]) -> tup
     datasets = [name for name in class_names if _plain(name) in known]
     as_splits = as_datasets = None
     if len(splits) >= 2 and 2 * len(splits) >= len(class_names):
-        text = f"Are these classes? They are named like splits: {_some(splits)}. If they are, give the folder that holds them with class folders inside, or one of them."
+        text = f"Are these classes? They are named like splits: {some_of(splits, 4)}. If they are, give the folder that holds them with class folders inside, or one of them."
         as_splits = Doubt(Code.SPLITS_AS_CLASSES, text)
     if len(datasets) >= 2 and 2 * len(datasets) >= len(class_names):
-        text = (
-            f"Are these classes? They are named like datasets: {_some(datasets)}. If they are, ask about one at a time."
-        )
+        text = f"Are these classes? They are named like datasets: {some_of(datasets, 4)}. If they are, ask about one at a time."
         as_datasets = Doubt(Code.DATASETS_AS_CLASSES, text)
     return as_splits, as_datasets
 
@@ -235,7 +234,3 @@ def _plain_lines(names: str) -> frozenset[str]:
     """Strip the same of many names at once, one a line."""
     letters = re.sub(r"[^a-z0-9\n]", "", names.lower())
     return frozenset(re.sub(r"(dataset|data|images)$", "", letters, flags=re.MULTILINE).split("\n"))
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")

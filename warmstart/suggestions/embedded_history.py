@@ -13,7 +13,7 @@ from bo.transfer.calibration import Calibration
 from bo.transfer.strategies.sources import number_groups
 from history_store.errors import DataError, HistoryDamagedError, UsageError
 from history_store.records import Config, DatasetInfo
-from history_store.wording import counted
+from history_store.wording import counted, some_of
 from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.suggestions.embeddings import Embeddings, cannot_compare, embed_lacking
@@ -191,7 +191,7 @@ def _embedded_history(
             )
         if unseen:
             notes.append(
-                f"{path}: datasets of which runs alone are known cannot be compared with yours: {_some(unseen)}. "
+                f"{path}: datasets of which runs alone are known cannot be compared with yours: {some_of(sorted(unseen))}. "
                 "`warmstart history add` gives them their images."
             )
         if lacking:
@@ -286,12 +286,6 @@ def nearest_places(distances: NDArray[np.float64]) -> NDArray[np.int64]:
 def spread_places(m: int) -> NDArray[np.int64]:
     """Return `SPREAD` places spread evenly over m; all where there are no more."""
     return np.arange(m) if m <= SPREAD else np.linspace(0, m - 1, SPREAD).astype(np.int64)
-
-
-def _some(names: Collection[str]) -> str:
-    """List up to five names."""
-    shown = sorted(names)[:5]
-    return ", ".join(shown) + (", ..." if len(names) > len(shown) else "")
 
 
 def calibration_key(model_hash: str) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 SPREAD = 0.15
 """Standard deviation of the logarithm of seconds that were extrapolated from a short run."""
+ROUGH = 0.7
+"""The same where the first of the two moments gave a result alone, so that what a run takes at its start is not told from its steps."""
 _SHORT, _LONGER = 40, 10
 """The two short runs are such a part of a whole one."""
 
@@ -31,11 +33,13 @@ class ShortRun:
         config: that was run for a part of its budget.
         seconds: that a whole run would take.
         took: seconds that it took.
+        spread: standard deviation of the logarithm of `seconds`.
     """
 
     config: Config
     seconds: float
     took: float
+    spread: float = SPREAD
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON types."""
@@ -54,8 +58,8 @@ def short_run_by(train: Train, config: Config, amount: float) -> ShortRun | None
         config: the configuration.
         amount: of a whole run, in whole steps.
 
-    Returns: None where nothing gave a result. Where the first of the two did alone, the whole is taken to be in proportion to it, which is rather
-        too long.
+    Returns: None where nothing gave a result. Where the first of the two did alone, what it took counts half for its start and half for its
+        steps, which is `ROUGH`.
     """
     few = max(round(amount / _SHORT), 1)
     many = max(round(amount / _LONGER), few + 1)
@@ -67,7 +71,10 @@ def short_run_by(train: Train, config: Config, amount: float) -> ShortRun | None
     if len(clock) < 3:
         return None
     first = few, clock[2] - clock[1]
-    second = (many, clock[3] - clock[2]) if len(clock) > 3 else first
+    if len(clock) == 3:
+        whole = first[1] / 2 * (1 + amount / few)
+        return ShortRun(dict(config), max(whole, 1e-3), clock[-1] - clock[0], ROUGH)
+    second = many, clock[3] - clock[2]
     return ShortRun(dict(config), max(whole_seconds(first, second, amount), 1e-3), clock[-1] - clock[0])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from bo.transfer.time_plan import plan_runs
 from history_store.errors import UsageError
 from history_store.records import Config
 from history_store.wording import exact_duration
-from warmstart.suggestions.short_run import SPREAD, MeasureShortRun, ShortRun
+from warmstart.suggestions.short_run import MeasureShortRun, ShortRun
 
 if TYPE_CHECKING:
     from bo.transfer.strategies import Choice
@@ -83,9 +83,9 @@ class TimePlan:
     workers: int
     short_run: ShortRun | None
     usual: float
-    durations: Durations
-    told: tuple[TimedRun, ...] = ()
-    others: tuple[Config, ...] = ()
+    durations: Durations = field(repr=False)
+    told: tuple[TimedRun, ...] = field(default=(), repr=False)
+    others: tuple[Config, ...] = field(default=(), repr=False)
 
     @property
     def total(self) -> float:
@@ -170,7 +170,7 @@ def plan_for(
         quick = int(usable[np.argsort(before[usable], kind="stable")[len(usable) // 10]])
         short_run = limit.measure(durations.origin, embedded.configs[quick])
         if short_run is not None:
-            told = [TimedRun(points[quick], short_run.seconds, SPREAD)]
+            told = [TimedRun(points[quick], short_run.seconds, short_run.spread)]
     expected = forecaster.forecast(points, told)
     seconds = np.array([each.value for each in expected])
     usual, seconds[list(left_out)] = float(np.median(seconds)), np.nan

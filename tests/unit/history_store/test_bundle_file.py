@@ -14,6 +14,7 @@ from history_store.bundle.records import (
     dataset_line,
     parse,
     run_line,
+    shared_origin,
     space_line,
     split_origin,
     to_line,
@@ -137,6 +138,9 @@ def test_versions_and_paths(bundle, tmp_path):
             read_bundle(tmp_path / name)
     with pytest.raises(MissingPathError, match="Make it first"):
         write_bundle(bundle, tmp_path / "no" / "b.gz")
+    with pytest.raises(MissingPathError, match="bundles: expected a folder to write into, got none there"):
+        write_bundle(bundle, f"{tmp_path}/bundles/")
+    assert not (tmp_path / "bundles").exists()
 
 
 def test_records_are_written_as_they_were_read(bundle):
@@ -170,6 +174,17 @@ def test_equal_numbers_are_written_alike():
 def test_paths_are_left_out(text, left):
     assert without_paths(text) == left
     assert without_paths(left) == left
+
+
+def test_the_origin_of_a_long_command_can_be_read_again():
+    command = "tune/python /home/ann/train.py \\\n " + " ".join(f"--option{n} {{option{n}}}" for n in range(20))
+    run = Evaluation("a", histories.configs(1)[0], 0.1, origin=command)
+    found = parse(run_line(run, "0" * 16, BY), "here").run
+    assert found.origin.startswith("tune/python train.py ")
+    assert len(found.origin) == 200
+    assert shared_origin(found.origin) == found.origin
+    assert shared_origin(command + " ") != found.origin
+    assert run_line(found, "0" * 16, BY) == run_line(run, "0" * 16, BY)
 
 
 def test_a_space_with_a_path_is_refused():

@@ -237,6 +237,10 @@ class TestToUnit:
         with pytest.raises(DataError, match="expected one that the space 'target-cnn-compact' allows"):
             to_unit(target_space(), [config])
 
+    def test_a_space_without_a_name_is_just_that(self):
+        with pytest.raises(DataError, match="expected one that the space allows, got x = 2"):
+            to_unit(ConfigurationSpace({"x": (0.0, 1.0)}), [{"x": 2.0}])
+
     def test_a_missing_value_is_refused(self):
         config = sobol_configs(target_space(), 1)[0]
         del config["dropout_rate"]

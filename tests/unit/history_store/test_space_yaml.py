@@ -140,6 +140,7 @@ def test_small_numbers_however_written(number: str) -> None:
         ("a: {int: [1, 2.5]}", "line 1: a int: expected two whole numbers"),
         ("a: {float: [0, .inf]}", "expected two numbers, the lower one first"),
         ("a: {log: [1, x]}", "expected two numbers, the lower one first"),
+        ("a: {int: [3, 3]}", r"the lower one first, got \[3, 3\]. Write a: 3 for a constant"),
         ("a: {log_int: [0, 8]}", "expected numbers from 1 on"),
         ("a: {float: [0, 1e300]}", "expected numbers up to 1e"),
         ("a: []", "expected a list of at least one choice"),

@@ -349,6 +349,8 @@ def test_splits_refuse_what_cannot_be_measured() -> None:
         split_codes(np.array([0, 1]))
     with pytest.raises(LabelError, match="expected parts that cover all 4 images, got 1 images in none"):
         split_codes(np.array([0, 1, 0, 1]), {"train": np.array([0, 1]), "val": np.array([2])})
+    with pytest.raises(LabelError, match=r"^photos/: expected .* got 9 and 0 .* Give more images of each class"):
+        split_codes(np.arange(9), location="photos/")  # each alone in its class
 
 
 # Into a history

@@ -84,7 +84,7 @@ def record_study(
         if name in history.names:
             _check_same(history, name, source)
         else:
-            add_source(history, source, DatasetCard(name, name, f"tuned by {plan.evaluated}"), seed=0)
+            add_source(history, source, DatasetCard(name, name, f"tuned by {plan.measured}"), seed=0)
         known = {_key(evaluation) for evaluation in history.evaluations(name)}
         found = [evaluation for trial in trials if (evaluation := _evaluation(trial, name, plan)) is not None]
         new = [evaluation for evaluation in found if _key(evaluation) not in known]
@@ -142,7 +142,7 @@ def _evaluation(trial: Trial, name: str, plan: StudySpec) -> Evaluation | None:
         duration=math.nan if trial.duration is None else trial.duration,
         seed=trial.seed,
         curve=tuple(curve),
-        origin=f"tune/{plan.evaluated}",
+        origin=plan.origin,
     )
 
 

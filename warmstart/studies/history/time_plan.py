@@ -24,7 +24,7 @@ from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec, same_space
 from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.durations import Durations, fit_history, no_durations
-from warmstart.suggestions.short_run import SPREAD, ShortRun, short_run_by
+from warmstart.suggestions.short_run import ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit, TimePlan
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ machine is busy, as long as the start took, but no more than the second share.""
 SLACK = 0.95
 """Share of the time that is planned: some goes by between two trials."""
 SHARE = 0.25
-"""Share of the time that a short run may take at most."""
+"""Share of the time that a short run may take at most, and what the process loads before it."""
 
 
 @dataclass(slots=True)
@@ -114,14 +114,16 @@ class TimedCall:
 
     def _short_run_by(self, runner: TrialRunner, config: Config, amount: float) -> ShortRun | None:
         """Make a short run by a runner, within a share of the time; where it gives no result, say so."""
-        end, note = time.monotonic() + SHARE * max(self.left, 1.0), "too slow"
+        end, note, has_loaded = time.monotonic() + SHARE * max(self.left, 1.0), "too slow", False
 
         def train(config: Config, part: float) -> bool:
-            nonlocal note
+            nonlocal end, note, has_loaded
             if (left := end - time.monotonic()) <= 0:
                 return False
             outcome = runner.run(config, seed=0, budget=part, timeout=left)
             note = outcome.note or note
+            if not has_loaded:  # trials need that anyway
+                end, has_loaded = time.monotonic() + SHARE * max(self.left, 1.0), True
             return outcome.error is not None
 
         found = short_run_by(train, config, amount)
@@ -144,9 +146,11 @@ class TimedCall:
         durations = known_durations(spec, sources=sources, query=query) or no_durations(space)
         told = list[TimedRun]()
         if spec.workload is not None and not finished_here(queue.trials()):
-            config = dict(spec.configs[0].config) if spec.configs else dict(space.get_default_configuration())
+            configs = [dict(each.config) for each in spec.configs] or [dict(space.get_default_configuration())]
+            seconds = [each.value for each in durations.forecaster.forecast(durations.points(space, configs))]
+            config = configs[seconds.index(min(seconds))]  # the quickest, as in a plan
             found = self.short_run(spec, config)
-            told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=SPREAD)
+            told = [] if found is None else durations.timed(space, [(config, found.seconds)], spread=found.spread)
         return Pace(self.ends, durations, tuple(told), self.over)
 
 
@@ -193,7 +197,7 @@ def _is_measured_by(spec: StudySpec, origin: str) -> bool:
     if spec.workload is not None:
         named = workload_of(origin)
         return named is not None and named[0].name == spec.workload
-    if origin == f"tune/{spec.evaluated}":
+    if origin == spec.origin:
         return True
     try:
         script = OwnScript(objective=spec.objective.get("function"), command=spec.objective.get("command"))
@@ -227,7 +231,8 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
         return [f"Plan: {exact_duration(left)} for trials, each begun only where it is likely to end in time."]
     if not plan.steps:
         return [f"Plan: of the history's configurations none ends in {exact_duration(left)}."]
-    lines = [f"Plan: {plan.line}"]
+    rest_of_it = f"The other {exact_duration(call.seconds - plan.limit)} are for start, short run and end."
+    lines = [f"Plan: {plan.line} {rest_of_it}"]
     promised: Mapping[int, float | None] = {n: each.promised for n, each in enumerate(spec.configs)}
     for n, step in enumerate(plan.steps):
         values = ", ".join(f"{name} {_short(value)}" for name, value in shown(step.config).items())

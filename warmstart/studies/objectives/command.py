@@ -81,7 +81,8 @@ class CommandObjective:
         if unused:
             bare = unused[0].removeprefix(_LOG)
             own = f"{_OF_SPACE}{bare}" if bare in OWN else bare
-            msg = f"expected a placeholder for every hyperparameter, got none for {', '.join(unused)}. Add {{{own}}}, or {{{_OF_TRIAL}config}} for all as JSON."
+            place = f"{{{own}}}" if len(own.split()) == 1 else f"'{{{own}}}' in quotes"
+            msg = f"expected a placeholder for every hyperparameter, got none for {', '.join(unused)}. Add {place}, or {{{_OF_TRIAL}config}} for all as JSON."
             raise UsageError(msg, param="command")
         if self.dataset is None and (short := {"dataset", f"{_OF_TRIAL}dataset"} & used - set(self.names)):
             msg = f"expected a dataset for {{{min(short)}}}, got none. Give `dataset`."

@@ -119,7 +119,7 @@ def settings_of(plan: StudySpec) -> dict[str, Any]:
 def _markdown(found: TuneResult, plan: StudySpec) -> str:
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
     known = [trial.duration for trial in found.trials if trial.duration is not None]
-    what = plan.evaluated
+    what = plan.measured
     lines = [
         f"# Study {found.study}",
         "",

@@ -182,7 +182,7 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
     return StudyRecord(
         name,
         store.shown,
-        plan.evaluated,
+        plan.measured,
         ended,
         running,
         load_space(plan.space),

@@ -160,6 +160,16 @@ class StudySpec(Search, WarmStart):
         return own or (budget if self.workload == DEFAULT else f"{self.workload}/{budget}")
 
     @property
+    def measured(self) -> str:
+        """Name what is evaluated and, where it was given, the budget of a trial."""
+        return self.evaluated if self.budget is None else f"{self.evaluated}, budget {self.budget:g}"
+
+    @property
+    def origin(self) -> str:
+        """Name who measures the trials, for a history."""
+        return f"tune/{self.measured}"
+
+    @property
     def measure(self) -> Metric:
         """Return what its trials are judged by."""
         return Metric(self.metric, self.maximize, self.scale)

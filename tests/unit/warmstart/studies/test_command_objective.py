@@ -209,3 +209,10 @@ def test_one_kind_of_objective_is_named():
         load_objective("a:b", command="c", names=NAMES)
     with pytest.raises(UsageError, match=r"^tune: expected `dataset`, `objective` or `command`, got none"):
         load_objective(names=NAMES)
+
+
+def test_a_name_with_a_space_needs_quotes():
+    with pytest.raises(UsageError, match=r"got none for use bn\. Add '\{use bn\}' in quotes, or"):
+        CommandObjective("echo {use bn}", ["use bn"])
+    objective = CommandObjective("echo '{use bn}'", ["use bn"])
+    assert fill(objective._words, {"use bn": "True"}, ["use bn"]) == ["echo", "True"]

@@ -1,10 +1,15 @@
 """A trial that was ended with the time of its command: no failure, no result, and tried again where it told nothing."""
 
+import re
+
 import optuna
 import pytest
 from ConfigSpace import ConfigurationSpace
 from optuna.study import StudyDirection
 
+from warmstart.cli.options import Format
+from warmstart.cli.shell import Shell
+from warmstart.cli.tune import _print
 from warmstart.integrations.optuna.problem import CUT, Problem, read_trials, tells_nothing
 from warmstart.integrations.optuna.sampler import WarmStartSampler
 from warmstart.integrations.optuna.space import to_distributions
@@ -57,7 +62,7 @@ def test_what_was_pruned_without_a_word_is_a_failure_as_ever(study):
     assert [told.status for told in read(study).told] == ["failed"]
 
 
-def test_what_a_study_without_a_result_has_to_show():
+def test_what_a_study_without_a_result_has_to_show(capsys):
     def trial(number, status, error, *curve):
         return Trial(number, {"x": 0.1 * number}, error, status, 1.0, 0, curve=curve)
 
@@ -71,5 +76,8 @@ def test_what_a_study_without_a_result_has_to_show():
     }  # fmt: skip
     assert found.unfinished_line.endswith("before it was ended: error 0.4 at step 1, trial 2.")
     done = trial(3, TrialStatus.OK, 0.9)
+    _print(Shell(Format.TABLE), found)
+    shown = capsys.readouterr().out
+    assert re.search(r"^trial +error .*\n─+\n +2 +0\.4 ", shown, re.MULTILINE)
     assert TuneResult("s", "here", None, done, (better, done)).unfinished is None
     assert "unfinished" not in TuneResult("s", "here", None, None, (none,)).to_dict()

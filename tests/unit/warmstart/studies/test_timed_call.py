@@ -1,20 +1,25 @@
 """A timed call: which history plans for it, what a short run says, what people are told."""
 
+import re
 import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from history_store.errors import UsageError
 from history_store.history import History
 from warmstart.studies.execution.pace import Pace
+from warmstart.studies.history import time_plan
 from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Sources
 from warmstart.studies.tune_options import TuneOptions
+from warmstart.suggestions import short_run
 from warmstart.suggestions.durations import no_durations
+from warmstart.suggestions.short_run import ROUGH, SPREAD
 
 
 class Runner:
@@ -67,6 +72,8 @@ def test_the_history_plans_what_fits(asked):
     assert spec.design == len(spec.configs)
     lines = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, done=0)
     assert lines[0].startswith(f"Plan: {len(planned)} runs in ")
+    assert re.search(r" The other \d\.\d s are for start, short run and end\.$", lines[0])
+    assert len(repr(call.plan)) < 4000  # for a notebook: without what the forecast was fitted to
     assert lines[1].startswith("  1. batch_size ")
     assert lines[-1].startswith("  then the search: about ")
 
@@ -84,6 +91,40 @@ def test_a_short_run_that_fails_is_told_of(asked):
     assert any("gave no result (it broke): the first trials tell" in line for line in said)
     assert call.plan.short_run is None
     assert spec.configs
+
+
+@pytest.fixture
+def short_run_of(asked, monkeypatch):
+    """Make the short run of a call of 40 s, 8 s of which are kept for its end, whose runs take seconds of a clock of ours."""
+    spec, _, _ = asked(20.0, Runner())
+
+    def make(loads, first, second):
+        takes, now = iter([loads, first, second]), [0.0]
+
+        class Slow:
+            def run(self, config, *, seed, budget, timeout):
+                wanted = next(takes)
+                now[0] += min(wanted, timeout)
+                is_ok = wanted <= timeout
+                return Outcome(0.5 if is_ok else None, TrialStatus.OK if is_ok else TrialStatus.TIMEOUT, wanted, "")
+
+        clock = SimpleNamespace(monotonic=lambda: now[0], perf_counter=lambda: now[0])
+        monkeypatch.setattr(time_plan, "time", clock)
+        monkeypatch.setattr(short_run, "time", clock)
+        return TimedCall(0.0, 40.0, 1, None, print, Slow()).short_run(spec, dict(spec.configs[0].config))
+
+    return make
+
+
+def test_what_the_process_loads_takes_nothing_of_the_short_run(short_run_of):
+    found = short_run_of(7.0, 2.0, 4.0)
+    assert (found.seconds, found.took, found.spread) == (pytest.approx(28.0), 13.0, SPREAD)
+
+
+def test_a_first_moment_alone_says_roughly_how_fast_the_machine_is(short_run_of):
+    found = short_run_of(7.0, 3.0, 4.0)
+    assert (found.seconds, found.spread) == (pytest.approx(61.5), ROUGH)  # the second would have said 19 s
+    assert short_run_of(9.0, 3.0, 4.0) is None
 
 
 def test_how_many_is_the_plan_s_to_say(asked):

@@ -196,7 +196,7 @@ def test_configurations_to_begin_with(use_tiny, tiny, tmp_path):
     assert [trial.config for trial in warm.trials] == [design.config for design in designs]
 
 
-def test_the_runs_go_to_the_history_once(own):
+def test_the_runs_go_to_the_history_once(own, tmp_path):
     settings = {"objective": rate, "space": None, "dataset": f"{own}::stripes0", "history": own, "seed": 2}
     told = []
     found = tune(**settings, trials=6, record="stripes0", on_message=told.append)
@@ -214,6 +214,11 @@ def test_the_runs_go_to_the_history_once(own):
     assert "0 evaluations of 'stripes0' added" in told[-1]
     with History.open(own) as history:
         assert len([e for e in history.evaluations("stripes0") if e.origin.startswith("tune/")]) == len(fitting)
+    tune(**settings, trials=6, record="stripes0", budget=2.5, study="short", report=tmp_path / "short.md")
+    with History.open(own) as history:
+        short = [e for e in history.evaluations("stripes0") if e.origin == f"tune/{__name__}:rate, budget 2.5"]
+    assert len(short) == len(fitting)  # runs of another budget are other runs
+    assert f"objective: `{__name__}:rate, budget 2.5`" in (tmp_path / "short.md").read_text()
 
 
 def test_a_new_dataset_is_added_with_its_runs(own, tiny, tmp_path):

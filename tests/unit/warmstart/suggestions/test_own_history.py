@@ -214,7 +214,7 @@ def test_an_imported_dataset_gets_its_images_and_keeps_its_runs(cli, photos, tmp
     sheet = (tmp_path / "sheet.csv", "--dataset", "photos", "--metric", "error", "--error-range", "0,1")
     imported = cli("history", "import", path, *sheet)
     assert imported.code == 0, imported.err
-    assert "known by its runs alone: photos" in imported.err
+    assert "known by runs alone: photos" in imported.err
     asked = cli("suggest", photos, "--history", path, "--format", "json").json()
     assert [s["config"]["lr"] for s in asked["suggestions"]] == [0.1, 0.01]
     added = cli("history", "add", path, "--dataset", photos, "--name", "photos", "--group", "own", "--format", "json")

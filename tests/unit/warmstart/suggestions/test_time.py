@@ -11,7 +11,7 @@ from bo.transfer.duration_forecast import whole_seconds
 from history_store.errors import UsageError
 from history_store.history import History
 from history_store.wording import exact_duration
-from warmstart.measured_with import workload_of
+from warmstart.measured_with import measured_with, workload_of
 from warmstart.suggestions import short_run
 from warmstart.suggestions.short_run import ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit
@@ -106,7 +106,8 @@ def test_two_short_runs_are_extrapolated(monkeypatch):
     assert found.took == 7.0
     now = iter([0.0, 1.0, 3.0])
     alone = short_run_by(lambda config, amount: amount < 40, {"x": 1}, 400)
-    assert (alone.seconds, alone.took) == (80.0, 3.0)  # the second took too long: in proportion to the first
+    assert (alone.seconds, alone.took) == (41.0, 3.0)  # the second took too long: a second to start, one for 10 updates
+    assert alone.spread == short_run.ROUGH > found.spread
     now = iter([0.0])
     assert short_run_by(lambda config, amount: False, {"x": 1}, 400) is None
     assert whole_seconds((10, 3.0), (50, 2.0), 400) == 16.0  # a busy moment: in proportion
@@ -121,6 +122,11 @@ def test_lengths_of_time_for_people():
 def test_whose_runs_can_be_repeated_here():
     assert workload_of("collect/compact-400")[0].name == "cnn"
     assert workload_of("tune/compact-400")[1] == "compact-400"
+    assert workload_of("tune/compact-400, budget 40") is None  # its seconds are not those of 400 updates
+    told = measured_with({"tune/compact-400, budget 40": 3}, stored_size=32)
+    assert (told.budget, told.program) == ("40 updates", None)
+    mixed = measured_with({"collect/compact-400": 6200, "tune/train.py": 2}, stored_size=32)
+    assert mixed.line.endswith("400 updates; 2 of 6202 runs were measured otherwise.")
     assert workload_of("collect/own:train.py/all") is None
     assert workload_of("import/smac") is None
 
