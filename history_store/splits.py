@@ -17,6 +17,7 @@ def split_codes(
     *,
     fractions: tuple[float, float, float] = (0.6, 0.2, 0.2),
     seed: int = 0,
+    where: str = "splits",
 ) -> tuple[NDArray[np.int8], int | None]:
     """Decide which images train, validate and test.
 
@@ -28,6 +29,7 @@ def split_codes(
         own: indices of the source's ``train``, ``val`` and ``test`` parts; None or training alone: no parts.
         fractions: shares of training, validation and test images.
         seed: of the drawing.
+        where: what an error names.
 
     Returns: `n` int8 codes 0 training, 1 validation, 2 test, and the seed where anything was drawn, else None.
 
@@ -49,10 +51,10 @@ def split_codes(
             share = fractions[0] / (fractions[0] + fractions[1])
             codes[train] = stratified_split(labels[train], (share, 1 - share, 0.0), seed=seed)
         if (codes == UNUSED).any():
-            msg = f"splits: expected parts that cover all {len(labels)} images, got {(codes == UNUSED).sum()} images in none. Give every image a part."
+            msg = f"{where}: expected parts that cover all {len(labels)} images, got {(codes == UNUSED).sum()} images in none. Give every image a part."
             raise LabelError(msg)
     n_train, n_val = int((codes == TRAIN).sum()), int((codes == VAL).sum())
     if n_train < 2 or n_val < 1:
-        msg = f"splits: expected at least 2 training images and 1 validation image, got {n_train} and {n_val} (and {(codes == TEST).sum()} for testing). Give more images."
+        msg = f"{where}: expected at least 2 training images and 1 validation image, got {n_train} and {n_val} (and {(codes == TEST).sum()} for testing). Give more images."
         raise LabelError(msg)
     return codes, drawn

@@ -166,7 +166,8 @@ class _Lacking:
         rules = self.manifest.splits
         images = self.source.read(np.arange(len(self.source)), size=size)
         own = self.source.splits if rules.kind == "own" else None
-        split, split_seed = split_codes(images.labels, own, fractions=rules.fractions, seed=rules.seed)
+        where = self.source.location
+        split, split_seed = split_codes(images.labels, own, fractions=rules.fractions, seed=rules.seed, where=where)
         for name, fraction in self.parts.items():
             rows = _part(images.labels, split, fraction, seed=rules.seed)
             part = ImageSet(images.images[rows], images.labels[rows], images.class_names)

@@ -109,7 +109,7 @@ class SourceDataset(Dataset):
             check_contrast(labels, source.location)
             self._read = {look: read.images}
         self.labels = np.asarray(labels)
-        self.split, _ = split_codes(self.labels, own)
+        self.split, _ = split_codes(self.labels, own, where=source.location)
         self.test_is_spare = not len((own or {}).get("test", ())) and len(self.rows("test")) > 0
 
     _read: dict[int, NDArray[np.uint8]]

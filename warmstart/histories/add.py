@@ -88,7 +88,7 @@ def add_source(
     check_contrast(read.labels, source.location)
     if known is not None and known.split_seed is not None:
         seed = known.split_seed
-    codes, split_seed = split_codes(read.labels, own, seed=seed)
+    codes, split_seed = split_codes(read.labels, own, seed=seed, where=source.location)
     info = _record(source, read, card, codes=codes, split_seed=split_seed, stored_size=history.stored_size)
     if known is not None:
         info = _described(known, info, str(history.path)) if blank else _same(known, info, str(history.path))
