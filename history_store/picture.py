@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from history_store.errors import DataError
 from history_store.limits import PIXELS, check_picture_file
@@ -169,6 +170,19 @@ def decode(file: str | IO[bytes], size: int | None, where: str = "picture") -> N
         picture.load()
         flat = plain(picture, where)
         return np.asarray(flat if size is None else square(flat, size))
+
+
+def reason_broken(error: Exception, path: str) -> str:
+    """Say in a few words why `decode` could not decode a picture file."""
+    if isinstance(error, DataError):
+        return str(error).removeprefix("pixels: ")
+    if isinstance(error, FileNotFoundError):
+        return "a link that leads nowhere" if os.path.islink(path) else "gone since the folder was listed"  # noqa: PTH114
+    if isinstance(error, UnidentifiedImageError):
+        return "not a picture"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return "cut short" if "truncated" in str(error).lower() else "damaged data"
 
 
 def _deep_values(picture: Image.Image, where: str) -> NDArray[Any]:

@@ -33,6 +33,7 @@ def suggest(
     threads: int | None = None,
     cache: bool = True,
     download: bool = False,
+    workload: str | None = None,
     time: str | float | None = None,
 ) -> list[InitialDesign]:
     """Suggest k configurations for a dataset, best first; arguments and refusals as in `answer`.
@@ -56,6 +57,7 @@ def suggest(
         threads=threads,
         cache=cache,
         download=download,
+        workload=workload,
         time=time,
     )
     for note in found.notes:
@@ -150,7 +152,7 @@ def answer(
         workload: what the configurations train: a name in `training.workloads.WORKLOADS`. A history that never measured it
             is answered by its usual configurations, with a note; when left out, whatever the history measured.
         time: plan what fits in so long, ``10m`` or seconds, and pays most per minute. A short run tells how fast this machine is,
-            where the history measured one of our workloads; `plan` of the answer says how long each takes. k is how many at most.
+            where the history measured one of our workloads in steps; `plan` of the answer says how long each takes. k is how many at most.
 
     Raises:
         UsageError: arguments that do not fit together, an unknown workload, k larger than the number of configurations.

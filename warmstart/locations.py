@@ -1,5 +1,6 @@
 """Locations of history and model: given by name, from the environment, or shipped."""
 
+import json
 import os
 from collections.abc import Sequence
 from functools import lru_cache
@@ -53,32 +54,34 @@ def is_shipped(path: Path) -> bool:
 def usual_model(history: Path, given: str | os.PathLike[str] | None = None) -> Path:
     """Find the model that goes with a history: the given one, else ``$WARMSTART_MODEL``, else the shipped one that it was stored with.
 
+    A history of a workload that has a model of its own goes with that one, too, where its images have the model's size.
+
     Raises: as `model_path`; what a history that cannot be read raises.
     """
     if given is None and not os.environ.get(MODEL_VARIABLE):
         for workload in _OF_WORKLOADS:
             own = model_path(workload=workload)
-            if _hash_of(own, _state(own)) in _stored_hashes(history, _state(history)):
+            if _goes_with(own, _state(own), history, _state(history), workload):
                 return own
     return model_path(given)
 
 
 @lru_cache(maxsize=8)
-def _stored_hashes(history: Path, state: object) -> frozenset[str]:  # noqa: ARG001  the key of the cache
-    """Return the hashes of the models whose embeddings a history holds."""
+def _goes_with(model: Path, model_state: object, history: Path, state: object, workload: str) -> bool:  # noqa: ARG001  the key of the cache
+    """Tell whether a history holds embeddings by a workload's model, or is of the workload, with images of the model's size."""
     from history_store.history import History
-
-    if not history.is_file():
-        return frozenset()
-    with History.open(history) as opened:
-        return frozenset(opened.model_hashes)
-
-
-@lru_cache(maxsize=8)
-def _hash_of(model: Path, state: object) -> str:  # noqa: ARG001  the key of the cache
     from metafeat.model_file import read_header
 
-    return read_header(model).hash
+    if not history.is_file():
+        return False
+    header = read_header(model)
+    with History.open(history) as opened:
+        if header.hash in opened.model_hashes or opened.stored_size != header.spec.image_size:
+            return header.hash in opened.model_hashes
+        from training.workloads import get_workload
+
+        names = [each["name"] for each in json.loads(opened.space_json).get("hyperparameters", ())]
+        return not get_workload(workload).missing_names(names)
 
 
 def _state(path: Path) -> tuple[int, int] | None:

@@ -229,7 +229,7 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
     """Decode one picture for a classifier; the reason where that is not possible."""
     import warnings
 
-    from history_store.picture import decode
+    from history_store.picture import decode, reason_broken
 
     try:
         with warnings.catch_warnings():  # Pillow warns of odd metadata
@@ -238,7 +238,7 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
     except UsageError:  # a limit that is none
         raise
     except Exception as error:  # noqa: BLE001  damaged bytes make decoders raise anything
-        return " ".join(str(error).split())[:120] or type(error).__name__
+        return reason_broken(error, file)
     return to_channels(picture if picture.ndim == 3 else picture[..., None], classifier.channels)
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import warnings
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import UnidentifiedImageError
 
-from history_store.errors import DataError, UsageError
+from history_store.errors import UsageError
 from history_store.fingerprint import file_fingerprint, file_signature
 from history_store.images import BrokenImage, FingerprintKind
 from history_store.limits import FILE_BYTES
-from history_store.picture import decode
+from history_store.picture import decode, reason_broken
 from history_store.readers.base import Canvas, Source, printable
 from history_store.readers.tree import list_folder
 
@@ -60,7 +57,7 @@ class FolderSource(Source):
                 except UsageError:  # a limit that is none
                     raise
                 except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
-                    broken[row] = BrokenImage(printable(file), _reason(error, f"{self.root}/{file}"))
+                    broken[row] = BrokenImage(printable(file), reason_broken(error, f"{self.root}/{file}"))
                 else:
                     canvas.put(row, picture)
         return canvas.images(), broken
@@ -72,16 +69,3 @@ class FolderSource(Source):
         if len(outer) > 1 or len(inner) < 2:
             return ""
         return f"Did you mean {printable(f'{root}/{min(outer)}')}, which holds {len(inner)} folders?"
-
-
-def _reason(error: Exception, path: str) -> str:
-    """Say in a few words why a picture could not be decoded."""
-    if isinstance(error, DataError):
-        return str(error)
-    if isinstance(error, FileNotFoundError):
-        return "a link that leads nowhere" if os.path.islink(path) else "gone since the folder was listed"  # noqa: PTH114
-    if isinstance(error, UnidentifiedImageError):
-        return "an empty file" if not Path(path).stat().st_size else "not a picture"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror.lower()
-    return "cut short" if "truncated" in str(error) else "damaged data"

@@ -182,7 +182,7 @@ def make_network(architecture: str, *, size: int, pretrained: bool = False, clas
     except (OSError, RuntimeError, ValueError) as error:
         if not pretrained:
             raise
-        msg = f"backbone {architecture!r}: expected its weights from timm, got {type(error).__name__}: {str(error).splitlines()[0]}. Connect to the network once, or give a file: {name}@weights.safetensors."
+        msg = f"backbone {architecture!r}: expected its weights from timm, got {type(error).__name__} ({str(error).splitlines()[0].partition('. ')[0].rstrip('.')}). Connect to the network once, or give a file: {name}@weights.safetensors."
         raise ModelError(msg) from error
     return network
 

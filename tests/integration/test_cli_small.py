@@ -66,6 +66,10 @@ def test_did_you_mean(args, hint, cli, use_tiny):
         (("tune", "--budget=much"), "error: --budget: expected a number, got 'much'. Correct it."),
         (("tune", "--trials"), "error: --trials: expected a value, got none. Write it after that."),
         (("suggest", "a", "b"), "error: expected nothing more, got b. Put what has spaces in quotes."),
+        (
+            ("tune", "photos"),
+            "error: expected nothing more, got photos. Put what has spaces in quotes. Images are named with --dataset.",
+        ),
         (("history", "nothing"), "error: expected a command, got 'nothing'. `--help` lists them."),
         (("history", "add"), "error: HISTORY: expected a value, got none. `--help` tells of it."),
         (("cache", "--xyz"), "error: expected an option of the command, got --xyz. `--help` lists them."),

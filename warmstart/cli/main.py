@@ -9,7 +9,8 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from history_store.errors import WarmstartError
 from warmstart.cli.errors import shown
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     as_json, trace = _wants_json(args), _wants_trace(args)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _drop_warning if _wants_quiet(args) else _show_warning
+            warnings.showwarning = _drop_warning if _wants_quiet(args) else _show_once()
             code = _run(args)
             sys.stdout.flush()
     except (BrokenPipeError, SystemExit) as error:
@@ -113,8 +114,16 @@ def _misused(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
         sys.stderr.write(context.get_help() + "\n" if context else "")
         return USAGE
     message += _given(getattr(error, "param", None), args) if "Input should be" in message else ""
+    if "unexpected extra argument" in message and _names_images_by_option(context):
+        message = f"{with_hint(message)} Images are named with --dataset."
     _report("UsageError", message, USAGE, as_json=as_json, prelude=usage)
     return USAGE
+
+
+def _names_images_by_option(context: Any) -> bool:
+    """Tell whether a command takes no arguments, and images as an option."""
+    params = [] if context is None else context.command.params
+    return all(param.opts[0].startswith("-") for param in params) and any("--dataset" in param.opts for param in params)
 
 
 def _failed(error: Exception, *, as_json: bool) -> int:
@@ -188,6 +197,13 @@ def _drop_warning(*_all: object, **_more: object) -> None:
     """Say nothing."""
 
 
-def _show_warning(message: Warning | str, *_place: object, **_more: object) -> None:
-    """Write a warning as one line without its place in the code."""
-    sys.stderr.write(f"warning: {message}\n")
+def _show_once() -> Callable[..., None]:
+    """Return what writes a warning as one line without its place in the code; what was said before is not said again."""
+    said: set[str] = set()
+
+    def show(message: Warning | str, *_place: object, **_more: object) -> None:
+        if (text := str(message)) not in said:
+            said.add(text)
+            sys.stderr.write(f"warning: {text}\n")
+
+    return show

@@ -271,6 +271,7 @@ def print_answer(shell: Shell, found: Any, *, is_workload_named: bool) -> None:
     from training.workloads import DEFAULT
     from warmstart.measured_with import workload_of
     from warmstart.suggestions.doubts import Code
+    from warmstart.suggestions.short_run import has_short_run
 
     near = [neighbour.to_row() for neighbour in found.neighbours]
     if near:
@@ -287,7 +288,10 @@ def print_answer(shell: Shell, found: Any, *, is_workload_named: bool) -> None:
     if found.plan is not None:
         shell.say(found.plan.line)
     elif any(design.seconds is not None for design in found.suggestions):
-        shell.say("Seconds are for the history's machine; --time 10m measures yours.")
+        can_measure = found.measured_with is not None and has_short_run(
+            next(iter(found.measured_with.origins), ""), found.suggestions[0].config, n_images=found.dataset.n_images
+        )
+        shell.say(f"Seconds are for the history's machine{'; --time 10m measures yours' if can_measure else ''}.")
     if is_known and found.measured_with is not None and found.measured_with.line:
         shell.say(found.measured_with.line)
         named = workload_of(next(iter(found.measured_with.origins), ""))

@@ -112,6 +112,9 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         for name, number in {**numbers, "trials": self.trials, "workers": self.workers}.items():
             if number is not None:
                 check_count(name, number)
+        if self.ensemble > 1 and self.save_model is None:
+            msg = f"expected `save_model` beside it, got none and {self.ensemble} networks. Name the file that gets them, or leave it out."
+            raise UsageError(msg, param="ensemble")
         is_endless = self.timeout is None and self.time is None
         return Limits(
             self.trials or (TRIALS if is_endless else math.inf),

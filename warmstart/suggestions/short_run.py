@@ -50,6 +50,12 @@ MeasureShortRun = Callable[[str, Config], ShortRun | None]
 """Measures a short run of a configuration; the text is the origin of the history's runs. None where nothing can be run."""
 
 
+def has_short_run(origin: str, config: Config, *, n_images: int) -> bool:
+    """Tell whether a configuration is trained in steps by a workload of ours, so that a few of them tell how fast a machine is."""
+    named = workload_of(origin)
+    return named is not None and bool(named[0].steps(named[0].budget(named[1]), config=config, n_train=n_images))
+
+
 def short_run_by(train: Train, config: Config, amount: float) -> ShortRun | None:
     """Time two short runs of a configuration, and extrapolate.
 

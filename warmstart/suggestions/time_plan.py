@@ -102,7 +102,7 @@ class TimePlan:
         """Say it in a sentence or two."""
         runs = "1 run" if len(self.steps) == 1 else f"{len(self.steps)} runs"
         where = (
-            "by the history's machine, since nothing could be run here"
+            "by the history's machine, since no short run tells how fast this one is"
             if self.short_run is None
             else f"on this machine, by a short run of {exact_duration(self.short_run.took)}"
         )

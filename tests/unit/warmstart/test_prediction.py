@@ -75,6 +75,11 @@ def test_what_cannot_be_asked_is_told(model, folder, tmp_path):
     assert [image for image, _ in found.broken] == [str(folder / "bad.png")]
     with pytest.raises(BrokenImagesError, match="Not one is left"):
         predict(model, folder / "bad.png", skip_broken=True)
+    (folder / "empty.png").write_bytes(b"")
+    whole = (folder / "0.png").read_bytes()
+    (folder / "half.png").write_bytes(whole[: len(whole) // 2])
+    found = predict(model, folder, skip_broken=True)
+    assert [reason for _, reason in found.broken] == ["not a picture", "an empty file", "cut short"]
     with pytest.raises(MissingPathError, match="nowhere: expected a picture"):
         predict(model, "nowhere")
     (tmp_path / "empty").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from textwrap import dedent
 
 from history_store.errors import UsageError, WarmstartError
@@ -12,6 +13,8 @@ from training.workloads.transfer.config import TransferConfig, Tuning
 
 RECIPES = ("timm", "python", "trainer")
 BATCH_SIZE = 16
+_READ = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})
+"""Endings of files that torchvision's `ImageFolder` reads."""
 LINEAR_PROBE = Tuning(
     steps=200,
     learning_rate=1e-2,
@@ -71,7 +74,7 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
         f" --hflip {0.5 if tuning.random_flip else 0.0} --scale {tuning.crop_scale:.3g} 1.0 --ratio 1.0 1.0 --color-jitter 0",
         " --mean 0.5 0.5 0.5 --std 0.5 0.5 0.5" if architecture in PACKAGED else "",
     ]
-    notes = ["# train.py of timm's repository."]
+    notes = ["# train.py of timm's repository; it reads .jpg, .jpeg and .png files alone."]
     if parts is None:
         notes.append(
             f"# It reads folders: put the pictures of {dataset} into FOLDER/train and FOLDER/validation, each with a folder a class."
@@ -115,24 +118,40 @@ def _split_folders(dataset: str) -> tuple[str, ...] | None:
     depth = 0 if set(source.splits) == {"train"} and {path[0] for path in paths} == set(source.class_names) else 1
     if any(len(path) < depth + 2 or path[depth] not in source.class_names for path in paths):
         return None
-    if not depth:
-        return ()
     tops = {name: {paths[row][0] for row in rows} for name, rows in source.splits.items() if name != "test"}
-    if any(len(top) > 1 for top in tops.values()):
+    if depth and any(len(top) > 1 for top in tops.values()):
         return None
-    return tuple(min(top) for top in tops.values())
+    parts = tuple(min(top) for top in tops.values()) if depth else ()
+    read = [_image_folder(Path(source.root), part) for part in parts or ("",)]
+    theirs = {file for classes in read for files in classes.values() for file in files}
+    ours = {file for file, path in zip(source.files, paths, strict=True) if not parts or path[0] in parts}
+    is_whole = all(files for classes in read for files in classes.values())
+    has_same_classes = all(classes.keys() <= read[0].keys() for classes in read)
+    return parts if theirs == ours and is_whole and has_same_classes else None
+
+
+def _image_folder(root: Path, part: str) -> dict[str, list[str]]:
+    """List the files below a folder that torchvision's `ImageFolder` reads of a part, by class; it refuses a class without any."""
+    return {
+        folder.name: [file.relative_to(root).as_posix() for file in folder.rglob("*") if file.suffix.lower() in _READ]
+        for folder in Path(root, part).iterdir()
+        if folder.is_dir()
+    }
 
 
 def _trainer(config: TransferConfig, dataset: str, n_train: int, n_classes: int) -> str:
     """Write Hugging Face's `TrainingArguments`, with what they have no word for as a comment."""
     features, tuning = config.features, config.tuning or LINEAR_PROBE
-    frozen = "# The body is frozen: set requires_grad to False for all parameters but the classifier's.\n"
+    body = (
+        "# The body is frozen: set requires_grad to False for all parameters but the classifier's.\n"
+        if config.tuning is None
+        else f"# The body learns at {tuning.body_lr_multiplier:.3g} of the rate.\n"
+    )
     return (
         "from transformers import TrainingArguments\n\n"
         f"# {features.backbone} at {features.image_size} pixels, depth {features.depth}, {n_classes} classes of {dataset}.\n"
-        f"{frozen if config.tuning is None else ''}"
-        f"# Augmentation: random_flip={tuning.random_flip}, crop_scale={tuning.crop_scale:.3g}, mixup_alpha={tuning.mixup_alpha:.3g}; "
-        f"the body learns at {tuning.body_lr_multiplier:.3g} of the rate.\n"
+        f"{body}"
+        f"# Augmentation: random_flip={tuning.random_flip}, crop_scale={tuning.crop_scale:.3g}, mixup_alpha={tuning.mixup_alpha:.3g}.\n"
         "arguments = TrainingArguments(\n"
         '    output_dir="out",\n'
         f"    max_steps={tuning.steps},\n"
@@ -165,7 +184,7 @@ def _python(config: TransferConfig, dataset: str, n_train: int, n_classes: int) 
             "mean = std = (0.5, 0.5, 0.5)"
         )
     else:
-        overlay = f', pretrained_cfg_overlay={{"file": "{file}"}}' if file else ""
+        overlay = f', pretrained_cfg_overlay={{"file": {file!r}}}' if file else ""
         weights = (
             f'body = timm.create_model("{architecture}", pretrained=True, num_classes=0{overlay})\n'
             'mean, std = body.pretrained_cfg["mean"], body.pretrained_cfg["std"]'

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from history_store.errors import UsageError
 from history_store.records import Config
-from metafeat.pretrained.backbones import check_architecture, find_backbone, require_timm
+from metafeat.pretrained.backbones import build_backbone, check_architecture, find_backbone, require_timm
 from training.workloads.base import Budget as AnyBudget
 from training.workloads.base import Classifier, Prepared, Workload
 from training.workloads.dataset import Dataset
@@ -136,6 +136,7 @@ class Transfer(Workload):
             DataError: as `Workload.check_space`, and for a name that is none.
             UsageError: when timm has no such network, or a package of weights is missing.
             MissingPathError: when there is no such file.
+            ModelError: when a file holds no weights, or another network's.
         """
         super().check_space(space)
         choices = getattr(space["backbone"], "choices", None) or (space["backbone"].default_value,)
@@ -143,6 +144,8 @@ class Transfer(Workload):
             backbone = find_backbone(name)
             if not backbone.packaged:
                 check_architecture(backbone.architecture)
+                if backbone.weights is not None:
+                    build_backbone(backbone, size=int(space["image_size"].default_value))
 
     def check_installed(self) -> None:
         """Check that timm is there."""

@@ -154,7 +154,8 @@ def save_best(
     final.save(path)
     together = " together" if len(judged.members) > 1 else ""
     since = "" if final is judged else ", before it was trained on the validation images too"
+    of = "" if judged.validated is None else f" of {counted(len(judged.validated), 'image')}"
     on_message(
-        f"{path}: {counted(len(judged.members), 'network')}, validation error {judged.error:.4g}{together}{since}."
+        f"{path}: {counted(len(judged.members), 'network')}, validation error {judged.error:.4g}{of}{together}{since}."
     )
     return judged

@@ -13,7 +13,7 @@ from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
-from warmstart.studies.state.spec import StudySpec, WarmConfig, warm_of
+from warmstart.studies.state.spec import StudySpec, WarmConfig, evaluated_of, warm_of
 from warmstart.studies.state.trial_queue import RUN, WORKER, plan_of
 
 if TYPE_CHECKING:
@@ -280,7 +280,6 @@ def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
     from history_store.space import load_space
 
     settings, metric = entry["settings"], entry.get("metric")
-    objective = settings["objective"]
     trials = tuple(
         Trial(**{**trial, "status": TrialStatus(trial["status"]), "curve": tuple(map(tuple, trial["curve"]))})
         for trial in entry["all"]
@@ -288,7 +287,7 @@ def _of_report(entry: Mapping[str, Any], storage: str) -> StudyRecord:
     return StudyRecord(
         entry["study"],
         storage,
-        str(next((objective[key] for key in ("function", "command", "target_budget") if objective.get(key)), "")),
+        evaluated_of(settings["objective"]),
         trials,
         space=load_space(json.dumps(settings["space"])),
         dataset=entry["dataset"],

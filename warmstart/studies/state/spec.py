@@ -75,6 +75,13 @@ def warm_of(config: Mapping[str, Any], warm: Sequence[WarmConfig]) -> WarmConfig
     return next((each for each in warm if _same(each.config, config)), None)
 
 
+def evaluated_of(objective: Mapping[str, str | None]) -> str:
+    """Name what an objective evaluates; see `StudySpec.evaluated`."""
+    own = objective.get("function") or objective.get("command")
+    workload, budget = objective.get("workload") or DEFAULT, str(objective.get("target_budget"))
+    return own or (budget if workload == DEFAULT else f"{workload}/{budget}")
+
+
 def _same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Tell whether two configurations are one; bounds are rounded on the way through Optuna."""
     return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
@@ -155,9 +162,7 @@ class StudySpec(Search, WarmStart):
     @property
     def evaluated(self) -> str:
         """Name what is evaluated, as reports and origins of evaluations do; the first workload by its budget alone, as in 0.1."""
-        own = self.objective.get("function") or self.objective.get("command")
-        budget = str(self.objective.get("target_budget"))
-        return own or (budget if self.workload == DEFAULT else f"{self.workload}/{budget}")
+        return evaluated_of(self.objective)
 
     @property
     def measured(self) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from history_store.errors import BrokenImagesError
+from history_store.errors import BrokenImagesError, LabelError
 from history_store.history import History
 from history_store.picture import square_arrays
 from history_store.readers import open_images
@@ -41,6 +41,15 @@ def test_pictures_left_out_are_left_out_at_every_size(folder):
     assert dataset.images(8).shape == (19, 8, 8, 3)
     assert dataset.images(32).shape[0] == len(dataset.labels) == len(dataset.split) == 19
     assert dataset.fingerprint().endswith("-1")
+
+
+def test_too_few_pictures_are_told_with_their_place(folder):
+    for number in range(2, 20):
+        (folder / "ab"[number % 2] / f"{number:02}.png").unlink()
+    with pytest.raises(
+        LabelError, match="photos: expected at least 2 training images and 1 validation image, got 2 and 0"
+    ):
+        SourceDataset(open_images(folder))
 
 
 def test_a_stored_dataset_keeps_its_parts_and_is_named_by_its_pixels(tiny):

@@ -2,10 +2,12 @@
 
 import json
 import pickle
+import shutil
 import struct
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -485,10 +487,16 @@ def test_a_space_of_which_nothing_can_be_trained_is_refused_before_anything_is(t
     [
         ("resnet81", UsageError, "expected a network of timm, got 'resnet81'. Near it: resnet18"),
         ("resnet18@no.pth", MissingPathError, "no.pth: expected a file of weights, got none"),
+        ("resnet18@text.pth", ModelError, "text.pth: expected tensors by name in a safetensors or .pth file, got"),
+        ("resnet18@tiny.safetensors", ModelError, "tiny.safetensors: expected the weights of resnet18, got others"),
     ],
 )
-def test_a_backbone_that_is_not_there_is_told_before_a_study_is_begun(tmp_path, monkeypatch, name, error, told):
+def test_a_backbone_that_cannot_be_read_is_told_before_a_study_is_begun(
+    tmp_path, monkeypatch, weights, name, error, told
+):
     monkeypatch.chdir(tmp_path)
+    Path("text.pth").write_text("no tensors")
+    shutil.copy(weights / "test_resnet.safetensors", "tiny.safetensors")
     space = {
         "backbone": ["resnet18", name],
         "image_size": {"value": 32},

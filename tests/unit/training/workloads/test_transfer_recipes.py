@@ -1,6 +1,7 @@
 """What a configuration is written as for other programs."""
 
 import importlib.util
+import shutil
 import subprocess
 import sys
 
@@ -37,6 +38,22 @@ def test_every_recipe_says_what_the_configuration_says(steps):
     assert len(texts["python"].splitlines()) <= 80
     for name in ("python", "trainer"):
         compile(texts[name], name, "exec")
+
+
+def test_a_file_of_weights_may_have_any_name():
+    config = {**FROZEN, "backbone": 'resnet18@my "best".pth'}
+    script = write_recipe(config, "python", dataset="my photos", n_train=160, n_classes=3)
+    assert """overlay={"file": 'my "best".pth'})""" in script
+    compile(script, "train.py", "exec")
+
+
+@pytest.mark.parametrize(("steps", "said"), [(0, "# The body is frozen"), (40, "# The body learns at 0.1 of the rate")])
+def test_the_trainer_is_told_one_thing_of_the_body(steps, said):
+    config = {**FROZEN, "steps": steps, **(TUNED if steps else {})}
+    text = write_recipe(config, "trainer", dataset="my photos", n_train=160, n_classes=3)
+    assert said in text
+    assert text.count("# The body") == 1
+    assert "of the rate" not in text or steps
 
 
 def test_a_program_that_nobody_knows_is_refused():
@@ -93,6 +110,33 @@ def training_and_test_folders(tmp_path):
     return str(tmp_path / "digits")
 
 
+def an_empty_class(tmp_path):
+    write_digits(tmp_path / "digits")
+    (tmp_path / "digits" / "empty").mkdir()
+    return str(tmp_path / "digits")
+
+
+def another_kind_of_file(tmp_path):
+    from PIL import Image
+
+    write_digits(tmp_path / "digits")
+    Image.new("L", (8, 8)).save(tmp_path / "digits" / "0" / "more.gif")
+    return str(tmp_path / "digits")
+
+
+def a_hidden_file(tmp_path):
+    write_digits(tmp_path / "digits" / "train")
+    (tmp_path / "digits" / "train" / "0" / "._0.png").write_bytes(b"of a Mac")
+    return str(tmp_path / "digits")
+
+
+def a_class_to_validate_alone(tmp_path):
+    write_digits(tmp_path / "digits" / "train")
+    write_digits(tmp_path / "digits" / "val")
+    shutil.rmtree(tmp_path / "digits" / "train" / "2")
+    return str(tmp_path / "digits")
+
+
 def arrays(tmp_path):
     from sklearn.datasets import load_digits
 
@@ -107,7 +151,8 @@ def arrays(tmp_path):
 )
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("made", [class_folders, split_folders, training_and_test_folders, arrays])
+@pytest.mark.parametrize("made", [class_folders, split_folders, training_and_test_folders, arrays, an_empty_class])
+@pytest.mark.filterwarnings("ignore:.*left out 1 folder without pictures")
 def test_the_script_runs_on_what_it_was_written_for(tmp_path, made):
     config = {**FROZEN, **TUNED, "steps": 2}
     text = write_recipe(config, "python", dataset=made(tmp_path), n_train=45, n_classes=3)
@@ -125,8 +170,13 @@ def test_the_script_runs_on_what_it_was_written_for(tmp_path, made):
         (split_folders, "for part in ['train', 'val']]"),
         (training_and_test_folders, "for part in ['train']]"),
         (arrays, "open_images(folder)"),
+        (an_empty_class, "open_images(folder)"),
+        (another_kind_of_file, "open_images(folder)"),
+        (a_hidden_file, "open_images(folder)"),
+        (a_class_to_validate_alone, "open_images(folder)"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*left out 1 folder without pictures")
 def test_the_script_reads_the_parts_that_we_read(tmp_path, made, line):
     text = write_recipe({**FROZEN, **TUNED, "steps": 2}, "python", dataset=made(tmp_path), n_train=45, n_classes=3)
     assert line in text

@@ -4,6 +4,8 @@ import gc
 import subprocess
 import sys
 
+from warmstart.cli.main import _show_once
+
 
 def test_a_process_of_its_own_seldom_looks_for_garbage():
     code = "import gc, sys; from warmstart.cli import main; sys.argv = ['warmstart', '--version']; main(); print(gc.get_threshold()[0])"
@@ -17,6 +19,13 @@ def test_a_process_of_its_own_ends_without_a_look_at_all_that_it_loaded():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "True"
     assert not done.stderr
+
+
+def test_a_warning_is_said_once(capsys):
+    show = _show_once()
+    for text in ("one", "two", "one"):
+        show(UserWarning(text))
+    assert capsys.readouterr().err == "warning: one\nwarning: two\n"
 
 
 def test_a_process_that_calls_it_is_left_as_it_is(cli):

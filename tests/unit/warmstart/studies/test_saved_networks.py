@@ -3,12 +3,13 @@
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from training.workloads.base import TrainingResult
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results import saved_networks
-from warmstart.studies.results.saved_networks import train_best
+from warmstart.studies.results.saved_networks import save_best, train_best
 from warmstart.studies.results.trial import Trial
 
 
@@ -63,3 +64,14 @@ def test_the_best_one_is_always_trained_and_others_as_they_fit(monkeypatch, seco
     assert after.error == before.error
     if seconds >= 25:
         assert clock.now <= seconds
+
+
+@pytest.mark.parametrize(("validated", "said"), [(np.zeros((12, 2)), "0.1 of 12 images"), (None, "0.1")])
+def test_the_validation_error_says_of_how_many_images_it_is(monkeypatch, tmp_path, validated, said):
+    """It is another number than the error of a trial, which may count training images too."""
+    judged = SimpleNamespace(members=[0], error=0.1, validated=validated, save=lambda path: None)
+    monkeypatch.setattr(saved_networks, "train_best", lambda *_, **__: (judged, judged))
+    lines = []
+    trial = Trial(0, {}, 0.05, TrialStatus.OK, 1.0, seed=0)
+    save_best(tmp_path / "clf.safetensors", None, [trial], 1, lines.append)
+    assert lines == [f"{tmp_path / 'clf.safetensors'}: 1 network, validation error {said}."]

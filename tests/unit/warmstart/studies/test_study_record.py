@@ -12,7 +12,7 @@ import pytest
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.plots.read_study import read_any
 from warmstart.studies.results.export import trial_rows
-from warmstart.studies.results.study_record import choose_study, read_study_record, study_names
+from warmstart.studies.results.study_record import choose_study, read_study_record, records_of_report, study_names
 from warmstart.studies.state.reading import open_to_read
 from warmstart.studies.state.spec import PLAN, StudySpec
 from warmstart.studies.tune import tune
@@ -160,3 +160,12 @@ def test_exported_rows_name_what_was_promised_and_what_came(tmp_path):
     assert not rows[1]["warm"]
     assert rows[0]["config.x"] == 0.25
     assert rows[0]["error"] == pytest.approx(0.0025)
+
+
+def test_a_report_names_the_workload_as_its_study_does(tmp_path):
+    report = tmp_path / begun(tmp_path, report=True).report
+    document = json.loads(report.with_suffix(".json").read_text())
+    document["settings"]["objective"] = {"workload": "transfer", "target_budget": "time"}
+    assert records_of_report(document, "report")[0].evaluated == "transfer/time"
+    document["settings"]["objective"] = {"workload": "cnn", "target_budget": "compact-400"}
+    assert records_of_report(document, "report")[0].evaluated == "compact-400"

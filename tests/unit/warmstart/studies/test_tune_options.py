@@ -8,6 +8,7 @@ import pytest
 import typer
 
 import warmstart
+from history_store.errors import UsageError
 from training.workloads import DEFAULT
 from warmstart.cli.app import app
 from warmstart.studies.options import Execution, Outputs, Problem, Search, Sources, WarmStart, identity_of
@@ -89,3 +90,10 @@ def test_a_plan_of_version_0_1_is_read():
     assert (read.exclude_group, read.related, read.seed) == (("g",), ("b",), 3)
     assert StudySpec.from_json(read.to_json(), "here") == read
     assert json.loads(read.to_json()) == text
+
+
+def test_an_ensemble_needs_a_file_that_it_is_saved_in():
+    with pytest.raises(UsageError, match="expected `save_model` beside it, got none and 3 networks") as told:
+        TuneOptions(ensemble=3).limits()
+    assert told.value.params == ("ensemble",)
+    TuneOptions(ensemble=3, save_model="clf.safetensors").limits()

@@ -13,7 +13,7 @@ from history_store.history import History
 from history_store.wording import exact_duration
 from warmstart.measured_with import measured_with, workload_of
 from warmstart.suggestions import short_run
-from warmstart.suggestions.short_run import ShortRun, short_run_by
+from warmstart.suggestions.short_run import ShortRun, has_short_run, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit
 
 
@@ -95,6 +95,13 @@ def test_a_short_run_says_how_fast_this_machine_is(timed, tiny, photos):
     assert spent.suggestions == ()
     assert spent.plan.line.startswith("Nothing fits in 10 s")
     assert len(advisor.suggest(photos, time=TimeLimit(25.0, measure, workers=2)).suggestions) == 2
+
+
+def test_heads_on_frozen_features_have_no_short_run():
+    config = {"backbone": "tf_efficientnet_lite0", "image_size": 32, "depth": "s16", "flip_copies": False, "steps": 0}
+    assert not has_short_run("collect/transfer/time", config, n_images=100)
+    assert not has_short_run("a script", {"x": 1}, n_images=100)
+    assert has_short_run("collect/compact-400", {"x": 1}, n_images=100)
 
 
 def test_two_short_runs_are_extrapolated(monkeypatch):

@@ -19,6 +19,7 @@ from metafeat.model_file import read_header
 from metafeat.pretrained.landmark_model import LandmarkModel
 from training.workloads.transfer import transfer_space
 from warmstart.locations import history_path, usual_model
+from warmstart.spaces import space_text
 from warmstart.suggestions.references import compute_references, store_references
 
 pytest.importorskip("timm", reason="needs timm: pip install 'warmstart[transfer]'")
@@ -113,6 +114,21 @@ def test_the_workload_has_its_own_history_and_model(shipped):
     assert usual_model(shipped / "transfer.h5", shipped / "model.safetensors").name == "model.safetensors"
 
 
+@pytest.mark.parametrize(
+    ("names", "size", "model"),
+    [
+        ("transfer", 64, "transfer.safetensors"),
+        ("transfer", 32, "model.safetensors"),
+        ("compact", 64, "model.safetensors"),
+    ],
+)
+def test_landmarks_go_with_an_own_history_of_their_size(shipped, names, size, model):
+    space = dump_space(transfer_space("frozen")) if names == "transfer" else space_text(names)
+    with History.create(shipped / "own.h5", space, configs=[], stored_size=size):
+        pass
+    assert usual_model(shipped / "own.h5").name == model
+
+
 def test_variables_come_before_what_is_shipped(shipped, monkeypatch):
     monkeypatch.setenv("WARMSTART_HISTORY", str(shipped / "history.h5"))
     monkeypatch.setenv("WARMSTART_MODEL", str(shipped / "model.safetensors"))
@@ -135,6 +151,7 @@ def test_a_dataset_is_answered_by_landmarks(shipped, made, photos):
     for neighbour in found.neighbours:
         assert neighbour.distance == pytest.approx(expected[neighbour.name], rel=1e-5)
     assert found.neighbours[0].name == min(expected, key=expected.get)
+    assert warmstart.suggest(photos, workload="transfer", k=2) == list(found.suggestions)
 
 
 def test_what_to_expect_comes_from_landmarks(shipped, photos):
