@@ -17,6 +17,7 @@ from history_store.errors import DataError, MissingPathError, ModelError, UsageE
 from history_store.readers import open_images
 from history_store.records import Status
 from history_store.space import load_space, sobol_configs
+from metafeat.pretrained.backbones import make_network
 from training.workloads import Member, SourceDataset, get_workload, load_classifier, named_space
 from training.workloads.transfer import Transfer
 from training.workloads.transfer.config import TUNING_NAMES, TransferConfig
@@ -533,3 +534,14 @@ def test_without_timm_the_command_to_install_it_is_told(cli, monkeypatch, tmp_pa
     run = cli("tune", "--dataset", "sklearn:digits", "--workload", "transfer", "--trials", 1)
     assert run.code == 2
     assert "pip install 'warmstart[transfer]'" in run.err
+
+
+def test_weights_that_cannot_be_downloaded_are_told_with_the_next_step(monkeypatch):
+    def refuse(*_, **__):
+        msg = "The file is not there. Please check your connection and try again.\nMore of it."
+        raise OSError(msg)
+
+    monkeypatch.setattr(timm, "create_model", refuse)
+    told = r"got OSError \(The file is not there\)\. Connect to the network once, or give a file: resnet18@weights\.safetensors\."
+    with pytest.raises(ModelError, match=told):
+        make_network("resnet18.a1_in1k", size=32, pretrained=True)
