@@ -135,6 +135,15 @@ def test_verify_finds_damage_and_restore_brings_the_backup_back(cli, copy):
     assert "brought back" in restored.err
 
 
+def test_verify_promises_no_backup_where_there_is_none(cli, tmp_path):
+    (tmp_path / "runs.h5").write_text("lr,error\n0.1,0.2\n")
+    run = cli("history", "verify", tmp_path / "runs.h5", "--format", "json")
+    message = json.loads(run.err)["error"]["message"]
+    assert "got 1 problem: " in message
+    assert message.endswith("There is no backup runs.h5.bak beside it for `warmstart history verify --restore`.")
+    assert "brings" not in message
+
+
 def test_restore_works_where_the_file_is_gone(cli, copy):
     cli("history", "compact", copy)
     copy.unlink()

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from history_store.wording import counted
 from warmstart.cli.options import (
     DeviceOption,
     Format,
@@ -105,6 +106,7 @@ def verify(
 ) -> None:
     """Check every byte of a history; exit code 4 if it is damaged."""
     from history_store.errors import HistoryDamagedError
+    from history_store.file.layout import hint
     from history_store.verify import restore as bring_back
     from history_store.verify import verify as check
     from warmstart.locations import history_path
@@ -113,8 +115,10 @@ def verify(
     place = history_path(path or history) if not restore else Path(path or history or history_path())
     report = bring_back(place) if restore else check(place)
     if not report.ok:
-        found = "; ".join(f"{problem.where}: {problem.what}" for problem in report.problems)
-        msg = f"{place}: expected a sound history, got {len(report.problems)} problems: {found}. `warmstart history verify {place} --restore` brings the backup back."
+        found = "; ".join(f"{problem.where}: {problem.what.rstrip('.')}" for problem in report.problems)
+        step = hint(str(place))
+        after = "" if step.rstrip(".") in found else f" {step}"
+        msg = f"{place}: expected a sound history, got {counted(len(report.problems), 'problem')}: {found}.{after}"
         raise HistoryDamagedError(msg)
     counts = {name: getattr(report, name) for name in ("n_datasets", "n_configs", "n_evaluations", "n_images")}
     document = {"history": str(place), "ok": True, **counts, "remarks": list(report.remarks)}
