@@ -401,6 +401,23 @@ def test_without_a_seed_runs_differ_and_can_be_resumed():
     assert through_json(first).ask() == first.ask()
 
 
+def test_values_of_numpy_are_saved_as_those_of_python():
+    """ConfigSpace's own samples have some, and so have many tables."""
+    space = ConfigurationSpace()
+    space.add(
+        Integer("n", (1, 9)), Float("x", (0.0, 1.0)), Categorical("b", [True, False]), Categorical("k", [1, 2, 4])
+    )
+    first = {"n": np.int64(3), "x": np.float32(0.5), "b": np.bool_(True), "k": np.int32(4)}
+    second, third = space.sample_configuration(2)
+    related = [RelatedTask([first, second], [1.0, 2.0])]
+    optimizer = Optimizer(space, surrogate="mt-gp", initial=[first, second], related=related)
+    assert optimizer.ask(2) == [{"n": 3, "x": 0.5, "b": True, "k": 4}, dict(second)]
+    optimizer.tell(first, np.float32(0.5), duration=np.int64(3), constraints={"fits": np.bool_(True)})
+    optimizer.tell(third, 1.0)
+    assert {type(value) for value in optimizer.history()[0].config.values()} == {int, float, bool}
+    assert through_json(optimizer).ask() == optimizer.ask()
+
+
 def test_a_saved_run_keeps_the_clock_of_what_is_pending():
     clock = Clock()
     optimizer = Optimizer(plane(), timeout=60.0, clock=clock)
