@@ -72,6 +72,10 @@ class Observation:
             plain_config(config), value if outcome == "ok" else math.nan, outcome, seconds, MappingProxyType(met)
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy the record: a read-only mapping cannot be."""
+        return type(self).from_dict, (self.to_dict(),)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON has it, None for NaN."""
         return {

@@ -1,6 +1,8 @@
 """The optimiser's contract: what it proposes, what it keeps, and that it can be interrupted anywhere."""
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 import zlib
@@ -399,6 +401,14 @@ def test_without_a_seed_runs_differ_and_can_be_resumed():
     first, second = Optimizer(plane(), seed=None), Optimizer(plane(), seed=None)
     assert first.ask(3) != second.ask(3)
     assert through_json(first).ask() == first.ask()
+
+
+def test_a_run_can_be_pickled_and_copied():
+    run = told(mixed_error, n=5, space=mixed())
+    run.tell(run.ask()[0], status="failed", duration=3.0, constraints={"fits": False})
+    others = pickle.loads(pickle.dumps(run)), copy.deepcopy(run)
+    assert [other.to_dict() for other in others] == [run.to_dict()] * 2
+    assert [other.ask(2) for other in others] == [run.ask(2)] * 2
 
 
 def test_values_of_numpy_are_saved_as_those_of_python():
