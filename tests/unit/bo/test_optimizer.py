@@ -518,6 +518,15 @@ def test_settings_that_cannot_be_used(arguments, error, message):
         Optimizer(plane(), **arguments)
 
 
+@pytest.mark.parametrize("number", [np.int64(3), np.float32(3.0)])
+def test_a_timeout_may_be_a_number_of_numpy(number):
+    clock = Clock()
+    optimizer = through_json(Optimizer(plane(), timeout=number, clock=clock), clock=clock)
+    optimizer.ask()
+    clock.now += 3.5
+    assert optimizer.pending == []
+
+
 def test_a_space_that_is_none():
     with pytest.raises(UsageError, match="expected a ConfigSpace ConfigurationSpace, got dict"):
         Optimizer({"x": (0, 1)})
