@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bo.models import TrialData
 from bo.observation import Observation
+from bo.space.axes import plain_config
 from bo.space.encoding import Encoding
 from history_store.errors import UsageError
 from history_store.records import Config, Value
@@ -81,7 +82,7 @@ class EvaluationLog:
         _, keys = self.locate_all(given, lambda i: f"{where}[{i}]")
         found: dict[str, dict[str, Value]] = {}
         for key, config in zip(keys, given, strict=True):
-            found.setdefault(key, dict(config))
+            found.setdefault(key, plain_config(config))
         return list(found.values())
 
     def begin(self, config: dict[str, Value], *, since: float | None = None) -> None:
@@ -93,7 +94,7 @@ class EvaluationLog:
         points, keys = self.locate_all(configs, lambda _: "pending")
         for config, point, key in zip(configs, points, keys, strict=True):
             if key not in self.taken:
-                self._begin(dict(config), point, key, since=self._clock())
+                self._begin(plain_config(config), point, key, since=self._clock())
 
     def record(self, observations: Sequence[Observation], where: str = "history") -> None:
         """Keep evaluations, all or none of them; one that was counted as lost gives way to its own. Raises as `locate`."""

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
+from bo.space.axes import plain_config
 from history_store.errors import DataError, UsageError
 from history_store.records import Config
 
@@ -67,7 +68,13 @@ class Observation:
             msg = f"tell: expected constraints by name, got {bounds!r}. Give a dictionary of names and truth values."
             raise UsageError(msg)
         met = {str(name): _truth(name, given) for name, given in (constraints or {}).items()}
-        return cls(dict(config), value if outcome == "ok" else math.nan, outcome, seconds, MappingProxyType(met))
+        return cls(
+            plain_config(config), value if outcome == "ok" else math.nan, outcome, seconds, MappingProxyType(met)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy the record: a read-only mapping cannot be."""
+        return type(self).from_dict, (self.to_dict(),)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON has it, None for NaN."""

@@ -181,13 +181,12 @@ class Optimizer:
     @property
     def converged(self) -> str | None:
         """Say so where the search has stalled and expects next to nothing more; None before, and where suggestions promise more again."""
-        errors = [observation.error for observation in self._log.told if observation.valid]
-        if not has_converged(errors, self._restarts.log_gains, least=LEAST):
+        if not self._has_stalled:
             return None
-        is_first = not self._restarts.elsewhere.number
-        if is_first and self._fitted.takes_logarithms(self._log.data()):
-            return None  # what is next to nothing between errors may be orders of magnitude
-        return f"nothing more is expected here: {'restarting elsewhere, or stop' if self._restarts_now else 'stop, or start another search'}"
+        fitted = deepcopy(self._fitted)  # a fit would move the chain: looking changes nothing
+        if not self._has_converged(fitted):
+            return None
+        return f"nothing more is expected here: {'restarting elsewhere, or stop' if self._restarts_now(fitted) else 'stop, or start another search'}"
 
     def history(self) -> list[Observation]:
         """Return what was told, in order; lost evaluations are among it."""
@@ -400,7 +399,7 @@ class Optimizer:
         Four of five times the models are those of a process that knows only its own evaluations, once the search has converged.
         """
         data, point = self._log.data(), None
-        if self.converged and self._restarts_now and self._restarts.is_turn():
+        if self._has_converged(self._fitted) and self._restarts_now(self._fitted) and self._restarts.is_turn():
             point = self._started_elsewhere(data, rng)
         if point is None:
             point, gain = self._most_promising(self._fitted, data, rng)
@@ -451,13 +450,23 @@ class Optimizer:
         return point
 
     @property
-    def _restarts_now(self) -> bool:
+    def _has_stalled(self) -> bool:
+        """Tell whether nothing came of the last evaluations, and suggestions promise next to nothing."""
+        errors = [observation.error for observation in self._log.told if observation.valid]
+        return has_converged(errors, self._restarts.log_gains, least=LEAST)
+
+    def _has_converged(self, fitted: SurrogateModels) -> bool:
+        """Tell whether a search has stalled; by models of logarithms it has not, as what is next to nothing between errors may be orders of magnitude."""
+        is_first = not self._restarts.elsewhere.number
+        return self._has_stalled and not (is_first and fitted.takes_logarithms(self._log.data()))
+
+    def _restarts_now(self, fitted: SurrogateModels) -> bool:
         """Tell whether a search that has converged goes on elsewhere: whether it has begun to, or its process is likely to overlook something."""
         if not self._may_restart or self._restarts.elsewhere.number:
             return self._may_restart
         rng = np.random.default_rng([self._settings.seed, zlib.crc32(b"restart")])
         places = self._encoding.sample(PLACES, design="uniform", rng=rng, exclude=())
-        return KNOWN < self._fitted.open_share(self._log.data(), self._encoding.columns(places)) < BLIND
+        return KNOWN < fitted.open_share(self._log.data(), self._encoding.columns(places)) < BLIND
 
     @property
     def _may_restart(self) -> bool:

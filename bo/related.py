@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bo.space.axes import plain_config
 from bo.space.encoding import Encoding
 from bo.surrogates import Task
 from history_store.errors import DataError, UsageError
@@ -33,7 +34,7 @@ class RelatedTask:
         """Return the record as JSON has it."""
         errors = np.asarray(self.errors, dtype=np.float64)
         return {
-            "configs": [dict(config) for config in self.configs],
+            "configs": [plain_config(config) for config in self.configs],
             "errors": [error if np.isfinite(error) else None for error in errors.tolist()],
             "meta_feature": None if self.meta_feature is None else np.asarray(self.meta_feature).tolist(),
         }

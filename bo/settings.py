@@ -12,6 +12,7 @@ import numpy as np
 from bo.error_units import WARPING
 from bo.gpyopt_engine import check_engine
 from bo.models import ACQUISITIONS, Incumbent, Variance
+from bo.space.axes import plain
 from bo.space.encoding import Encoding
 from bo.space.sampling import Design
 from history_store.errors import UsageError
@@ -73,6 +74,7 @@ class OptimizerSettings:
             if not isinstance(flag := getattr(self, what), allowed):
                 msg = f"expected True or False, got {flag!r}. Leave it out for the default."
                 raise UsageError(msg, param=what)
+        object.__setattr__(self, "timeout", plain(self.timeout))
         if self.timeout is not None and not (isinstance(self.timeout, int | float) and 0 < self.timeout < math.inf):
             msg = f"expected seconds above 0, got {self.timeout!r}. Leave it out to wait for ever."
             raise UsageError(msg, param="timeout")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.records import Value
+from history_store.records import Config, Value
 
 if TYPE_CHECKING:
     from ConfigSpace.hyperparameters import Hyperparameter
@@ -214,18 +214,23 @@ def axis_of(hyperparameter: Hyperparameter) -> Axis:
     name: str = hyperparameter.name
     for attribute, ordered in (("choices", False), ("sequence", True)):
         if hasattr(hyperparameter, attribute):
-            return Choice(name, tuple(_plain(v) for v in getattr(hyperparameter, attribute)), ordered)
+            return Choice(name, tuple(plain(v) for v in getattr(hyperparameter, attribute)), ordered)
     if hasattr(hyperparameter, "value"):
-        return Choice(name, (_plain(hyperparameter.value),))
+        return Choice(name, (plain(hyperparameter.value),))
     low, high, log = hyperparameter.lower, hyperparameter.upper, bool(getattr(hyperparameter, "log", False))
     if math.isfinite(hyperparameter.size):
         return Integer(name, int(low), int(high), log)
     return Real(name, float(low), float(high), log)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Drop numpy's scalar types: configurations are written as JSON."""
     return value.item() if isinstance(value, np.generic) else value
+
+
+def plain_config(config: Config) -> dict[str, Value]:
+    """Copy a configuration, with Python's scalars for numpy's: ConfigSpace's own samples have these."""
+    return {name: plain(value) for name, value in dict(config).items()}
 
 
 def _read_numbers(values: Sequence[Any]) -> Floats:

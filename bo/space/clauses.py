@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Test = Callable[[Floats], Bools]
-"""`n x h` numbers, one column a hyperparameter -> which of the `n` rows meet the clause."""
+"""`n x h` numbers, one column a hyperparameter -> which of the `n` rows meet the clause; it can be pickled."""
 
 
 def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]]) -> Test:
@@ -47,11 +47,13 @@ def condition_test(condition: ConditionLike, axes: Mapping[str, tuple[int, Axis]
     kind: Any = type(condition)
     if kind in (cs.AndConjunction, cs.OrConjunction):
         join = np.logical_and if kind is cs.AndConjunction else np.logical_or
-        return _joined(join, [condition_test(part, axes) for part in condition.components])
+        return functools.partial(_joined, join, [condition_test(part, axes) for part in condition.components])
     if kind is cs.InCondition:
-        return _among(*axes[condition.parent.name], condition.values)
+        column, axis = axes[condition.parent.name]
+        return functools.partial(_among, column, axis.parse(list(condition.values)))
     if kind in compares:
-        return _compared(compares[kind], *axes[condition.parent.name], condition.value)
+        column, axis = axes[condition.parent.name]
+        return functools.partial(_compared, compares[kind], column, axis.parse([condition.value])[0])
     msg = f"space: expected conditions of ConfigSpace's own kinds, got {condition!r} ({kind.__name__}). Write it with EqualsCondition, InCondition, AndConjunction and the like."
     raise UsageError(msg)
 
@@ -87,13 +89,15 @@ def forbidden_test(clause: ForbiddenLike, axes: Mapping[str, tuple[int, Axis]]) 
     kind: Any = type(clause)
     if kind in (cs.ForbiddenAndConjunction, cs.ForbiddenOrConjunction):
         join = np.logical_and if kind is cs.ForbiddenAndConjunction else np.logical_or
-        return _joined(join, [forbidden_test(part, axes) for part in clause.components])
+        return functools.partial(_joined, join, [forbidden_test(part, axes) for part in clause.components])
     if kind is cs.ForbiddenInClause:
-        return _among(*axes[clause.hyperparameter.name], clause.values)
+        column, axis = axes[clause.hyperparameter.name]
+        return functools.partial(_among, column, axis.parse(list(clause.values)))
     if kind in values:
-        return _compared(values[kind], *axes[clause.hyperparameter.name], clause.value)
+        column, axis = axes[clause.hyperparameter.name]
+        return functools.partial(_compared, values[kind], column, axis.parse([clause.value])[0])
     if kind in relations:
-        return _related(relations[kind], axes[clause.left.name], axes[clause.right.name])
+        return functools.partial(_related, relations[kind], axes[clause.left.name], axes[clause.right.name])
     msg = f"space: expected forbidden clauses of ConfigSpace's own kinds, got {clause!r} ({kind.__name__}). Write it with ForbiddenEqualsClause, ForbiddenAndConjunction and the like."
     raise UsageError(msg)
 
@@ -106,30 +110,26 @@ def mentioned(clause: ConditionLike | ForbiddenLike) -> set[str]:
     }
 
 
-def _joined(join: Any, tests: Sequence[Test]) -> Test:
-    return lambda rows: functools.reduce(join, [test(rows) for test in tests])
+def _joined(join: Any, tests: Sequence[Test], rows: Floats) -> Bools:
+    found: Bools = functools.reduce(join, [test(rows) for test in tests])
+    return found
 
 
-def _among(column: int, axis: Axis, values: Sequence[Any]) -> Test:
-    known = axis.parse(list(values))
-    return lambda rows: np.isin(rows[:, column], known)
+def _among(column: int, known: Floats, rows: Floats) -> Bools:
+    return np.isin(rows[:, column], known)
 
 
-def _compared(compare: Any, column: int, axis: Axis, value: Any) -> Test:
-    number = axis.parse([value])[0]
-    return lambda rows: compare(rows[:, column], number)
+def _compared(compare: Any, column: int, number: float, rows: Floats) -> Bools:
+    found: Bools = compare(rows[:, column], number)
+    return found
 
 
-def _related(compare: Any, left: tuple[int, Axis], right: tuple[int, Axis]) -> Test:
+def _related(compare: Any, left: tuple[int, Axis], right: tuple[int, Axis], rows: Floats) -> Bools:
     """Compare two hyperparameters by their values, not by their positions."""
-
-    def test(rows: Floats) -> Bools:
-        (i, first), (j, second) = left, right
-        found = np.isfinite(rows[:, i]) & np.isfinite(rows[:, j])
-        found[found] = compare(_values(first, rows[found, i]), _values(second, rows[found, j])).astype(np.bool_)
-        return found
-
-    return test
+    (i, first), (j, second) = left, right
+    found = np.isfinite(rows[:, i]) & np.isfinite(rows[:, j])
+    found[found] = compare(_values(first, rows[found, i]), _values(second, rows[found, j])).astype(np.bool_)
+    return found
 
 
 def _values(axis: Axis, numbers: Floats) -> NDArray[Any]:

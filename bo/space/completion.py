@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.space.axes import axis_of
+from bo.space.axes import axis_of, plain
 from bo.space.encoding import Encoding
 from history_store.errors import DataError
 from history_store.records import Config, Value
@@ -33,7 +33,7 @@ class Completion:
         self.encoding = Encoding(space)
         self.keys: set[str] = set()
         self._axes = [axis_of(space[name]) for name in self.encoding.names]
-        defaults = [axis.parse([_plain(space[axis.name].default_value)]) for axis in self._axes]
+        defaults = [axis.parse([plain(space[axis.name].default_value)]) for axis in self._axes]
         anchor = np.array([axis.units(number)[0] for axis, number in zip(self._axes, defaults, strict=True)])
         self._points = anchored_design(anchor, n, rng=rng)
         self._rng = rng
@@ -98,7 +98,3 @@ def anchored_design(anchor: Floats, n: int, *, rng: np.random.Generator) -> Floa
         rest = np.delete(np.arange(n), first)
         points[1:, k] = (rng.permutation(rest) + 0.5) / n
     return points
-
-
-def _plain(value: object) -> object:
-    return value.item() if isinstance(value, np.generic) else value

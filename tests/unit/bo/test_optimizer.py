@@ -1,6 +1,8 @@
 """The optimiser's contract: what it proposes, what it keeps, and that it can be interrupted anywhere."""
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 import zlib
@@ -401,6 +403,31 @@ def test_without_a_seed_runs_differ_and_can_be_resumed():
     assert through_json(first).ask() == first.ask()
 
 
+def test_a_run_can_be_pickled_and_copied():
+    run = told(mixed_error, n=5, space=mixed())
+    run.tell(run.ask()[0], status="failed", duration=3.0, constraints={"fits": False})
+    others = pickle.loads(pickle.dumps(run)), copy.deepcopy(run)
+    assert [other.to_dict() for other in others] == [run.to_dict()] * 2
+    assert [other.ask(2) for other in others] == [run.ask(2)] * 2
+
+
+def test_values_of_numpy_are_saved_as_those_of_python():
+    """ConfigSpace's own samples have some, and so have many tables."""
+    space = ConfigurationSpace()
+    space.add(
+        Integer("n", (1, 9)), Float("x", (0.0, 1.0)), Categorical("b", [True, False]), Categorical("k", [1, 2, 4])
+    )
+    first = {"n": np.int64(3), "x": np.float32(0.5), "b": np.bool_(True), "k": np.int32(4)}
+    second, third = space.sample_configuration(2)
+    related = [RelatedTask([first, second], [1.0, 2.0])]
+    optimizer = Optimizer(space, surrogate="mt-gp", initial=[first, second], related=related)
+    assert optimizer.ask(2) == [{"n": 3, "x": 0.5, "b": True, "k": 4}, dict(second)]
+    optimizer.tell(first, np.float32(0.5), duration=np.int64(3), constraints={"fits": np.bool_(True)})
+    optimizer.tell(third, 1.0)
+    assert {type(value) for value in optimizer.history()[0].config.values()} == {int, float, bool}
+    assert through_json(optimizer).ask() == optimizer.ask()
+
+
 def test_a_saved_run_keeps_the_clock_of_what_is_pending():
     clock = Clock()
     optimizer = Optimizer(plane(), timeout=60.0, clock=clock)
@@ -489,6 +516,15 @@ def test_one_dimension_and_one_point_told_again_and_again():
 def test_settings_that_cannot_be_used(arguments, error, message):
     with pytest.raises(error, match=message):
         Optimizer(plane(), **arguments)
+
+
+@pytest.mark.parametrize("number", [np.int64(3), np.float32(3.0)])
+def test_a_timeout_may_be_a_number_of_numpy(number):
+    clock = Clock()
+    optimizer = through_json(Optimizer(plane(), timeout=number, clock=clock), clock=clock)
+    optimizer.ask()
+    clock.now += 3.5
+    assert optimizer.pending == []
 
 
 def test_a_space_that_is_none():

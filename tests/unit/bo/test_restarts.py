@@ -96,7 +96,7 @@ def square():
 def converged_run(**settings):
     """Tell what fills the wide well, and three promises of nothing."""
     run, rng = (
-        Optimizer(square(), surrogate="gp-map", n_startup_trials=0, warp_errors=False, **settings),
+        Optimizer(square(), **{"surrogate": "gp-map", "n_startup_trials": 0, "warp_errors": False} | settings),
         np.random.default_rng(0),
     )
     points = np.clip(0.2 + 0.1 * rng.standard_normal((45, 2)), 0.0, 1.0)
@@ -218,6 +218,15 @@ def test_looking_at_the_gain_changes_nothing():
     run.ask()
     before = json.dumps(run.to_dict())
     assert run.log_gain == run.log_gain
+    assert json.dumps(run.to_dict()) == before
+
+
+@pytest.mark.parametrize("warp_errors", [True, False])
+def test_looking_at_whether_a_run_has_converged_changes_nothing(warp_errors):
+    """Also between two tells, where no suggestion has fitted the models yet."""
+    run = converged_run(warp_errors=warp_errors)
+    before = json.dumps(run.to_dict())
+    assert run.converged == run.converged
     assert json.dumps(run.to_dict()) == before
 
 

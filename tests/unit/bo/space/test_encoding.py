@@ -1,6 +1,7 @@
 """Spaces as arrays: exact inverses, activity and clauses as ConfigSpace has them, designs, neighbours, bad input."""
 
 import json
+import pickle
 import subprocess
 import sys
 import time
@@ -443,6 +444,15 @@ def test_what_fits_is_what_can_be_encoded(rng):
     forbidden = Encoding(discrete())
     assert forbidden.fits([]).tolist() == []
     assert not forbidden.fits([{"a": 2, "b": "x"}])[0]
+
+
+def test_an_encoding_can_be_pickled(space, rng):
+    encoding = Encoding(space)
+    U = draws(encoding, 200, rng)
+    again = pickle.loads(pickle.dumps(encoding))
+    np.testing.assert_array_equal(again.columns(U), encoding.columns(U))
+    assert (again.valid(U) == encoding.valid(U)).all()
+    assert again.keys(U) == encoding.keys(U)
 
 
 def test_rows_are_encoded_together(rng):

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import pickle
 import subprocess
 import sys
 import threading
@@ -331,6 +332,15 @@ def test_another_process_goes_on_with_the_same_stream(tmp_path):
     part = optuna.create_study(study_name="s", storage=storage, sampler=sampler())
     part.optimize(conditional, n_trials=6)
     assert stream(storage, 3) == params(whole)
+
+
+def test_a_study_can_be_pickled():
+    study = study_of()
+    study.optimize(conditional, n_trials=4)
+    again = pickle.loads(pickle.dumps(study))
+    for each in (study, again):
+        each.optimize(conditional, n_trials=2)
+    assert params(again) == params(study)
 
 
 def test_a_trial_that_was_interrupted_is_suggested_the_same():
