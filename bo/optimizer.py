@@ -159,6 +159,11 @@ class Optimizer:
         self._restarts = Restarts(self._models_of_process)
         self._is_warned = False
 
+    def __repr__(self) -> str:
+        """Say what searches, and how far it is."""
+        best = "" if self.best is None else f", best error {self.best.error:.4g}"
+        return f"<{type(self).__name__} {self._settings.surrogate!r}: {len(self._log.told)} told, {len(self._log.pending)} pending{best}>"
+
     @property
     def pending(self) -> list[dict[str, Value]]:
         """Return the configurations that were asked for and not told yet, oldest first."""

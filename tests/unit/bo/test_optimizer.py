@@ -87,6 +87,14 @@ def test_initial_configurations_come_first_and_in_order_whatever_was_told():
     assert initial == given
 
 
+def test_its_repr_says_how_far_it_is():
+    optimizer = Optimizer(plane(), seed=0)
+    assert repr(optimizer) == "<Optimizer 'gp': 0 told, 0 pending>"
+    first, _ = optimizer.ask(2)
+    optimizer.tell(first, 0.25)
+    assert repr(optimizer) == "<Optimizer 'gp': 1 told, 1 pending, best error 0.25>"
+
+
 def test_what_was_told_before_is_not_proposed_again():
     optimizer = Optimizer(plane(), initial=[{"x": 1.0, "y": 2.0}, {"x": 3.0, "y": 2.0}])
     optimizer.tell({"x": 1.0, "y": 2.0}, 1.0)
