@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from history_store.images import BrokenImage, ImageSource
 from metafeat.cache import EmbeddingCache, cache_folder
 from metafeat.device import cpu_threads, resolve_device
+from metafeat.images import to_size
 from metafeat.labels import check_contrast
 from metafeat.model_file import ModelHeader
 from metafeat.sample import SAMPLE, sample_rows
@@ -26,10 +27,16 @@ if TYPE_CHECKING:
     from metafeat.plain_model import PlainModel
     from metafeat.pretrained.landmark_model import LandmarkModel
     from metafeat.sample_statistics import SampleStatistics
+    from metafeat.spec import ModelSpec
 
 
 class Embedder(Protocol):
     """A loaded model: `MetaFeatureModel`; `PlainModel`, without torch; or `LandmarkModel`, which has features of its own."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """Input of the model."""
+        ...
 
     def embed(
         self,
@@ -176,14 +183,16 @@ def embed_history(
     vectors = {}
     with cpu_threads(threads if is_network else None):
         for name in names:
-            images, labels = stored_sample(history, name)
+            images, labels = stored_sample(history, name, model.spec)
             known = None if features is None else features[name]
             vectors[name] = embedder.embed(images, labels, rng=np.random.default_rng(0), features=known)
     return vectors
 
 
-def stored_sample(history: History, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read the images `n x s x s x c` and labels `n` that a stored dataset is embedded from.
+def stored_sample(
+    history: History, name: str, spec: ModelSpec | None = None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read the images `n x s x s x c` and labels `n` that a stored dataset is embedded from, at the size that a model takes.
 
     Raises:
         ImagesMissingError: when the dataset's images are not in the history.
@@ -191,7 +200,7 @@ def stored_sample(history: History, name: str) -> tuple[NDArray[np.uint8], NDArr
     stored = history.images(name)
     labels = np.asarray(stored.labels)
     rows = sample_rows(labels, stored.rows("train"), seed=0)
-    return stored.take(rows), labels[rows]
+    return to_size(stored.take(rows), spec), labels[rows]
 
 
 def embed_features(features: NDArray[np.float64], model: ModelHeader) -> NDArray[np.float32]:
