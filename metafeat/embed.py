@@ -5,7 +5,7 @@ Torch is imported only where the model is a network and the cache has no entry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
@@ -74,6 +74,7 @@ def look_at(
     cache: bool = True,
     device: str = "cpu",
     threads: int | None = None,
+    progress: Callable[[float, float], object] | None = None,
 ) -> Look:
     """Embed a collection and compute the statistics of the sample; from the cache where it has them.
 
@@ -86,6 +87,7 @@ def look_at(
         cache: read and write the cache.
         device: where the network runs.
         threads: CPU threads of the network.
+        progress: called with the images that are done, and how many there are, where a pretrained network looks at them.
 
     Returns: the meta-feature, the statistics of the sample, and the pictures left out.
 
@@ -107,7 +109,9 @@ def look_at(
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
     read = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(read.labels, source.location)
-    found = describe_images(read.images, read.labels, model, seed=seed, device=device, threads=threads)
+    found = describe_images(
+        read.images, read.labels, model, seed=seed, device=device, threads=threads, progress=progress
+    )
     vector = embed_images(read.images, read.labels, model, seed=seed, features=found, device=device, threads=threads)
     sample = sample_statistics(read.images, read.labels)
     if store is not None and not read.broken:
@@ -125,6 +129,7 @@ def describe_images(
     seed: int = 0,
     device: str = "cpu",
     threads: int | None = None,
+    progress: Callable[[float, float], object] | None = None,
 ) -> NDArray[np.float64]:
     """Compute the features of sampled images that go with a model, as `feature_names` lists them; None = handcrafted ones; arguments as in `look_at`."""
     from metafeat.handcrafted import query_features
@@ -132,7 +137,7 @@ def describe_images(
     if model is None or not is_landmarks(model):
         return query_features(images, labels, rng=np.random.default_rng(seed))
     with cpu_threads(threads):
-        return _landmark_model(*_state(model), device).features(images, labels)
+        return _landmark_model(*_state(model), device).features(images, labels, progress=progress)
 
 
 def embed_images(

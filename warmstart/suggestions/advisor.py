@@ -1,7 +1,7 @@
 """Advice for datasets from one history: where a dataset lies among those of the history, and what to try first on it."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from metafeat.model_file import ModelHeader, read_header
 from warmstart.arguments import (
     Check,
     check_arguments,
+    check_callable,
     check_device,
     check_flag,
     check_given,
@@ -47,6 +48,7 @@ _CHECKS: Mapping[str, Check] = {
     "device": check_device,
     "cache": check_flag,
     "download": check_flag,
+    "progress": check_callable,
 }
 
 
@@ -69,6 +71,7 @@ class Advisor:
         threads: CPU threads of the network; torch decides when left out.
         cache: keep and use meta-features in the cache folder.
         download: let torchvision fetch what is missing of ``torchvision:NAME``.
+        progress: called with the images that are done, and how many there are, while a pretrained network looks at a dataset.
     """
 
     history: PathLike | None = None
@@ -81,6 +84,7 @@ class Advisor:
     threads: int | None = None
     cache: bool = True
     download: bool = False
+    progress: Callable[[float, float], object] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the arguments.
@@ -158,6 +162,7 @@ class Advisor:
             cache=self.cache,
             device=self.device,
             threads=self.threads,
+            progress=self.progress,
         )
 
     def locate(self, dataset: "Dataset | Location", *, strategy: str | None = None) -> Location:

@@ -240,6 +240,20 @@ print([name for name in ("torch", "timm", "ConfigSpace", "scipy.stats") if name 
     assert done.stdout.strip() == "[]"
 
 
+def test_a_terminal_shows_how_many_images_were_looked_at(shipped, photos, cli, monkeypatch):
+    asked = ("suggest", photos, "--workload", "transfer", "--no-cache", "--format", "json")
+    plain = cli(*asked)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown = cli(*asked, on_terminal=True)
+    assert (shown.code, shown.out) == (0, plain.out)
+    assert "computing features" in shown.err
+    assert "40/40" in shown.err
+    assert "computing features" not in plain.err
+    assert cli(*asked, "--quiet", on_terminal=True).err == ""
+    cli(*asked[:4])
+    assert "computing features" not in cli(*asked[:4], on_terminal=True).err  # the cache knows them
+
+
 def test_the_history_that_is_named_answers(shipped, photos):
     found = warmstart.answer(photos, workload="transfer", history=shipped / "history.h5")
     assert found.strategy == "usual"
