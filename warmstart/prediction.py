@@ -174,6 +174,30 @@ def predict_validation(classifier: Classifier, model: PathLike, dataset: PathLik
     return Predictions(os.fspath(model), classifier.classes, tuple(told))
 
 
+def thumbnails(images: Sequence[str], dataset: PathLike, *, size: int) -> list[NDArray[np.uint8] | None]:
+    """Read pictures of a dataset as predictions name them, each `size x size x c` uint8; None where one is not there any more.
+
+    Args:
+        images: files as the dataset lists them, else numbers.
+        dataset: path of the images.
+        size: pixels a side.
+    """
+    from history_store.errors import WarmstartError
+    from warmstart.suggestions.query import open_path
+
+    found: list[NDArray[np.uint8] | None] = [None] * len(images)
+    try:
+        source = open_path(os.fspath(dataset))
+        files = getattr(source, "files", None)
+        rows = {str(file): row for row, file in enumerate(range(len(source)) if files is None else files)}
+        for place, image in enumerate(images):
+            if image in rows:
+                found[place] = source.read([rows[image]], size=size).images[0]
+    except (OSError, WarmstartError):
+        return found
+    return found
+
+
 def _nobody(done: int, total: int) -> None:
     """Hear of progress and do nothing."""
 
