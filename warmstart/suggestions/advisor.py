@@ -276,10 +276,11 @@ class Advisor:
             time: plan what fits in so long, ``10m`` or seconds; see `warmstart.answer`.
 
         Raises:
-            UsageError: an unknown strategy or workload, k out of range; else as `locate`.
+            UsageError: an unknown strategy or workload, k out of range, the space of another workload; else as `locate`.
         """
         limit = None if time is None else self._limit(time)
         request = Request(k, strategy, space, rename, explain, limit)
+        _check_same_workload(workload, space)
         if workload is not None and not self.has_measured(workload):
             own = replace(self, history=history_path(self.history, workload=workload))
             if not isinstance(dataset, Location) and own.has_measured(workload):
@@ -348,6 +349,23 @@ class Advisor:
         """
         history = history_path(self.history)
         return store_embeddings(history, usual_model(history, self.model), device=self.device, threads=self.threads)
+
+
+def _check_same_workload(workload: str | None, space: "SpaceLike | None") -> None:
+    """Refuse a space of ours beside a workload that it is not of; a person's own space may have other names.
+
+    Raises:
+        UsageError: naming the two.
+    """
+    if workload is None or not isinstance(space, str):
+        return
+    from training.workloads import DEFAULT, get_workload, named_space
+
+    asked, named = get_workload(workload), named_space(space)
+    if named is not None and asked.missing_names(list(named)):
+        known = ", ".join(each if workload == DEFAULT else f"{workload}:{each}" for each in asked.spaces)
+        msg = f"expected a space of the workload {workload!r} ({known}), got {space!r}, which is another one's. Leave one of `space` and `workload` out."
+        raise UsageError(msg, param="space")
 
 
 def _finite(features: NDArray[np.float64]) -> NDArray[np.float64] | None:

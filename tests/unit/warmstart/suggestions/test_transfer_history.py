@@ -240,6 +240,19 @@ print([name for name in ("torch", "timm", "ConfigSpace", "scipy.stats") if name 
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(("workload", "space"), [("transfer", "compact"), ("cnn", "transfer:frozen")])
+def test_the_space_of_another_workload_is_refused(shipped, photos, cli, workload, space):
+    run = cli("suggest", photos, "--workload", workload, "--space", space)
+    assert (run.code, run.out) == (2, "")
+    assert f"--space: expected a space of the workload '{workload}'" in run.err
+    assert f"got '{space}', which is another one's" in run.err
+
+
+@pytest.mark.parametrize(("workload", "space"), [("transfer", "transfer:frozen"), ("cnn", "paper")])
+def test_a_space_of_the_workload_is_not(shipped, photos, cli, workload, space):
+    assert cli("suggest", photos, "--workload", workload, "--space", space).code == 0
+
+
 def test_a_terminal_shows_how_many_images_were_looked_at(shipped, photos, cli, monkeypatch):
     asked = ("suggest", photos, "--workload", "transfer", "--no-cache", "--format", "json")
     plain = cli(*asked)
