@@ -5,7 +5,7 @@ Torch is imported only where the model is a network and the cache has no entry.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from history_store.images import BrokenImage, ImageSource
 from metafeat.cache import EmbeddingCache, cache_folder
 from metafeat.device import cpu_threads, resolve_device
+from metafeat.images import to_size
 from metafeat.labels import check_contrast
 from metafeat.model_file import ModelHeader
 from metafeat.sample import SAMPLE, sample_rows
@@ -26,10 +27,16 @@ if TYPE_CHECKING:
     from metafeat.plain_model import PlainModel
     from metafeat.pretrained.landmark_model import LandmarkModel
     from metafeat.sample_statistics import SampleStatistics
+    from metafeat.spec import ModelSpec
 
 
 class Embedder(Protocol):
     """A loaded model: `MetaFeatureModel`; `PlainModel`, without torch; or `LandmarkModel`, which has features of its own."""
+
+    @property
+    def spec(self) -> ModelSpec:
+        """Input of the model."""
+        ...
 
     def embed(
         self,
@@ -67,6 +74,7 @@ def look_at(
     cache: bool = True,
     device: str = "cpu",
     threads: int | None = None,
+    progress: Callable[[float, float], object] | None = None,
 ) -> Look:
     """Embed a collection and compute the statistics of the sample; from the cache where it has them.
 
@@ -79,6 +87,7 @@ def look_at(
         cache: read and write the cache.
         device: where the network runs.
         threads: CPU threads of the network.
+        progress: called with the images that are done, and how many there are, where a pretrained network looks at them.
 
     Returns: the meta-feature, the statistics of the sample, and the pictures left out.
 
@@ -100,7 +109,9 @@ def look_at(
     rows = sample_rows(source.labels, np.asarray(source.splits.get("train", np.arange(len(source)))), seed=seed)
     read = source.read(rows, size=model.spec.image_size, skip_broken=skip_broken)
     check_contrast(read.labels, source.location)
-    found = describe_images(read.images, read.labels, model, seed=seed, device=device, threads=threads)
+    found = describe_images(
+        read.images, read.labels, model, seed=seed, device=device, threads=threads, progress=progress
+    )
     vector = embed_images(read.images, read.labels, model, seed=seed, features=found, device=device, threads=threads)
     sample = sample_statistics(read.images, read.labels)
     if store is not None and not read.broken:
@@ -118,6 +129,7 @@ def describe_images(
     seed: int = 0,
     device: str = "cpu",
     threads: int | None = None,
+    progress: Callable[[float, float], object] | None = None,
 ) -> NDArray[np.float64]:
     """Compute the features of sampled images that go with a model, as `feature_names` lists them; None = handcrafted ones; arguments as in `look_at`."""
     from metafeat.handcrafted import query_features
@@ -125,7 +137,7 @@ def describe_images(
     if model is None or not is_landmarks(model):
         return query_features(images, labels, rng=np.random.default_rng(seed))
     with cpu_threads(threads):
-        return _landmark_model(*_state(model), device).features(images, labels)
+        return _landmark_model(*_state(model), device).features(images, labels, progress=progress)
 
 
 def embed_images(
@@ -176,14 +188,16 @@ def embed_history(
     vectors = {}
     with cpu_threads(threads if is_network else None):
         for name in names:
-            images, labels = stored_sample(history, name)
+            images, labels = stored_sample(history, name, model.spec)
             known = None if features is None else features[name]
             vectors[name] = embedder.embed(images, labels, rng=np.random.default_rng(0), features=known)
     return vectors
 
 
-def stored_sample(history: History, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read the images `n x s x s x c` and labels `n` that a stored dataset is embedded from.
+def stored_sample(
+    history: History, name: str, spec: ModelSpec | None = None
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Read the images `n x s x s x c` and labels `n` that a stored dataset is embedded from, at the size that a model takes.
 
     Raises:
         ImagesMissingError: when the dataset's images are not in the history.
@@ -191,7 +205,7 @@ def stored_sample(history: History, name: str) -> tuple[NDArray[np.uint8], NDArr
     stored = history.images(name)
     labels = np.asarray(stored.labels)
     rows = sample_rows(labels, stored.rows("train"), seed=0)
-    return stored.take(rows), labels[rows]
+    return to_size(stored.take(rows), spec), labels[rows]
 
 
 def embed_features(features: NDArray[np.float64], model: ModelHeader) -> NDArray[np.float32]:

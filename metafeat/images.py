@@ -4,7 +4,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, ModelMismatchError
+from history_store.picture import square_arrays
 from metafeat.spec import ModelSpec
+
+
+def to_size(images: NDArray[np.uint8], spec: ModelSpec | None) -> NDArray[np.uint8]:
+    """Shrink stored images `n x s x s x c` where a model takes larger ones than its own."""
+    return images if spec is None or not spec.takes(images.shape[1]) else square_arrays(images, spec.image_size)
 
 
 def check_images(images: NDArray[np.uint8], spec: ModelSpec, where: str = "images") -> None:

@@ -63,7 +63,7 @@ def read_header(path: Path) -> ModelHeader:
 
 
 def check_fits(model: ModelHeader, *, stored_size: int, where: str) -> None:
-    """Check that a model can embed the images of a history: they are as large as those that it was made for.
+    """Check that a model can embed the images of a history: they are as large as those that it was made for, or it takes larger ones.
 
     Whose history the model was trained on does not matter: embeddings are kept under the model's hash, so all of them
     come from one network and one code of the labels.
@@ -72,7 +72,7 @@ def check_fits(model: ModelHeader, *, stored_size: int, where: str) -> None:
         ModelMismatchError: it cannot.
     """
     size = model.spec.image_size
-    if size != stored_size:
+    if not model.spec.takes(stored_size):
         msg = (
             f"{model.path}: expected a model for images of {stored_size} x {stored_size} pixels, as {where} stores them, got "
             f"one for {size} x {size}. Name another with `model`, train one with `warmstart train`, make a history with "

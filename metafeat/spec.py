@@ -76,6 +76,10 @@ class ModelSpec:
         """Return the input channels of the first convolution."""
         return 3 + self.label_plane
 
+    def takes(self, size: int) -> bool:
+        """Return whether images of a history can be embedded: they are of the model's size, or larger and shrunk for landmarks."""
+        return size == self.image_size or (self.extractor == "landmarks" and size > self.image_size)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON types."""
         return dataclasses.asdict(self)

@@ -111,13 +111,20 @@ class Run:
         return json.loads(self.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 @pytest.fixture
 def cli() -> Callable[..., Run]:
-    """Run a command in this process."""
+    """Run a command in this process; its stderr may be a terminal."""
     from warmstart.cli import main
 
-    def run(*args: object) -> Run:
-        out, err = io.StringIO(), io.StringIO()
+    def run(*args: object, on_terminal: bool = False) -> Run:
+        out, err = io.StringIO(), Terminal() if on_terminal else io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             code = main([str(arg) for arg in args])
         return Run(code, out.getvalue(), err.getvalue())

@@ -54,7 +54,7 @@ def is_shipped(path: Path) -> bool:
 def usual_model(history: Path, given: str | os.PathLike[str] | None = None) -> Path:
     """Find the model that goes with a history: the given one, else ``$WARMSTART_MODEL``, else the shipped one that it was stored with.
 
-    A history of a workload that has a model of its own goes with that one, too, where its images have the model's size.
+    A history of a workload that has a model of its own goes with that one, too, where its images are large enough for it.
 
     Raises: as `model_path`; what a history that cannot be read raises.
     """
@@ -68,7 +68,7 @@ def usual_model(history: Path, given: str | os.PathLike[str] | None = None) -> P
 
 @lru_cache(maxsize=8)
 def _goes_with(model: Path, model_state: object, history: Path, state: object, workload: str) -> bool:  # noqa: ARG001  the key of the cache
-    """Tell whether a history holds embeddings by a workload's model, or is of the workload, with images of the model's size."""
+    """Tell whether a history holds embeddings by a workload's model, or is of the workload, with images that are large enough."""
     from history_store.history import History
     from metafeat.model_file import read_header
 
@@ -76,7 +76,7 @@ def _goes_with(model: Path, model_state: object, history: Path, state: object, w
         return False
     header = read_header(model)
     with History.open(history) as opened:
-        if header.hash in opened.model_hashes or opened.stored_size != header.spec.image_size:
+        if header.hash in opened.model_hashes or not header.spec.takes(opened.stored_size):
             return header.hash in opened.model_hashes
         from training.workloads import get_workload
 

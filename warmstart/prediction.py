@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,6 +111,7 @@ def predict(
     dataset: PathLike | None = None,
     skip_broken: bool = False,
     download: bool = False,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Predictions:
     """Ask a saved classifier about pictures.
 
@@ -120,6 +121,7 @@ def predict(
         dataset: labelled pictures instead, in any layout that ``warmstart.suggest`` takes; then the error is known too.
         skip_broken: leave out pictures that cannot be decoded.
         download: let torchvision fetch what is missing of a dataset.
+        progress: called with the pictures that are done, and how many there are.
 
     Raises:
         MissingPathError: when a path is not there.
@@ -134,11 +136,14 @@ def predict(
         msg = f"expected labelled pictures, or else picture files and folders, got {'both' if given else 'neither'}. Name the pictures, as in `warmstart predict clf.safetensors photos/`."
         raise UsageError(msg, param="dataset")
     pictures = list_pictures(given)  # a wrong path is told before torch is loaded
+    tell = progress or _nobody
+    if pictures:
+        tell(0, len(pictures))
     classifier = load_classifier(os.fspath(model))
     if dataset is not None:
-        rows, broken = _of_dataset(classifier, os.fspath(dataset), skip_broken=skip_broken, download=download)
+        rows, broken = _of_dataset(classifier, os.fspath(dataset), tell, skip_broken=skip_broken, download=download)
     else:
-        rows, broken = _of_files(classifier, pictures, skip_broken=skip_broken)
+        rows, broken = _of_files(classifier, pictures, tell, skip_broken=skip_broken)
     return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken))
 
 
@@ -169,6 +174,34 @@ def predict_validation(classifier: Classifier, model: PathLike, dataset: PathLik
     return Predictions(os.fspath(model), classifier.classes, tuple(told))
 
 
+def thumbnails(images: Sequence[str], dataset: PathLike, *, size: int) -> list[NDArray[np.uint8] | None]:
+    """Read pictures of a dataset as predictions name them, each `size x size x c` uint8; None where one is not there any more.
+
+    Args:
+        images: files as the dataset lists them, else numbers.
+        dataset: path of the images.
+        size: pixels a side.
+    """
+    from history_store.errors import WarmstartError
+    from warmstart.suggestions.query import open_path
+
+    found: list[NDArray[np.uint8] | None] = [None] * len(images)
+    try:
+        source = open_path(os.fspath(dataset))
+        files = getattr(source, "files", None)
+        rows = {str(file): row for row, file in enumerate(range(len(source)) if files is None else files)}
+        for place, image in enumerate(images):
+            if image in rows:
+                found[place] = source.read([rows[image]], size=size).images[0]
+    except (OSError, WarmstartError):
+        return found
+    return found
+
+
+def _nobody(done: int, total: int) -> None:
+    """Hear of progress and do nothing."""
+
+
 def list_pictures(paths: Sequence[PathLike]) -> list[str]:
     """List picture files: those named, and those in folders named and below, by name.
 
@@ -196,7 +229,7 @@ def list_pictures(paths: Sequence[PathLike]) -> list[str]:
 
 
 def _of_files(
-    classifier: Classifier, files: Sequence[str], *, skip_broken: bool
+    classifier: Classifier, files: Sequence[str], tell: Callable[[int, int], object], *, skip_broken: bool
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
     rows: list[Prediction] = []
     broken: list[tuple[str, str]] = []
@@ -212,6 +245,7 @@ def _of_files(
                 read.append(picture)
         if read:
             rows += _told(classifier, names, classifier.predict(np.stack(read)))
+        tell(min(start + _CHUNK, len(files)), len(files))
     if broken and (not skip_broken or not rows):
         named = "; ".join(f"{file} ({reason})" for file, reason in broken[:_NAMED])
         more = f"; and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
@@ -253,7 +287,7 @@ def to_channels(images: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
 
 
 def _of_dataset(
-    classifier: Classifier, dataset: str, *, skip_broken: bool, download: bool
+    classifier: Classifier, dataset: str, tell: Callable[[int, int], object], *, skip_broken: bool, download: bool
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
     from history_store.readers import open_images
 
@@ -264,6 +298,7 @@ def _of_dataset(
     rows: list[Prediction] = []
     broken: list[tuple[str, str]] = []
     for start in range(0, len(source), _CHUNK):
+        tell(start, len(source))
         wanted = np.arange(start, min(start + _CHUNK, len(source)))
         read = source.read(wanted, size=classifier.size, skip_broken=skip_broken)
         names = [str(number) for number in wanted.tolist()]
@@ -272,6 +307,7 @@ def _of_dataset(
             names = [str(number) for number in wanted.tolist() if _is_whole(source, number, classifier.size)]
         truths = [source.class_names[label] for label in read.labels.tolist()]
         rows += _told(classifier, names, classifier.predict(to_channels(read.images, classifier.channels)), truths)
+    tell(len(source), len(source))
     return rows, broken
 
 

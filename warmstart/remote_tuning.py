@@ -67,7 +67,7 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
     if place is not None:
         reported = replace(found, report=str(place))
         found = reported if _written(place, lambda: write_report(place, reported, one.plan), options) else found
-    check_any_error(name, found.trials)
+    check_any_error(name, found.trials, workload=one.plan.workload)
     if save is None:
         return found
     saved = save_best(save, one.plan, found.trials, options.ensemble, options.on_message)
@@ -98,7 +98,7 @@ def tune_several_on_server(paths: Sequence[str], options: TuneOptions, client: C
         reported, plans = replace(joint, report=str(place)), [one.plan for one in done]
         is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options)
         joint = reported if is_written else joint
-    check_any_error(title, [trial for found in joint.studies for trial in found.trials])
+    check_any_error(title, [trial for one in done for trial in one.result.trials], workload=done[0].plan.workload)
     for one, file in zip(done, saved, strict=True):
         if file is not None:
             save_best(file, one.plan, one.result.trials, options.ensemble, options.on_message)

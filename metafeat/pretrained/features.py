@@ -6,6 +6,7 @@ import hashlib
 import logging
 import os
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,13 +120,20 @@ def to_pixels(images: NDArray[np.uint8], device: torch.device) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def compute_features(network: FeatureNetwork, images: NDArray[np.uint8], *, flipped: bool = False) -> Features:
+def compute_features(
+    network: FeatureNetwork,
+    images: NDArray[np.uint8],
+    *,
+    flipped: bool = False,
+    progress: Callable[[int], object] | None = None,
+) -> Features:
     """Compute the features of images in float32, batch by batch.
 
     Args:
         network: on its device.
         images: `n x s x s x c` uint8, c = 1 or 3.
         flipped: left and right exchanged first.
+        progress: called after each batch with how many images are done.
     """
     device = network.mean.device
     parts: dict[str, list[NDArray[np.float32]]] = {"s8": [], "s16": [], "full": []}
@@ -134,6 +142,8 @@ def compute_features(network: FeatureNetwork, images: NDArray[np.uint8], *, flip
         found = network(to_pixels(batch[:, :, ::-1] if flipped else batch, device))
         for name, tensor in found.items():
             parts[name].append(tensor.float().cpu().numpy())
+        if progress is not None:
+            progress(min(start + BATCH, len(images)))
     return Features(**{name: np.concatenate(part) for name, part in parts.items()})
 
 

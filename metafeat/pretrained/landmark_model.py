@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -75,32 +75,44 @@ class LandmarkModel:
     def _weights(self) -> Weights:
         return {"centre": self.centre, "scale": self.scale}
 
-    def features(self, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+    def features(
+        self,
+        images: NDArray[np.uint8],
+        labels: NDArray[np.int64],
+        *,
+        progress: Callable[[float, float], object] | None = None,
+    ) -> NDArray[np.float64]:
         """Compute the landmark features, `28`.
 
         Args:
             images: `n x 64 x 64 x c` uint8, c = 1 or 3; smaller ones are made of them.
             labels: `n` class indices.
+            progress: called with the images that are done, and how many there are; from 0, before torch is loaded, to all.
 
         Raises:
             DataError: images or labels of a wrong kind.
             ModelMismatchError: images of another size.
             UsageError: timm or the weights are not installed.
         """
+        check_images(images, SPEC)
+        labels, n = check_labels(labels, len(images)), len(images)
+        tell: Callable[[float, float], object] = progress or _nobody
+        tell(0, n)
         import torch
 
         from metafeat.device import resolve_device
         from metafeat.pretrained.backbones import find_backbone
         from metafeat.pretrained.features import compute_features, open_network
 
-        check_images(images, SPEC)
-        labels = check_labels(labels, len(images))
         device = torch.device(resolve_device(self._device))
         network = open_network(find_backbone(BACKBONE), size=SIZE, device=device)
-        whole = compute_features(network, images)
-        flipped = compute_features(network, images, flipped=True)
+        whole = compute_features(network, images, progress=lambda done: tell(0.4 * done, n))
+        flipped = compute_features(network, images, flipped=True, progress=lambda done: tell(0.4 * (n + done), n))
         small = compute_features(network, shrunk(images, HALF_SIZE))
-        return compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
+        tell(0.9 * n, n)
+        found = compute_landmarks(whole, flipped, small, shrunk(images, PIXELS), labels)
+        tell(n, n)
+        return found
 
     def embed(
         self,
@@ -135,3 +147,7 @@ def shrunk(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     blocks = images.reshape(n, side, step, side, step, channels)
     small: NDArray[np.uint8] = np.rint(blocks.mean((2, 4))).astype(np.uint8)
     return small
+
+
+def _nobody(done: float, total: float) -> None:
+    """Hear of progress and do nothing."""

@@ -266,6 +266,10 @@ class Workload(ABC):
         msg = f"workload {self.name!r}: expected a program that it writes for ({known}), got {program!r}. {step}"
         raise UsageError(msg, param="format")
 
+    def largest_image(self, space: ConfigurationSpace) -> int | None:  # noqa: ARG002  the interface
+        """Return the pixels a side of the largest images that configurations of a space ask for; None where they ask for none."""
+        return None
+
     @abstractmethod
     def check(self, config: Config) -> None:
         """Check that a configuration can be trained, before anything is.

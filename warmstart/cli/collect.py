@@ -162,6 +162,7 @@ def collect(
                 settings=settings,
                 first=None if first is None else Path(first),
                 progress=told,
+                on_message=shell.note,
             )
         except KeyboardInterrupt:
             shell.note(f"Stopped after {counted(measured, 'run')}; all are in {history}. The same command goes on.")

@@ -40,8 +40,8 @@ def predict(
     from warmstart.prediction import predict as ask
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    with cpu_threads(threads):
-        found = ask(model, images or (), dataset=dataset, skip_broken=skip_broken, download=download)
+    with cpu_threads(threads), shell.features_progress() as told:
+        found = ask(model, images or (), dataset=dataset, skip_broken=skip_broken, download=download, progress=told)
     for image, reason in found.broken:
         shell.note(f"{image}: left out ({reason}).")
     if format is Format.TABLE and found.error is not None:

@@ -4,8 +4,8 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -116,6 +116,30 @@ class Shell:
 
         with progress_on_stderr(what) as show:
             yield show
+
+    @contextmanager
+    def features_progress(self) -> Iterator[Callable[[float, float], None]]:
+        """Show on a terminal how many images a network has looked at, unless quiet; nothing elsewhere.
+
+        Most calls find what they need in the cache: the bar begins when it is told of images, and goes with the last one.
+
+        Yields: takes the images that are done, and how many there are.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield _ignore
+            return
+        with ExitStack() as opened:
+            shown: list[Show] = []
+
+            def tell(done: float, total: float) -> None:
+                if not shown:
+                    shown.append(opened.enter_context(self.progress("computing features")))
+                shown[0](done, total, "")
+                if done >= total:
+                    opened.close()
+                    shown.clear()
+
+            yield tell
 
 
 def _ignore(*_position: object, **_named: object) -> None:

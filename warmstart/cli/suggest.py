@@ -91,20 +91,22 @@ def suggest(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     asked, renamed = labelled(_one_dataset(path, dataset), labels, labels_column), _renamed(rename, space)
-    advice = _advice(
-        server,
-        history,
-        model,
-        exclude_group=exclude_group or (),
-        skip_broken=skip_broken,
-        seed=seed,
-        device=device,
-        threads=threads,
-        cache=not no_cache,
-        download=download,
-    )
-    more = {**_workload(workload, server), **_time(time, server)}
-    found = advice.suggest(asked, k, strategy=strategy, space=space, rename=renamed, explain=explain, **more)
+    with shell.features_progress() as told:
+        advice = _advice(
+            server,
+            history,
+            model,
+            exclude_group=exclude_group or (),
+            skip_broken=skip_broken,
+            seed=seed,
+            device=device,
+            threads=threads,
+            cache=not no_cache,
+            download=download,
+            progress=told,
+        )
+        more = {**_workload(workload, server), **_time(time, server)}
+        found = advice.suggest(asked, k, strategy=strategy, space=space, rename=renamed, explain=explain, **more)
     _tell_notes(shell, found)
     shell.detail(f"history {found.history}\nmodel {found.model}")
     if format is SuggestFormat.TABLE:
@@ -238,19 +240,21 @@ def neighbours(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     asked = labelled(_one_dataset(path, dataset), labels, labels_column)
-    advice = _advice(
-        server,
-        history,
-        model,
-        exclude_group=exclude_group or (),
-        skip_broken=skip_broken,
-        seed=seed,
-        device=device,
-        threads=threads,
-        cache=not no_cache,
-        download=download,
-    )
-    found = advice.neighbours(asked, k)
+    with shell.features_progress() as told:
+        advice = _advice(
+            server,
+            history,
+            model,
+            exclude_group=exclude_group or (),
+            skip_broken=skip_broken,
+            seed=seed,
+            device=device,
+            threads=threads,
+            cache=not no_cache,
+            download=download,
+            progress=told,
+        )
+        found = advice.neighbours(asked, k)
     _tell_notes(shell, found)
     document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
     rows = [neighbour.to_row() for neighbour in found.neighbours]

@@ -1,6 +1,7 @@
 """From manifests to a measured history."""
 
 import contextlib
+import logging
 import math
 import re
 import unicodedata
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
     from training.collection.progress import CollectionProgress
     from training.collection.report import CollectReport
     from training.collection.settings import CollectionSettings
+    from training.workloads import Workload
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.studies.own_workload import OwnScript, OwnWorkload
 
 WORKERS = 2
+STORED_SIZE = 32
+"""Pixels a side of the images of a new history, unless the workload chooses larger ones."""
+_log = logging.getLogger("warmstart")
 
 
 @dataclass(frozen=True)  # without slots, so that the command can read the defaults
@@ -84,17 +89,19 @@ def collect_into(
     settings: "CollectionSettings | None" = None,
     first: Path | None = None,
     progress: "Callable[[CollectionProgress], None] | None" = None,
+    on_message: Callable[[str], object] = _log.warning,
 ) -> dict[str, Any]:
     """Measure shared configurations on the manifests' datasets.
 
     Args:
-        path: the history; made where it is not there.
+        path: the history; made where it is not there, with images as large as the workload asks for.
         manifests: as in `open_sources`.
         job: what is measured; None = the target network of the paper.
         machines: where; None = two processes of this machine.
         settings: the rest; its `manifests`, `first`, `workload`, `budget`, `workers`, `device` and `executor` are not looked at.
         first: a file as in `read_configs`.
         progress: as of `training.collection.collect.collect_cells`.
+        on_message: called with each line that a person should hear.
 
     Returns: the report as native types.
 
@@ -119,6 +126,7 @@ def collect_into(
         machines.used_for(settings, has_device=job.script is None) as settings,
         History.open(path, write=True) as history,
     ):
+        _tell_of_enlarged(history, settings.workload, on_message)
         return _to_dict(collect_cells(history, settings, progress=progress))
 
 
@@ -132,7 +140,7 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "Col
     from history_store.errors import MissingPathError
     from history_store.history import History
     from history_store.space import dump_space
-    from training.workloads import Workload, get_workload
+    from training.workloads import get_workload
     from warmstart.spaces import space_text
 
     is_new, sources = not path.exists(), settings.manifests
@@ -152,10 +160,31 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "Col
             workload = _own(job.script, history.space_json, _paths(sources, settings.root, history))
     if is_new:
         assert made_over is not None  # noqa: S101  refused where there is none
-        History.create(path, made_over).close()
+        History.create(path, made_over, stored_size=_stored_size(workload, made_over)).close()
     elif job.space is not None and made_over is not None:
         _check_same_space(path, made_over)
     return replace(settings, manifests=sources, workload=workload, budget=workload.budget(job.target_budget))
+
+
+def _stored_size(workload: "Workload", space_json: str) -> int:
+    """Choose the pixels a side of a new history's images: the largest that a configuration asks for, and as many as landmarks need."""
+    from history_store.space import load_space
+    from metafeat.pretrained.landmarks import SIZE
+
+    largest = workload.largest_image(load_space(space_json))
+    return STORED_SIZE if largest is None else max(largest, SIZE)
+
+
+def _tell_of_enlarged(history: "History", workload: "Workload | None", on_message: Callable[[str], object]) -> None:
+    """Say where configurations ask for larger images than a history keeps."""
+    from history_store.space import load_space
+
+    largest = None if workload is None else workload.largest_image(load_space(history.space_json))
+    if largest is not None and largest > history.stored_size:
+        on_message(
+            f"{history.path} keeps images of {history.stored_size} x {history.stored_size} pixels: configurations with a larger "
+            f"image_size, {largest} at most, are measured on these, enlarged. A new history keeps them larger."
+        )
 
 
 def _to_dict(report: "CollectReport") -> dict[str, Any]:

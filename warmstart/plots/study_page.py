@@ -8,16 +8,22 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from history_store.errors import WarmstartError
 from metafeat.files import replace_file
 from warmstart.html import table
 from warmstart.plots.read_report import read_json
 from warmstart.plots.study import PICTURES, study_pictures
 from warmstart.plots.style import styled
+from warmstart.prediction import thumbnails
 from warmstart.studies.results.study_record import StudyRecord, records_of_report
 from warmstart.studies.results.trial import Trial
 
 _SHOWN = 10
+_SHOT = 128
+"""Pixels a side of a picture that was taken for another class."""
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5; --soft: #6b6b6b }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e6e6; --paper: #16181b; --line: #3a3d42; --soft: #a0a0a0 } }
@@ -27,7 +33,9 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem }
 .wide { overflow-x: auto } table { border-collapse: collapse; font-size: 13px } caption { text-align: left; color: var(--soft); padding-bottom: .3rem }
 th, td { text-align: left; padding: .2rem .7rem .2rem 0; border-bottom: 1px solid var(--line); white-space: nowrap }
 figure { margin: 1rem 0 } figure img { background: #fff; border-radius: 6px; max-width: 100%; height: auto } figcaption { color: var(--soft) }
-@media (max-width: 45rem) { figure { overflow-x: auto } figure img { min-width: 36rem } }
+.shots { display: grid; grid-template-columns: repeat(auto-fill, minmax(10rem, 1fr)); gap: 1rem } .shots figure { margin: 0 }
+.shots figcaption { font-size: 13px; overflow-wrap: anywhere }
+@media (max-width: 45rem) { figure { overflow-x: auto } figure img { min-width: 36rem } .shots figure img { min-width: 0 } }
 @media print {
   :root { color-scheme: light; --ink: #1a1a1a; --paper: #fff; --line: #d5d5d5; --soft: #6b6b6b }
   body { max-width: none; margin: 0 } figure { break-inside: avoid; overflow: visible } figure img { min-width: 0 }
@@ -36,10 +44,24 @@ figure { margin: 1rem 0 } figure img { background: #fff; border-radius: 6px; max
 """
 
 
-def write_page(path: Path, studies: Sequence[StudyRecord], *, title: str, seed: int = 0) -> list[str]:
+def write_page(
+    path: Path,
+    studies: Sequence[StudyRecord],
+    *,
+    title: str,
+    seed: int = 0,
+    classifier: Mapping[str, Any] | None = None,
+) -> list[str]:
     """Write a page on one study or on several; whole or not at all.
 
-    Without matplotlib the page has its tables alone.
+    Without matplotlib the page has its tables alone, and the pictures of a saved classifier's worst errors.
+
+    Args:
+        path: of the page.
+        studies: what it is about.
+        title: of the page.
+        seed: of what is fitted for the pictures.
+        classifier: what a report says of the saved classifier of the first study.
 
     Returns: what could not be drawn, and why.
 
@@ -48,6 +70,8 @@ def write_page(path: Path, studies: Sequence[StudyRecord], *, title: str, seed: 
     """
     notes: list[str] = []
     parts = [f"<h1>{escape(title)}</h1>", *(_section(found, notes, seed) for found in studies)]
+    if classifier is not None:
+        parts.append(_classifier(classifier, studies[0].dataset))
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     page = f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
     replace_file(path, page.encode("utf-8", "backslashreplace"), durable=False)
@@ -59,7 +83,7 @@ def write_page_beside(report: Path) -> list[str]:
     document = read_json(report.with_suffix(".json"), what="the report of a study")
     studies = records_of_report(document, str(report))
     title = f"Study {studies[0].name}" if len(studies) == 1 else f"{len(studies)} datasets tuned together"
-    return write_page(report.with_suffix(".html"), studies, title=title)
+    return write_page(report.with_suffix(".html"), studies, title=title, classifier=document.get("classifier"))
 
 
 def _section(found: StudyRecord, notes: list[str], seed: int) -> str:
@@ -80,6 +104,36 @@ def _section(found: StudyRecord, notes: list[str], seed: int) -> str:
         if rows:
             parts.append(f'<div class="wide">{table(caption, rows)}</div>')
     return "".join(parts)
+
+
+def _classifier(said: Mapping[str, Any], dataset: str | None) -> str:
+    """Return what the saved classifier says of the validation part: who is taken for whom, and the pictures of its worst errors."""
+    n_images = sum(count for row in said["confusion"] for count in row.values() if isinstance(count, int))
+    parts = [
+        f"<h2>The saved classifier</h2><p>{escape(said['model'])}, on the {n_images} images of the validation part: error {said['error']:.4g}.</p>",
+        f'<div class="wide">{table("A row for each true class, a column for each answer", said["confusion"])}</div>',
+    ]
+    if said["worst"]:
+        worst = said["worst"]
+        pixels = thumbnails([each["image"] for each in worst], dataset or "", size=_SHOT)
+        shots = "".join(map(_shot, worst, pixels))
+        parts.append(f'<p>Its worst errors:</p><div class="shots">{shots}</div>')
+    return "".join(parts)
+
+
+def _shot(worst: Mapping[str, Any], pixels: NDArray[np.uint8] | None) -> str:
+    """Return a picture with what it shows and what the classifier answered; the words alone where it cannot be read any more."""
+    said = f"{worst['truth']}, taken for {worst['answer']}; probability of the truth {worst['probability of the truth']:.4g}"
+    image = "" if pixels is None else f'<img alt="{escape(said)}" src="{_png_url(pixels)}">'
+    return f"<figure>{image}<figcaption>{escape(said)}<br>{escape(worst['image'])}</figcaption></figure>"
+
+
+def _png_url(pixels: NDArray[np.uint8]) -> str:
+    from PIL import Image
+
+    buffer = BytesIO()
+    Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels).save(buffer, format="png")
+    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode('ascii')}"
 
 
 def _figures(found: StudyRecord, notes: list[str], seed: int) -> str:

@@ -235,7 +235,7 @@ def _tune_one(name: str, dataset: str | None, output: _Outputs, options: TuneOpt
         place = _report_place(options.report, store, name)
         reported = replace(found, report=str(place))
         found = reported if _written(place, lambda: write_report(place, reported, plan), options) else found
-    check_any_error(name, found.trials)
+    check_any_error(name, found.trials, workload=plan.workload)
     classifier = _hand_out(options, outputs[name], found, plan, over=began + options.check_time())
     if classifier is not None and found.report is not None and dataset is not None:
         said = predict_validation(classifier, options.save_model or "", dataset)
@@ -318,7 +318,7 @@ def _tune_several(
         plans = [plan for _, plan in done]
         is_written = _written(place, lambda: write_joint_report(place, title, reported, plans), options)
         joint = reported if is_written else joint
-    check_any_error(title, [trial for found in joint.studies for trial in found.trials])
+    check_any_error(title, [trial for found, _ in done for trial in found.trials], workload=done[0][1].workload)
     for (found, plan), output in zip(done, outputs.values(), strict=True):
         _hand_out(options, output, found, plan)
     return joint

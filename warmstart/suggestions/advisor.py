@@ -1,7 +1,7 @@
 """Advice for datasets from one history: where a dataset lies among those of the history, and what to try first on it."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from metafeat.model_file import ModelHeader, read_header
 from warmstart.arguments import (
     Check,
     check_arguments,
+    check_callable,
     check_device,
     check_flag,
     check_given,
@@ -47,6 +48,7 @@ _CHECKS: Mapping[str, Check] = {
     "device": check_device,
     "cache": check_flag,
     "download": check_flag,
+    "progress": check_callable,
 }
 
 
@@ -69,6 +71,7 @@ class Advisor:
         threads: CPU threads of the network; torch decides when left out.
         cache: keep and use meta-features in the cache folder.
         download: let torchvision fetch what is missing of ``torchvision:NAME``.
+        progress: called with the images that are done, and how many there are, while a pretrained network looks at a dataset.
     """
 
     history: PathLike | None = None
@@ -81,6 +84,7 @@ class Advisor:
     threads: int | None = None
     cache: bool = True
     download: bool = False
+    progress: Callable[[float, float], object] | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the arguments.
@@ -158,6 +162,7 @@ class Advisor:
             cache=self.cache,
             device=self.device,
             threads=self.threads,
+            progress=self.progress,
         )
 
     def locate(self, dataset: "Dataset | Location", *, strategy: str | None = None) -> Location:
@@ -271,10 +276,11 @@ class Advisor:
             time: plan what fits in so long, ``10m`` or seconds; see `warmstart.answer`.
 
         Raises:
-            UsageError: an unknown strategy or workload, k out of range; else as `locate`.
+            UsageError: an unknown strategy or workload, k out of range, the space of another workload; else as `locate`.
         """
         limit = None if time is None else self._limit(time)
         request = Request(k, strategy, space, rename, explain, limit)
+        _check_same_workload(workload, space)
         if workload is not None and not self.has_measured(workload):
             own = replace(self, history=history_path(self.history, workload=workload))
             if not isinstance(dataset, Location) and own.has_measured(workload):
@@ -343,6 +349,23 @@ class Advisor:
         """
         history = history_path(self.history)
         return store_embeddings(history, usual_model(history, self.model), device=self.device, threads=self.threads)
+
+
+def _check_same_workload(workload: str | None, space: "SpaceLike | None") -> None:
+    """Refuse a space of ours beside a workload that it is not of; a person's own space may have other names.
+
+    Raises:
+        UsageError: naming the two.
+    """
+    if workload is None or not isinstance(space, str):
+        return
+    from training.workloads import DEFAULT, get_workload, named_space
+
+    asked, named = get_workload(workload), named_space(space)
+    if named is not None and asked.missing_names(list(named)):
+        known = ", ".join(each if workload == DEFAULT else f"{workload}:{each}" for each in asked.spaces)
+        msg = f"expected a space of the workload {workload!r} ({known}), got {space!r}, which is another one's. Leave one of `space` and `workload` out."
+        raise UsageError(msg, param="space")
 
 
 def _finite(features: NDArray[np.float64]) -> NDArray[np.float64] | None:

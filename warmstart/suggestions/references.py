@@ -241,7 +241,7 @@ def compute_statistics(
     from metafeat.embed import describe_images, stored_sample
     from metafeat.sample_statistics import sample_statistics
 
-    samples = [stored_sample(history, name) for name in names]
+    samples = [stored_sample(history, name, None if model is None else model.spec) for name in names]
     found = [sample_statistics(*sample) for sample in samples]
     features = [describe_images(*sample, model, device=device, threads=threads) for sample in samples]
     return References(
@@ -262,6 +262,7 @@ def _movements(history: "History", model: ModelHeader, *, device: str, threads: 
 def _movement(history: "History", model: ModelHeader, size: int, *, device: str, threads: int | None) -> float | None:
     """Measure how far the distances to the nearest datasets of other groups move between two draws of so many pictures."""
     from metafeat.embed import embed_images
+    from metafeat.images import to_size
 
     vectors = history.embeddings(model.hash)
     moved: list[NDArray[np.float64]] = []
@@ -276,7 +277,7 @@ def _movement(history: "History", model: ModelHeader, size: int, *, device: str,
         points = []
         for seed in (0, 1):
             drawn = np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
-            images = stored.take(drawn)
+            images = to_size(stored.take(drawn), model.spec)
             points.append(embed_images(images, labels[drawn], model, seed=seed, device=device, threads=threads))
         first, second = (np.linalg.norm(np.stack(others) - point, axis=1) for point in points)
         near = np.argsort(first, kind="stable")[:NEAREST]

@@ -54,6 +54,25 @@ def test_files_and_folders_are_asked_in_order(model, folder):
     assert found.error is None
 
 
+def test_progress_counts_pictures(model, folder, tmp_path):
+    told = []
+    predict(model, [folder], progress=lambda *now: told.append(now))
+    assert told == [(0, 6), (6, 6)]
+    images, labels = pictures(0)
+    np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))
+    predict(model, dataset=tmp_path / "s.npz", progress=lambda *now: told.append(now))
+    assert told[2:] == [(0, len(images)), (len(images), len(images))]
+
+
+def test_a_terminal_shows_how_many_pictures_are_done(model, folder, cli, monkeypatch):
+    plain = cli("predict", model, folder, "--format", "json")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown = cli("predict", model, folder, "--format", "json", on_terminal=True)
+    assert shown.out == plain.out
+    assert "6/6" in shown.err
+    assert plain.err == cli("predict", model, folder, "--quiet", on_terminal=True).err == ""
+
+
 def test_a_labelled_dataset_is_counted(model, tmp_path):
     images, labels = pictures(0)
     np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))

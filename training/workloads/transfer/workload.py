@@ -18,7 +18,7 @@ from training.workloads.base import Budget as AnyBudget
 from training.workloads.base import Classifier, Prepared, Workload
 from training.workloads.dataset import Dataset
 from training.workloads.transfer.budget import BUDGETS, TransferBudget
-from training.workloads.transfer.config import FEATURE_NAMES, TUNING_NAMES, TransferConfig
+from training.workloads.transfer.config import FEATURE_NAMES, LARGEST, SMALLEST, TUNING_NAMES, TransferConfig
 from training.workloads.transfer.recipes import RECIPES, write_recipe
 from training.workloads.transfer.space import BACKBONES, IMAGE_SIZES, SPACES, STEPS, SpaceName, transfer_space
 
@@ -89,6 +89,14 @@ class Transfer(Workload):
         if program not in RECIPES:
             return super().recipe(config, program, dataset=dataset, n_train=n_train, n_classes=n_classes)
         return write_recipe(config, program, dataset=dataset, n_train=n_train, n_classes=n_classes)
+
+    def largest_image(self, space: ConfigurationSpace) -> int | None:
+        """Return the largest `image_size` of a space that can be trained."""
+        known = space.get("image_size")
+        values = getattr(known, "sequence", None) or getattr(known, "choices", None)
+        values = values or (getattr(known, "upper", None), getattr(known, "value", None))
+        sizes = (int(value) for value in values if isinstance(value, int | float))
+        return max((size for size in sizes if SMALLEST <= size <= LARGEST), default=None)
 
     def check(self, config: Config) -> None:
         """Check that all hyperparameters that are active are there and in their ranges."""

@@ -77,11 +77,22 @@ def _read(trial: FrozenTrial) -> Trial:
     )
 
 
-def check_any_error(name: str, trials: Sequence[Trial]) -> None:
-    """Check that a trial gave an error, where any ended; raises `AllTrialsFailedError`."""
+def check_any_error(name: str, trials: Sequence[Trial], *, workload: str | None) -> None:
+    """Check that a trial gave an error, where any ended; raises `AllTrialsFailedError`.
+
+    Args:
+        name: of the study.
+        trials: that ended.
+        workload: that was trained; None = the objective is a person's own.
+    """
     failed = [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
     if failed and len(failed) == len(trials):
         counts = ", ".join(f"{count} {status}" for status, count in count_statuses(trials).items())
         note = failed[-1].note.rstrip(".") or "no note"
-        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {note}). Correct the objective; begin another study with `study`."
+        step = (
+            "Correct the objective"
+            if workload is None
+            else f"{workload} could be trained with none of its configurations here: change what the reason names, such as the images, `space`, `device`, `trial_timeout` or `trial_memory`"
+        )
+        msg = f"{name}: expected a trial that gives an error, got none of {len(failed)} ({counts}; the last: {note}). {step}; begin another study with `study`."
         raise AllTrialsFailedError(msg)

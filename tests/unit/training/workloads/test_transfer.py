@@ -473,6 +473,24 @@ def test_hyperparameters_of_fine_tuning_mean_nothing_with_0_steps():
     assert TransferConfig.of(flat) == TransferConfig.of({**FROZEN, "backbone": "resnet18"})
 
 
+@pytest.mark.parametrize(
+    ("values", "largest"),
+    [
+        ({"ordered": [96, 160]}, 160),
+        ({"choice": [224, 64]}, 224),
+        ({"value": 48}, 48),
+        ({"int": [32, 300]}, 300),
+        ({"choice": [64, 5000]}, 64),
+    ],
+)
+def test_the_largest_image_of_a_space_is_known(values, largest):
+    space = read_space({"image_size": values, "steps": {"value": 0}})
+    assert Transfer().largest_image(space) == largest
+    assert get_workload("cnn").largest_image(space) is None
+    assert Transfer().largest_image(Transfer().space()) == 128
+    assert Transfer().largest_image(read_space({"lr": {"value": 1}})) is None
+
+
 def test_a_space_of_which_nothing_can_be_trained_is_refused_before_anything_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     one = {"backbone": ["resnet18"], "image_size": {"value": 32}, "flip_copies": [False], "steps": {"value": 0}}

@@ -1,12 +1,15 @@
 """The pictures of a study: they come, name what they show in natural units, and are the same twice."""
 
 import base64
+import io
 import re
+from dataclasses import replace
 from html import unescape
 
 import numpy as np
 import pytest
 from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
+from PIL import Image
 
 from bo.importance import importance
 from bo.space.encoding import Encoding
@@ -95,6 +98,33 @@ def test_the_page_asks_nothing_of_the_network_and_escapes_names(tmp_path):
     assert "&lt;broke&gt;" in text
     assert "prefers-color-scheme: dark" in text
     assert b"<svg" in base64.b64decode(re.search(r"base64,([\w+/=]+)", text)[1])
+
+
+@pytest.mark.timeout(60)
+def test_the_page_shows_what_a_saved_classifier_takes_for_another_class(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("cat/1.png", "cat/2.png", "dog/3.png", "dog/4.png"):
+        (tmp_path / "pets" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (9, 9), dtype=np.uint8)).save(tmp_path / "pets" / name)
+    said = {
+        "model": "<clf>",
+        "error": 2 / 3,
+        "confusion": [{"truth": "cat", "cat": 1, "dog": 1}, {"truth": "dog", "cat": 1, "dog": 0}],
+        "worst": [
+            {"image": name, "truth": "cat", "answer": "dog", "probability of the truth": 0.123456}
+            for name in ("cat/2.png", "cat/gone.png")
+        ],
+    }
+    study = replace(a_study(5), dataset=str(tmp_path / "pets"))
+    write_page(tmp_path / "s.html", [study], title="s", classifier=said)
+    text = (tmp_path / "s.html").read_text()
+    assert (
+        "<h2>The saved classifier</h2><p>&lt;clf&gt;, on the 3 images of the validation part: error 0.6667.</p>" in text
+    )
+    assert "<td>cat</td><td>1</td><td>1</td>" in text
+    assert text.count("cat, taken for dog; probability of the truth 0.1235<br>cat/") == 2
+    (shot,) = re.findall(r"image/png;base64,([\w+/=]+)", text)  # that of the file that is there
+    assert Image.open(io.BytesIO(base64.b64decode(shot))).size == (128, 128)
 
 
 def test_axes_are_natural_with_few_readable_ticks():

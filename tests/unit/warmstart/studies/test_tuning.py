@@ -268,8 +268,13 @@ def test_the_report_says_it_all(use_tiny, tiny, tmp_path):
 
 
 def test_every_trial_failed():
-    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives an error, got none of 2 \(2 crashed; the last: RuntimeError: never"):  # fmt: skip
+    with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives an error, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective; begin"):  # fmt: skip
         tune(objective=fail, trials=2)
+
+
+def test_every_trial_of_a_workload_failed(photos):
+    with pytest.raises(AllTrialsFailedError, match=r"none of 1 \(1 timeout.*cnn could be trained with none of its configurations here: .*`trial_timeout`"):  # fmt: skip
+        tune(objective=None, dataset=str(photos), space=None, warm="none", trials=1, trial_timeout=0.01)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from history_store.space import dump_space
 from metafeat.embed import embed_history, stored_sample
 from metafeat.model_file import read_header
 from metafeat.pretrained.landmark_model import LandmarkModel
+from training.collection.settings import CollectionSettings
 from training.workloads.transfer import transfer_space
+from warmstart.histories.collect import Job, Machines, collect_into
 from warmstart.locations import history_path, usual_model
 from warmstart.spaces import space_text
 from warmstart.suggestions.references import compute_references, store_references
@@ -118,15 +120,69 @@ def test_the_workload_has_its_own_history_and_model(shipped):
     ("names", "size", "model"),
     [
         ("transfer", 64, "transfer.safetensors"),
+        ("transfer", 128, "transfer.safetensors"),
         ("transfer", 32, "model.safetensors"),
         ("compact", 64, "model.safetensors"),
     ],
 )
-def test_landmarks_go_with_an_own_history_of_their_size(shipped, names, size, model):
+def test_landmarks_go_with_an_own_history_whose_images_are_large_enough(shipped, names, size, model):
     space = dump_space(transfer_space("frozen")) if names == "transfer" else space_text(names)
     with History.create(shipped / "own.h5", space, configs=[], stored_size=size):
         pass
     assert usual_model(shipped / "own.h5").name == model
+
+
+def test_a_history_keeps_images_as_large_as_its_space_asks_for(shipped, made, photos):
+    _, backbone, _ = made
+    space = {
+        "backbone": {"value": backbone},
+        "image_size": {"ordered": [32, 80]},
+        "depth": {"value": "s8"},
+        "flip_copies": {"value": False},
+        "steps": {"value": 0},
+    }
+    for kind in (0, 13):
+        np.savez(shipped / f"kind{kind}.npz", **dict(zip(("images", "labels"), pictures(kind), strict=True)))
+    own, told = shipped / "own.h5", []
+    settings, job = CollectionSettings(configs=2), Job("transfer", space=space)
+    for _ in range(2):
+        report = collect_into(
+            own,
+            [shipped / "kind0.npz", shipped / "kind13.npz"],
+            job=job,
+            machines=Machines(1, "cpu"),
+            settings=settings,
+            on_message=told.append,
+        )
+    assert report["known"] == 4
+    assert told == []
+    with History.open(own) as history:
+        assert history.stored_size == 80
+        images, _ = stored_sample(history, "kind13", read_header(shipped / "transfer.safetensors").spec)
+        assert images.shape[1:3] == (64, 64)
+    found = warmstart.answer(photos, workload="transfer", history=own)
+    assert found.model.endswith("transfer.safetensors")
+    assert [each.name for each in found.neighbours] == ["kind13", "kind0"]
+    assert len(warmstart.Advisor(own).refresh()) == 2
+    assert warmstart.answer(photos, workload="transfer", history=own).neighbours == found.neighbours
+
+
+def test_pictures_that_are_measured_enlarged_are_told(shipped, made):
+    space = dump_space(transfer_space("frozen", backbones=[made[1]], image_sizes=[16, 48]))
+    History.create(shipped / "small.h5", space).close()
+    np.savez(shipped / "kind0.npz", **dict(zip(("images", "labels"), pictures(0), strict=True)))
+    told = []
+    settings = CollectionSettings(configs=1)
+    collect_into(
+        shipped / "small.h5",
+        [shipped / "kind0.npz"],
+        job=Job("transfer"),
+        machines=Machines(1, "cpu"),
+        settings=settings,
+        on_message=told.append,
+    )
+    assert len(told) == 1
+    assert "keeps images of 32 x 32 pixels: configurations with a larger image_size, 48 at most" in told[0]
 
 
 def test_variables_come_before_what_is_shipped(shipped, monkeypatch):
@@ -182,6 +238,33 @@ print([name for name in ("torch", "timm", "ConfigSpace", "scipy.stats") if name 
     warmstart.answer(photos, workload="transfer")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("workload", "space"), [("transfer", "compact"), ("cnn", "transfer:frozen")])
+def test_the_space_of_another_workload_is_refused(shipped, photos, cli, workload, space):
+    run = cli("suggest", photos, "--workload", workload, "--space", space)
+    assert (run.code, run.out) == (2, "")
+    assert f"--space: expected a space of the workload '{workload}'" in run.err
+    assert f"got '{space}', which is another one's" in run.err
+
+
+@pytest.mark.parametrize(("workload", "space"), [("transfer", "transfer:frozen"), ("cnn", "paper")])
+def test_a_space_of_the_workload_is_not(shipped, photos, cli, workload, space):
+    assert cli("suggest", photos, "--workload", workload, "--space", space).code == 0
+
+
+def test_a_terminal_shows_how_many_images_were_looked_at(shipped, photos, cli, monkeypatch):
+    asked = ("suggest", photos, "--workload", "transfer", "--no-cache", "--format", "json")
+    plain = cli(*asked)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    shown = cli(*asked, on_terminal=True)
+    assert (shown.code, shown.out) == (0, plain.out)
+    assert "computing features" in shown.err
+    assert "40/40" in shown.err
+    assert "computing features" not in plain.err
+    assert cli(*asked, "--quiet", on_terminal=True).err == ""
+    cli(*asked[:4])
+    assert "computing features" not in cli(*asked[:4], on_terminal=True).err  # the cache knows them
 
 
 def test_the_history_that_is_named_answers(shipped, photos):
