@@ -270,6 +270,10 @@ class Workload(ABC):
         """Return the pixels a side of the largest images that configurations of a space ask for; None where they ask for none."""
         return None
 
+    def canonical(self, config: Config) -> Config:
+        """Return a configuration without what means nothing in it: two that train alike are equal then."""
+        return config
+
     @abstractmethod
     def check(self, config: Config) -> None:
         """Check that a configuration can be trained, before anything is.

@@ -143,14 +143,13 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "Col
     from training.workloads import get_workload
     from warmstart.spaces import space_text
 
+    workload: Workload = get_workload(job.workload)  # a wrong name is told first
     is_new, sources = not path.exists(), settings.manifests
     if is_new and not sources:
         msg = f"{path}: expected a history with datasets to measure, got nothing there. Check the path, or name manifests or folders of images."
         raise MissingPathError(msg)
     made_over = None if job.space is None else space_text(job.space)
-    workload: Workload
     if job.script is None:
-        workload = get_workload(job.workload)
         made_over = made_over or dump_space(workload.space())
     elif is_new:
         workload = _own(job.script, made_over, _paths(sources, settings.root))

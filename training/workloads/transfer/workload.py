@@ -98,6 +98,11 @@ class Transfer(Workload):
         sizes = (int(value) for value in values if isinstance(value, int | float))
         return max((size for size in sizes if SMALLEST <= size <= LARGEST), default=None)
 
+    def canonical(self, config: Config) -> Config:
+        """Leave out the hyperparameters of fine-tuning with 0 steps."""
+        is_frozen = config.get("steps") == 0
+        return {name: value for name, value in config.items() if not (is_frozen and name in TUNING_NAMES)}
+
     def check(self, config: Config) -> None:
         """Check that all hyperparameters that are active are there and in their ranges."""
         TransferConfig.of(config)

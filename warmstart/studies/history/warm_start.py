@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError, WarmstartError
-from history_store.records import Config
+from history_store.file.codec import config_key
+from history_store.records import Config, Value
 from history_store.space import load_space
+from history_store.wording import counted
 from training.workloads import DEFAULT, get_workload
 from warmstart.locations import history_path, usual_model
 from warmstart.studies.history.history_state import history_state
@@ -82,13 +84,15 @@ def ask_history(
         on_message(
             f"The history knows nothing of {plan.workload}: the study begins with the usual configurations of that workload."
         )
-        return replace(asked, configs=usual)
+        return replace(asked, configs=_different(plan, usual, on_message))
     place = locate()
     found = _suggested(plan, place, advisor(), timed)
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
     configs = _warm_configs(found) + _other_kinds(plan, place.embedded.configs)
-    return asked.with_warm(configs, history_state(Path(found.history)), found.expectation)
+    differing = _different(plan, configs, on_message)
+    expectation = found.expectation if len(differing) == len(configs) else None  # it is of all of them
+    return asked.with_warm(differing, history_state(Path(found.history)), expectation)
 
 
 def _sources(sources: Sources, plan: StudySpec, query: Query | Descriptor | None) -> Sources:
@@ -146,6 +150,20 @@ def _warm_config(design: InitialDesign) -> WarmConfig:
         design.not_measured,
         None if design.expected_error is None else design.expected_error.to_dict(),
     )
+
+
+def _different(
+    plan: StudySpec, configs: tuple[WarmConfig, ...], on_message: Callable[[str], object]
+) -> tuple[WarmConfig, ...]:
+    """Leave out configurations that a workload trains just as one before them."""
+    if plan.workload is None:
+        return configs
+    workload, found = get_workload(plan.workload), dict[frozenset[tuple[str, Value]], WarmConfig]()
+    for each in configs:
+        found.setdefault(config_key(workload.canonical(each.config)), each)
+    if len(found) < len(configs):
+        on_message(f"Left out {counted(len(configs) - len(found), 'warm configuration')}, trained just as one before.")
+    return tuple(found.values())
 
 
 def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str, Any]:

@@ -473,6 +473,14 @@ def test_hyperparameters_of_fine_tuning_mean_nothing_with_0_steps():
     assert TransferConfig.of(flat) == TransferConfig.of({**FROZEN, "backbone": "resnet18"})
 
 
+def test_configurations_that_train_alike_are_known():
+    frozen, tuned = {"backbone": "x", **FROZEN, **TUNING}, {"backbone": "x", **FROZEN, **TUNING, "steps": 40}
+    assert Transfer().canonical(frozen) == {"backbone": "x", **FROZEN}
+    assert Transfer().canonical({**frozen, "head": "knn"}) == {"backbone": "x", **FROZEN, "head": "knn"}
+    assert Transfer().canonical(tuned) == tuned
+    assert get_workload("cnn").canonical({"batch_size": 8}) == {"batch_size": 8}
+
+
 @pytest.mark.parametrize(
     ("values", "largest"),
     [

@@ -290,6 +290,31 @@ def test_tune_begins_with_what_the_history_says(shipped, photos, tmp_path, monke
     assert dict(study.trials[0].config) == dict(said.suggestions[0].config)
 
 
+def test_tune_begins_with_no_network_twice(shipped, made, photos):
+    from warmstart.studies.history.warm_start import ask_history
+    from warmstart.studies.options import Sources
+    from warmstart.studies.tune_options import TuneOptions
+
+    space = {
+        "backbone": {"value": made[1]},
+        "image_size": {"value": 64},
+        "depth": ["s8", "s16", "full"],
+        "flip_copies": {"value": True},
+        "steps": {"ordered": [0, 40]},
+        **{
+            name: {"value": value}
+            for name, value in {"body_lr_multiplier": 1.0, "tuned_stages": "all", "weight_decay": 0.01, "random_flip": False, "crop_scale": 1.0, "mixup_alpha": 0.0, "label_smoothing": 0.0}.items()
+        },
+        "learning_rate": {"log": [1e-4, 1e-2]},
+    }  # fmt: skip
+    told = []
+    plan = TuneOptions(workload="transfer", space=space, k=6).plan(str(photos), None)
+    configs = [each.config for each in ask_history(plan, sources=Sources(), on_message=told.append).configs]
+    frozen = [config for config in configs if config["steps"] == 0]
+    assert len({config["depth"] for config in frozen}) == len(frozen)
+    assert f"Left out {6 - len(configs)} warm configuration" in " ".join(told)
+
+
 def test_without_the_weights_it_says_what_to_install(shipped, photos, monkeypatch):
     monkeypatch.setattr("metafeat.pretrained.landmark_model.BACKBONE", "tf_efficientnet_lite0")
     monkeypatch.setattr("metafeat.pretrained.backbones.PACKAGED", {"tf_efficientnet_lite0": "no_such_package"})
