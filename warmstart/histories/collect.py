@@ -145,7 +145,7 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "Col
 
     workload: Workload = get_workload(job.workload)  # a wrong name is told first
     is_new, sources = not path.exists(), settings.manifests
-    if is_new and not sources:
+    if is_new and not sources and job.script is None:  # a script says what it lacks itself
         msg = f"{path}: expected a history with datasets to measure, got nothing there. Check the path, or name manifests or folders of images."
         raise MissingPathError(msg)
     made_over = None if job.space is None else space_text(job.space)
