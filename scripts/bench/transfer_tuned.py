@@ -1,7 +1,7 @@
 """The fine-tuning part of docs/transfer-protocol.md: measure it, and say whether it gains over frozen features. Run it again and it goes on.
 
-OMP_NUM_THREADS=1 python scripts/bench/transfer_tuned.py FOLDER_OF_NPZ --out RUN_FOLDER --configs 64 --seeds 1
-python scripts/bench/transfer_tuned.py --out RUN_FOLDER --tables tuned.json --frozen data_manifests/measured/transfer-frozen
+OMP_NUM_THREADS=1 python scripts/bench/transfer_tuned.py FOLDER_OF_NPZ --out data_manifests/measured/transfer-tuned --configs 64 --seeds 1
+python scripts/bench/transfer_tuned.py --out data_manifests/measured/transfer-tuned --tables tuned.json --frozen data_manifests/measured/transfer-frozen
 """
 
 import argparse
