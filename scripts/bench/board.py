@@ -6,7 +6,7 @@ hyperparameter. SMAC and BoTorch search the fixed third of bbob alone. `develop`
 ends: the same command goes on where it was stopped, and searches come breadth-first, so that a board that was stopped covers all classes. Two
 commands may share the folder if they name other samplers. Needs `coco-experiment`.
 
-    OMP_NUM_THREADS=1 python scripts/bench/board.py --cells FOLDER --part final [--samplers ...] [--dimensions 2 5] [--minutes 60] [--only-report] [--out FILE.json]
+    OMP_NUM_THREADS=1 python scripts/bench/board.py --cells scripts/bench/results/board --part final [--samplers ...] [--dimensions 2 5] [--minutes 60] [--only-report] [--out FILE.json]
 """
 
 import argparse
