@@ -87,9 +87,9 @@ def run(folder: Path, wanted: list[Cell], minutes: float) -> None:
 
 
 def read(folder: Path, wanted: list[Cell]) -> list[dict[str, Any]]:
-    """Read the searches that are wanted and done."""
-    lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text(encoding="utf-8").splitlines()]
-    rows = [json.loads(line) for line in lines]
+    """Read the searches that are wanted and done; a line that was being written is not."""
+    texts = [path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.jsonl"))]
+    rows = [json.loads(line) for text in texts for line in text.splitlines(keepends=True) if line.endswith("\n")]
     jobs = [asdict(cell) for cell in wanted]
     return [{**row["job"], **row} for row in rows if row["job"] in jobs]
 

@@ -83,3 +83,6 @@ def test_a_board_goes_on_where_it_stopped(tmp_path, monkeypatch):
     run(tmp_path, [Cell("bbob", 4, 2, 1, "tpe")], 0.0)
     assert searched == wanted
     assert [row["function"] for row in read(tmp_path, wanted[:2])] == [1, 1]
+    with (tmp_path / "tpe.jsonl").open("a") as file:
+        file.write('{"job": {"suite"')
+    assert len(read(tmp_path, wanted)) == 6
