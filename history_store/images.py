@@ -13,6 +13,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from history_store.errors import BrokenImagesError
+
 FingerprintKind = Literal["listing", "content"]
 SPLITS = ("train", "val", "test")
 
@@ -33,6 +35,11 @@ class BrokenImage:
     path: str
     reason: str
 
+    @property
+    def left_out(self) -> str:
+        """Say that it was left out, and why."""
+        return f"left out {self.path}: {self.reason}"
+
 
 @dataclass(frozen=True, slots=True)
 class ImageSet:
@@ -43,12 +50,21 @@ class ImageSet:
         labels: `n` int64 in 0 .. len(class_names) - 1.
         class_names: of the whole collection, also where a class has no picture here.
         broken: pictures that were asked for and left out.
+        indices: `n` int64, of these pictures in the collection; None where the reader does not say.
     """
 
     images: NDArray[np.uint8]
     labels: NDArray[np.int64]
     class_names: tuple[str, ...]
     broken: tuple[BrokenImage, ...] = ()
+    indices: NDArray[np.int64] | None = None
+
+    def whole(self, source: ImageSource, wanted: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the indices of these pictures, `n` int64 of those that were wanted; broken ones are looked for where the reader does not say."""
+        if self.indices is not None:
+            return self.indices
+        found = np.asarray(wanted, dtype=np.int64)
+        return np.array([i for i in found.tolist() if _is_whole(source, i)], np.int64) if self.broken else found
 
 
 class ImageSource(Protocol):
@@ -113,11 +129,13 @@ def read_all(source: ImageSource, size: int, *, skip_broken: bool) -> tuple[Imag
     read = source.read(np.arange(len(source)), size=size, skip_broken=skip_broken)
     if not read.broken:
         return read, source.splits
-    # With pictures left out, rows have moved: read part by part to know where each picture belongs.
-    parts = {name: source.read(rows, size=size, skip_broken=True) for name, rows in source.splits.items() if len(rows)}
-    depth = max(part.images.shape[3] for part in parts.values())
-    images = [np.broadcast_to(part.images, (*part.images.shape[:3], depth)) for part in parts.values()]
-    ends = np.cumsum([len(part.labels) for part in parts.values()])
-    own = {name: np.arange(end - len(part.labels), end) for (name, part), end in zip(parts.items(), ends, strict=True)}
-    labels = np.concatenate([part.labels for part in parts.values()])
-    return ImageSet(np.concatenate(images), labels, read.class_names, read.broken), own
+    left = read.whole(source, range(len(source)))  # with pictures left out, rows have moved
+    return read, {name: np.flatnonzero(np.isin(left, rows)) for name, rows in source.splits.items()}
+
+
+def _is_whole(source: ImageSource, index: int) -> bool:
+    try:
+        source.read([index])
+    except BrokenImagesError:
+        return False
+    return True

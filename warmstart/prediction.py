@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from history_store.errors import BrokenImagesError, DataError, MissingPathError, UsageError
 
 if TYPE_CHECKING:
-    from history_store.images import ImageSource
     from training.workloads import Classifier
     from warmstart.locations import PathLike
 
@@ -147,13 +146,16 @@ def predict(
     return Predictions(os.fspath(model), classifier.classes, tuple(rows), tuple(broken))
 
 
-def predict_validation(classifier: Classifier, model: PathLike, dataset: PathLike) -> Predictions:
+def predict_validation(
+    classifier: Classifier, model: PathLike, dataset: PathLike, *, skip_broken: bool = False
+) -> Predictions:
     """Ask a classifier about the validation part of a dataset, that which `warmstart.tune` measured errors on.
 
     Args:
         classifier: of the same classes.
         model: path that it was saved at.
         dataset: path, as it was tuned on.
+        skip_broken: it was tuned on without the pictures that cannot be decoded.
 
     Raises:
         DataError: when the dataset cannot be read.
@@ -162,13 +164,14 @@ def predict_validation(classifier: Classifier, model: PathLike, dataset: PathLik
     from warmstart.suggestions.query import open_path
 
     source = open_path(os.fspath(dataset))
-    found = SourceDataset(source)
+    found = SourceDataset(source, skip_broken=skip_broken)
     rows = found.rows("val")
+    places = found.indices[rows]
     files = getattr(source, "files", None)
-    names = [str(files[row]) if files is not None else str(row) for row in rows.tolist()]
+    names = [str(files[place]) if files is not None else str(place) for place in places.tolist()]
     truths = [found.class_names[label] for label in found.labels[rows].tolist()]
     if (probabilities := classifier.validated) is None:
-        images = source.read(rows, size=classifier.size).images
+        images = source.read(places, size=classifier.size).images
         probabilities = classifier.predict(to_channels(images, classifier.channels))
     told = _told(classifier, names, probabilities, truths)
     return Predictions(os.fspath(model), classifier.classes, tuple(told))
@@ -301,23 +304,12 @@ def _of_dataset(
         tell(start, len(source))
         wanted = np.arange(start, min(start + _CHUNK, len(source)))
         read = source.read(wanted, size=classifier.size, skip_broken=skip_broken)
-        names = [str(number) for number in wanted.tolist()]
-        if read.broken:
-            broken += [(each.path, each.reason) for each in read.broken]
-            names = [str(number) for number in wanted.tolist() if _is_whole(source, number, classifier.size)]
+        broken += [(each.path, each.reason) for each in read.broken]
+        names = [str(number) for number in read.whole(source, wanted).tolist()]
         truths = [source.class_names[label] for label in read.labels.tolist()]
         rows += _told(classifier, names, classifier.predict(to_channels(read.images, classifier.channels)), truths)
     tell(len(source), len(source))
     return rows, broken
-
-
-def _is_whole(source: ImageSource, number: int, size: int) -> bool:
-    """Tell whether one picture of a dataset can be decoded."""
-    try:
-        source.read([number], size=size)
-    except BrokenImagesError:
-        return False
-    return True
 
 
 def _told(

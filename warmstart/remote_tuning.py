@@ -72,7 +72,7 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
         return found
     saved = save_best(save, one.plan, found.trials, options.ensemble, options.on_message)
     if saved is not None and place is not None and found.report is not None and dataset is not None:
-        said = predict_validation(saved, save, dataset)
+        said = predict_validation(saved, save, dataset, skip_broken=options.skip_broken)
         _written(place, lambda: add_classifier(place, said), options)
     return found
 
@@ -325,6 +325,7 @@ def _local_plan(dataset: str | None, options: TuneOptions, begun: Mapping[str, A
         objective=begun["objective"],
         dataset=dataset,
         fingerprint=None,
+        skip_broken=options.skip_broken,
         warm=begun["warm"]["mode"],
         configs=tuple(WarmConfig(**each) for each in begun["warm"]["configs"]),
         device=options.device,

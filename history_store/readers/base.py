@@ -68,7 +68,7 @@ class Source(ABC):
             images, wanted = images[kept], wanted[kept]
             if not len(wanted):
                 self._refuse(broken, len(broken))
-        return ImageSet(images, self.labels[wanted], self.class_names, tuple(broken.values()))
+        return ImageSet(images, self.labels[wanted], self.class_names, tuple(broken.values()), wanted)
 
     @abstractmethod
     def fingerprint(self, kind: FingerprintKind) -> str:
@@ -99,7 +99,7 @@ class Source(ABC):
         if len(broken) == n_read:
             step = "Not one is left: check the path and the files."
         else:
-            step = "Repair or remove them, or leave them out: `skip_broken` of suggest, or of history add for all that follows."
+            step = "Repair or remove them, or go on without them: `skip_broken`."
         msg = f"{self.location}: expected pictures that can be decoded, got {len(broken)} broken of {n_read} read: {named}{more}. {step}"
         raise BrokenImagesError(msg, [image.path for image in broken.values()])
 

@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+from PIL import Image
 from stripes import pictures
 
 MANIFEST = """
@@ -101,6 +102,33 @@ def test_images_of_ones_own_need_no_manifest(source):
         open_sources([source / "stripes.toml", source / "stripes.npz"])
     with pytest.raises(MissingPathError, match="expected a manifest, or images to measure"):
         open_sources([source / "nowhere"])
+
+
+def test_broken_pictures_are_refused_or_left_out_and_named(tmp_path, cli):
+    for number, (image, label) in enumerate(zip(*pictures(0), strict=True)):
+        place = tmp_path / "photos" / str(label)
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(place / f"{number:03}.png")
+    broken = sorted((tmp_path / "photos" / "1").iterdir())[0]
+    broken.write_bytes(b"no picture")
+    script = tmp_path / "job.py"
+    script.write_text("def error(config, *, dataset):\n    return config['lr']\n")
+    (tmp_path / "space.yaml").write_text("lr: {log: [1e-4, 0.1]}\n")
+    call = ["history", "collect", tmp_path / "photos", "--history", tmp_path / "h.h5", "--objective", f"{script}:error", "--space", tmp_path / "space.yaml", "--configs", "2", "--workers", "1"]  # fmt: skip
+    refused = cli(*call)
+    assert refused.code == 3
+    assert (
+        f"1/{broken.name} (not a picture). Repair or remove them, or go on without them: --skip-broken." in refused.err
+    )
+    found = cli(*call, "--skip-broken")
+    assert found.code == 0, found.err
+    assert f"left out 1/{broken.name}: not a picture" in found.err
+    again = cli(*call)
+    assert again.code == 0, "its pictures are in the history"
+    listed = json.loads(cli("history", "list", "--history", tmp_path / "h.h5", "--format", "json").out)
+    (one,) = listed["datasets"]
+    assert one["n_train"] + one["n_val"] + one["n_test"] == len(pictures(0)[1]) - 1
+    assert one["n_evaluations"] == 2
 
 
 def test_without_datasets_no_history_is_made(cli, tmp_path):

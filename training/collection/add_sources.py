@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from history_store.errors import DataError, UsageError
 from history_store.history import History
-from history_store.images import ImageSet, ImageSource
+from history_store.images import BrokenImage, ImageSet, ImageSource, read_all
 from history_store.manifest import Manifest
 from history_store.picture import DECODING
 from history_store.records import DatasetInfo
@@ -19,6 +19,8 @@ from history_store.shards import history_from_shards
 from history_store.splits import split_codes
 from history_store.subsample import TEST, TRAIN, VAL, stratified_subsample
 from training.sources.obtain import open_manifest
+
+OnBroken = Callable[[BrokenImage], object] | None
 
 
 def add_sources(
@@ -28,6 +30,7 @@ def add_sources(
     root: str | Path | None = None,
     download: bool = False,
     fractions: Sequence[float] = (1.0,),
+    on_broken: OnBroken = None,
 ) -> tuple[str, ...]:
     """Add the datasets of manifests that the history lacks, with their images.
 
@@ -40,6 +43,7 @@ def add_sources(
         root: folder below which the manifests' files and folders lie.
         download: fetch what is missing where a manifest says how.
         fractions: parts of the training split, each a dataset of its own; 1.0 is the source itself, 0.3 is ``NAME@30``.
+        on_broken: called with each picture that cannot be decoded and is left out; None = its source is refused.
 
     Returns: names of the datasets, those of one source side by side.
 
@@ -50,7 +54,7 @@ def add_sources(
     """
     percents = [_percent(fraction) for fraction in fractions]
     parts = {m.name: {part_name(m.name, percent): percent / 100 for percent in percents} for m in manifests}
-    _add_parts(history, manifests, parts, root=root, download=download)
+    _add_parts(history, manifests, parts, root=root, download=download, on_broken=on_broken)
     names = [name for of_source in parts.values() for name in of_source]
     if not manifests:
         names = [name for name in history.names if history.has_images(name)]
@@ -126,6 +130,7 @@ def _add_parts(
     *,
     root: str | Path | None,
     download: bool,
+    on_broken: OnBroken = None,
 ) -> None:
     """Add those datasets of each manifest (name to fraction) that lack images: all sources are checked, then added at once."""
     known = {info.name: info for info in history.datasets}
@@ -142,7 +147,9 @@ def _add_parts(
             lacking.append(_Lacking(manifest, source, fingerprint, missing))
     if lacking:
         history.add_datasets(
-            addition for each in lacking for addition in each.additions(known, size=history.stored_size)
+            addition
+            for each in lacking
+            for addition in each.additions(known, size=history.stored_size, on_broken=on_broken)
         )
 
 
@@ -160,14 +167,20 @@ class _Lacking:
     parts: Mapping[str, float]
 
     def additions(
-        self, known: Mapping[str, DatasetInfo], *, size: int
+        self, known: Mapping[str, DatasetInfo], *, size: int, on_broken: OnBroken
     ) -> Iterator[tuple[DatasetInfo, ImageSet, NDArray[np.int8]]]:
         """Decode the source once, then cut each part out of it."""
         rules = self.manifest.splits
-        images = self.source.read(np.arange(len(self.source)), size=size)
-        own = self.source.splits if rules.kind == "own" else None
+        images, own = read_all(self.source, size, skip_broken=on_broken is not None)
+        for picture in images.broken:
+            assert on_broken is not None  # noqa: S101  else it was refused
+            on_broken(picture)
         split, split_seed = split_codes(
-            images.labels, own, fractions=rules.fractions, seed=rules.seed, location=self.source.location
+            images.labels,
+            own if rules.kind == "own" else None,
+            fractions=rules.fractions,
+            seed=rules.seed,
+            location=self.source.location,
         )
         for name, fraction in self.parts.items():
             rows = _part(images.labels, split, fraction, seed=rules.seed)

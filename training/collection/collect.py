@@ -125,7 +125,12 @@ class _Sitting:
         if folder is not None:
             take_shards(history, folder, budget, seed)
         self.names = add_sources(
-            history, settings.manifests, root=settings.root, download=settings.download, fractions=settings.fractions
+            history,
+            settings.manifests,
+            root=settings.root,
+            download=settings.download,
+            fractions=settings.fractions,
+            on_broken=settings.on_broken,
         )
         costs = _costs(history, self.names, self.shared, workload, budget)
         self.shards = None if folder is None else ShardFolder(history, folder, budget, seed)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from history_store.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from history_store.images import BrokenImage
     from history_store.manifest import Manifest
     from history_store.records import Config
     from training.processes.executor import Executor
@@ -26,6 +27,7 @@ class CollectionSettings:
         manifests: sources to add where the history lacks them, and to measure; none: all datasets that have images.
         root: folder below which the manifests' files and folders lie.
         download: fetch what is missing where a manifest says how.
+        on_broken: called with each picture of a new dataset that cannot be decoded and is left out; None = such a dataset is refused.
         fractions: parts of the training split to measure, each a dataset of its own, e.g. (0.1, 0.5, 1.0).
         configs: how many configurations of the Sobol sequence; 0 is allowed where some are given.
         first: configurations to measure on every dataset before any of those.
@@ -47,6 +49,7 @@ class CollectionSettings:
     manifests: Sequence[Manifest] = ()
     root: str | Path | None = None
     download: bool = False
+    on_broken: Callable[[BrokenImage], object] | None = None
     fractions: Sequence[float] = (1.0,)
     configs: int = 64
     first: Sequence[Config] = ()

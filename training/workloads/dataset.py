@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.images import ImageSource, read_all
+from history_store.images import BrokenImage, ImageSource, read_all
 from history_store.picture import square_arrays
 from history_store.splits import split_codes
 from history_store.subsample import SPLIT_NAMES
@@ -100,6 +100,7 @@ class SourceDataset(Dataset):
     def __init__(self, source: ImageSource, *, skip_broken: bool = False, look: int = 32) -> None:
         check_contrast(source.labels, source.location)
         self._source, self._skip_broken, self._read = source, skip_broken, {}
+        self.broken, self.indices = (), np.arange(len(source))
         labels, own = source.labels, source.splits
         self.size = None
         self.location, self.class_names = source.location, tuple(source.class_names)
@@ -107,12 +108,17 @@ class SourceDataset(Dataset):
             read, own = read_all(source, look, skip_broken=True)
             labels = read.labels
             check_contrast(labels, source.location)
+            self.broken, self.indices = read.broken, read.whole(source, range(len(source)))
             self._read = {look: read.images}
         self.labels = np.asarray(labels)
         self.split, _ = split_codes(self.labels, own, location=self.location)
         self.test_is_spare = not len((own or {}).get("test", ())) and len(self.rows("test")) > 0
 
     _read: dict[int, NDArray[np.uint8]]
+    broken: tuple[BrokenImage, ...]
+    """Pictures that were left out."""
+    indices: NDArray[np.int64]
+    """Of the dataset's images in the collection, `n`."""
 
     def images(self, size: int) -> NDArray[np.uint8]:
         """Decode all images; those of the last size asked for are kept."""

@@ -19,6 +19,7 @@ from warmstart.cli.options import (
     ScaleName,
     ScaleOption,
     SeedOption,
+    SkipBrokenOption,
     VerboseOption,
 )
 from warmstart.cli.shell import Shell
@@ -93,6 +94,7 @@ def collect(
     download: Annotated[
         bool, typer.Option("--download", help="Fetch what is missing, where a manifest says how.")
     ] = False,
+    skip_broken: SkipBrokenOption = False,
     fraction: Annotated[
         list[float] | None, typer.Option("--fraction", help="Part of the training split, in (0, 1]; may be repeated.")
     ] = None,
@@ -161,6 +163,7 @@ def collect(
                 machines=Machines(workers, device, cluster),
                 settings=settings,
                 first=None if first is None else Path(first),
+                skip_broken=skip_broken,
                 progress=told,
                 on_message=shell.note,
             )

@@ -90,7 +90,7 @@ def add(
         if plan is not None:
             carry_out(opened, replace(plan, datasets=()))
     for picture in broken:
-        shell.note(f"left out {picture.path}: {picture.reason}")
+        shell.note(picture.left_out)
     row = {
         "name": info.name,
         "group": info.group,

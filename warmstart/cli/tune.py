@@ -26,6 +26,7 @@ from warmstart.cli.options import (
     RayOption,
     ScaleOption,
     SeedOption,
+    SkipBrokenOption,
     VerboseOption,
 )
 from warmstart.cli.shell import Shell, shown_path, write
@@ -233,6 +234,7 @@ def tune(
         int, typer.Option("--ensemble", min=1, help="Number of the best networks that --save-model keeps.")
     ] = Outputs.ensemble,
     download: DownloadOption = False,
+    skip_broken: SkipBrokenOption = Problem.skip_broken,
     server: Annotated[
         str | None,
         typer.Option(
@@ -334,7 +336,8 @@ def _tuned_on_server(
     from warmstart.remote_tuning import tune_on_server, tune_several_on_server
     from warmstart.suggestions.advisor import Advisor
 
-    advisor = Advisor(None, options.model, seed=options.seed, device=options.device, cache=options.cache)
+    shared = {name: getattr(options, name) for name in ("seed", "device", "cache", "skip_broken")}
+    advisor = Advisor(None, options.model, **shared)
     with Client(server, advisor=advisor) as client:
         if len(paths) > 1:
             return tune_several_on_server(paths, options, client, split=split)

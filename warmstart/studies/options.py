@@ -65,6 +65,7 @@ class Problem:
     workload: str = "cnn"
     """`training.workloads.DEFAULT`, whose package imports numpy: the command line reads the defaults for its help."""
     target_budget: str | None = None
+    skip_broken: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

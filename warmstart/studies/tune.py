@@ -92,6 +92,7 @@ def tune(
     maximize: bool = Search.maximize,
     scale: Scale | None = Search.scale,
     target_budget: str | None = Problem.target_budget,
+    skip_broken: bool = Problem.skip_broken,
     trial_timeout: str | float | None = Execution.trial_timeout,
     trial_memory: str | int | None = Execution.trial_memory,
     workers: int | None = Execution.workers,
@@ -153,6 +154,7 @@ def tune(
             larger is better.
         workload: what is trained where there is no objective of your own: a name in `training.workloads.WORKLOADS`.
         target_budget: name of a budget of the workload; None = its usual one.
+        skip_broken: go on without pictures that cannot be decoded; an objective of one's own sees to that itself.
         trial_timeout: seconds, or ``30m``, after which a trial is stopped and counts as failed.
         trial_memory: bytes, or ``4G``, above which likewise.
         workers: processes on this machine, 1 when left out; with a cluster, on its nodes, as many as it has places for.
@@ -238,7 +240,7 @@ def _tune_one(name: str, dataset: str | None, output: _Outputs, options: TuneOpt
     check_any_error(name, found.trials, workload=plan.workload)
     classifier = _hand_out(options, outputs[name], found, plan, over=began + options.check_time())
     if classifier is not None and found.report is not None and dataset is not None:
-        said = predict_validation(classifier, options.save_model or "", dataset)
+        said = predict_validation(classifier, options.save_model or "", dataset, skip_broken=options.skip_broken)
         _written(Path(found.report), lambda: add_classifier(Path(found.report or ""), said), options)
     return found
 

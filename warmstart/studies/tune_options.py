@@ -68,7 +68,7 @@ _CHECKS: Mapping[str, Check] = (
     | dict.fromkeys(("pruner", "device", "record", "scale"), check_text)
     | dict.fromkeys(("exclude_group", "related"), check_names)
     | dict.fromkeys(("timeout", "time", "trial_timeout", "trial_memory"), check_length)
-    | dict.fromkeys(("cache", "download"), check_flag)
+    | dict.fromkeys(("cache", "download", "skip_broken"), check_flag)
     | dict.fromkeys(("progress", "on_message"), check_callable)
     | {"objective": check_objective, "space": check_space, "seed": check_seed, "budget": check_positive}
     | {"report": check_report}
@@ -178,6 +178,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             dataset=dataset,
             fingerprint=dataset if query is None else query.fingerprint,
             folder=str(Path.cwd()),
+            skip_broken=self.skip_broken,
             device=self.device,
             members=members,
             split=split,
@@ -220,6 +221,7 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             workload=self.workload,
             target_budget=self.target_budget,
             device=self.device,
+            skip_broken=plan.skip_broken,
             folder=Path.cwd(),
         )
         if self.objective is None and self.command is None:

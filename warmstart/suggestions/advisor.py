@@ -375,7 +375,7 @@ def _finite(features: NDArray[np.float64]) -> NDArray[np.float64] | None:
 
 def _left_out(seen: Look) -> tuple[str, ...]:
     """Name the pictures that could not be decoded."""
-    return tuple(f"left out {picture.path}: {picture.reason}" for picture in seen.broken)
+    return tuple(picture.left_out for picture in seen.broken)
 
 
 def _summary(query: Query) -> DatasetSummary:

@@ -86,6 +86,7 @@ def objective_of(plan: StudySpec) -> Objective:
         workload=plan.workload or DEFAULT,
         target_budget=plan.objective.get("target_budget"),
         device=plan.device,
+        skip_broken=plan.skip_broken,
         folder=Path(plan.folder),
     )
     return measured(found, plan.measure)

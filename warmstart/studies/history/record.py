@@ -84,7 +84,8 @@ def record_study(
         if name in history.names:
             _check_same(history, name, source)
         else:
-            add_source(history, source, DatasetCard(name, name, f"tuned by {plan.measured}"), seed=0)
+            card = DatasetCard(name, name, f"tuned by {plan.measured}")
+            add_source(history, source, card, skip_broken=plan.skip_broken, seed=0)
         known = {_key(evaluation) for evaluation in history.evaluations(name)}
         found = [evaluation for trial in trials if (evaluation := _evaluation(trial, name, plan)) is not None]
         new = [evaluation for evaluation in found if _key(evaluation) not in known]

@@ -65,7 +65,11 @@ def ask_history(
         from warmstart.suggestions.advisor import Advisor
 
         return Advisor(
-            **asdict(sources), exclude_group=plan.exclude_group, seed=plan.seed, device=resolve_device(plan.device)
+            **asdict(sources),
+            exclude_group=plan.exclude_group,
+            skip_broken=plan.skip_broken,
+            seed=plan.seed,
+            device=resolve_device(plan.device),
         )
 
     @cache
@@ -75,12 +79,16 @@ def ask_history(
     asked = ask_related(plan, locate, history=sources.history, has_images=plan.has_images or query is not None)
     if plan.pruner == "history":
         asked = replace(asked, curves=_curves(plan, None if query is None and plan.dataset is None else locate))
+    is_unasked = plan.initial or plan.warm == "none"
+    usual = None if is_unasked else _usual_configs(plan, sources.history)
+    if plan.skip_broken and (is_unasked or usual is not None):
+        _tell_broken(query, on_message)  # else the history's answer does
     if plan.initial:
         assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
         return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
     if plan.warm == "none":
         return asked
-    if (usual := _usual_configs(plan, sources.history)) is not None:
+    if usual is not None:
         on_message(
             f"The history knows nothing of {plan.workload}: the study begins with the usual configurations of that workload."
         )
@@ -93,6 +101,16 @@ def ask_history(
     differing = _different(plan, configs, on_message)
     expectation = found.expectation if len(differing) == len(configs) else None  # it is of all of them
     return asked.with_warm(differing, history_state(Path(found.history)), expectation)
+
+
+def _tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], object]) -> None:
+    """Name the pictures of a dataset that cannot be decoded."""
+    from warmstart.suggestions.query import Query
+
+    if isinstance(query, Query):
+        read = query.source.read(range(len(query.source)), skip_broken=True)
+        for picture in read.broken:
+            on_message(picture.left_out)
 
 
 def _sources(sources: Sources, plan: StudySpec, query: Query | Descriptor | None) -> Sources:

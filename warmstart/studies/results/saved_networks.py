@@ -59,7 +59,7 @@ def train_best(
     budget = workload.budget(plan.objective["target_budget"], amount=plan.budget)
     found: list[_Trained] = []
     with cpu_threads(1):
-        prepared = prepare(workload, plan.dataset, device=plan.device)
+        prepared = prepare(workload, plan.dataset, device=plan.device, skip_broken=plan.skip_broken)
         for trial in valid:
             seconds = prepared.seconds_again(trial.config, trial.duration or 0.0)
             model = None if networks is None else networks.get(trial.config, trial.seed)

@@ -34,8 +34,10 @@ stay away from studies that they cannot read.
 """
 SHORT = 2
 """Version of the user attribute where the plan lies in the system attribute."""
-_LATER = ("rename", "initial", "measured", "not_measured", "curves", "expected_error", "expectation")
-"""Fields that version 0.1 does not know."""
+_LATER = ("rename", "initial", "measured", "not_measured", "curves", "expected_error", "expectation", "skip_broken")
+"""Fields that version 0.1 does not know..."""
+_NOTHING: tuple[object, ...] = ((), {}, False)
+"""...and what they hold where they say nothing."""
 _STORED = {"n_startup_trials": "startup"}
 """Names that a field has in a stored plan, which stay."""
 
@@ -102,6 +104,7 @@ class StudySpec(Search, WarmStart):
         objective: what is evaluated: `function`, `command`, or `workload` (the first one, where a study of 0.1 names none) and its `target_budget`.
         dataset: path, as given; other machines may have it elsewhere.
         fingerprint: of the dataset, where it holds images.
+        skip_broken: without those that cannot be decoded.
         configs: the warm configurations, best first.
         history: `path`, `id` and `revision` of the history they are from; empty where none was asked.
         folder: first on the path of a function's import.
@@ -126,6 +129,7 @@ class StudySpec(Search, WarmStart):
     )
     dataset: str | None
     fingerprint: str | None = field(metadata=identity(("`dataset`, of fingerprint", lambda plan: plan.fingerprint)))
+    skip_broken: bool = field(default=False, metadata=identity())
     configs: tuple[WarmConfig, ...] = ()
     history: Mapping[str, str | int] | None = None
     folder: str = "."
@@ -187,7 +191,7 @@ class StudySpec(Search, WarmStart):
     def to_json(self) -> str:
         """Write the plan; what version 0.1 does not know is left out where it says nothing."""
         record = asdict(self) | {"configs": [each.to_dict() for each in self.configs]}
-        record = {name: value for name, value in record.items() if (value != () and value != {}) or name not in _LATER}
+        record = {name: value for name, value in record.items() if value not in _NOTHING or name not in _LATER}
         if self.measure.is_plain:
             record = {name: value for name, value in record.items() if name not in ("metric", "maximize", "scale")}
         record = {_STORED.get(name, name): value for name, value in record.items()}

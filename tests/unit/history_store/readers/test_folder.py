@@ -257,7 +257,7 @@ BREAKS = [
 def test_a_broken_picture_is_named(root, damage, reason):
     damage(root / "1" / "0010.png")
     source = open_images(root)
-    message = rf"set: expected pictures that can be decoded, got 1 broken of 24 read: 1/0010.png \((?!pixels:).*({reason}).*\). .*`skip_broken` of suggest, or of history add"
+    message = rf"set: expected pictures that can be decoded, got 1 broken of 24 read: 1/0010.png \((?!pixels:).*({reason}).*\). .*go on without them: `skip_broken`"
     with pytest.raises(BrokenImagesError, match=message) as caught:
         source.read(range(24))
     assert caught.value.paths == ("1/0010.png",)
@@ -265,6 +265,8 @@ def test_a_broken_picture_is_named(root, damage, reason):
     assert len(kept.images) == len(kept.labels) == 23
     assert [image.path for image in kept.broken] == ["1/0010.png"]
     np.testing.assert_array_equal(kept.labels, np.delete(classes(), 10))
+    np.testing.assert_array_equal(kept.indices, np.delete(np.arange(24), 10))
+    np.testing.assert_array_equal(source.read([11, 10, 3, 11], skip_broken=True).indices, [11, 3, 11])
     np.testing.assert_array_equal(kept.images, source.read([i for i in range(24) if i != 10]).images)
     assert source.fingerprint("content") == open_images(root).fingerprint("content")
 

@@ -1,5 +1,7 @@
 """Datasets as a workload gets them: stored or a person's, at any size, with pictures left out."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -41,6 +43,39 @@ def test_pictures_left_out_are_left_out_at_every_size(folder):
     assert dataset.images(8).shape == (19, 8, 8, 3)
     assert dataset.images(32).shape[0] == len(dataset.labels) == len(dataset.split) == 19
     assert dataset.fingerprint().endswith("-1")
+    assert [picture.left_out for picture in dataset.broken] == ["left out a/04.png: not a picture"]
+    source = open_images(folder)
+    np.testing.assert_array_equal(dataset.images(8), source.read(dataset.indices, size=8).images)
+    np.testing.assert_array_equal(dataset.labels, source.labels[dataset.indices])
+
+
+def test_parts_of_its_own_stay_what_they_are_without_broken_pictures(folder, tmp_path):
+    for number, file in enumerate(sorted(folder.glob("*/*.png"))):
+        place = tmp_path / "parts" / ("val" if number % 4 == 1 else "train") / file.parent.name
+        place.mkdir(parents=True, exist_ok=True)
+        file.rename(place / file.name)
+    source = open_images(tmp_path / "parts")
+    before = {part: [source.files[row] for row in rows] for part, rows in source.splits.items()}
+    broken = [before["train"][2], before["val"][1]]
+    for file in broken:
+        (tmp_path / "parts" / file).write_bytes(b"")
+    source = open_images(tmp_path / "parts")
+    dataset = SourceDataset(source, skip_broken=True)
+    assert sorted(picture.path for picture in dataset.broken) == sorted(broken)
+    for part in ("train", "val"):
+        left = [source.files[place] for place in dataset.indices[dataset.rows(part)]]
+        assert set(left) <= set(before[part]) - set(broken)
+    assert len(dataset.rows("val")) == len(before["val"]) - 1
+
+
+def test_a_reader_that_does_not_say_which_pictures_are_left_is_asked_one_by_one(folder):
+    (folder / "b" / "07.png").write_bytes(b"no picture")
+    source = open_images(folder)
+    read = source.read(range(20), skip_broken=True)
+    silent = replace(read, indices=None)
+    np.testing.assert_array_equal(silent.whole(source, range(20)), read.indices)
+    whole = replace(source.read([3, 1]), indices=None)
+    np.testing.assert_array_equal(whole.whole(source, [3, 1]), [3, 1])
 
 
 def test_too_few_pictures_are_told_with_their_place(folder):

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from PIL import Image
+from stripes import pictures
 
 import warmstart
-from history_store.errors import DataError, MissingPathError, ModelError, UsageError
+from history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
 from history_store.readers import open_images
 from training.workloads.cnn.classifier import Networks
+from warmstart.prediction import predict_validation
 
 
 @pytest.fixture
@@ -55,6 +58,35 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
         (tmp_path / "d.safetensors").write_bytes(damage)
         with pytest.raises(ModelError, match=r"d\.safetensors: expected networks"):
             Networks.load("d.safetensors")
+
+
+def test_a_study_without_broken_pictures_says_which_and_stays_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number, (image, label) in enumerate(zip(*pictures(0), strict=True)):
+        place = tmp_path / "photos" / str(label)
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(place / f"{number:03}.png")
+    broken = sorted((tmp_path / "photos" / "1").iterdir())[0]
+    broken.write_bytes(broken.read_bytes()[:50])
+    told = []
+    settings = {"space": "compact", "warm": "none", "budget": 12, "device": "cpu", "on_message": told.append}
+    with pytest.raises(BrokenImagesError, match=r"got 1 broken of .*go on without them: `skip_broken`"):
+        warmstart.tune("photos", trials=1, storage="other.db", **settings)
+    with pytest.raises(UsageError, match="skip_broken: expected true or false"):
+        warmstart.tune("photos", trials=1, skip_broken="yes", **settings)
+    settings |= {"report": "r.md", "save_model": "n.safetensors"}
+    found = warmstart.tune("photos", trials=1, skip_broken=True, **settings)
+    assert found.counts == {"ok": 1}
+    assert told[0] == f"left out 1/{broken.name}: cut short"
+    assert len(warmstart.tune("photos", trials=2, skip_broken=True, **settings).trials) == 2
+    with pytest.raises(UsageError, match=r"`skip_broken` False \(the study has True\)"):
+        warmstart.tune("photos", trials=2, **settings)
+    told_of = predict_validation(Networks.load("n.safetensors"), "n.safetensors", "photos", skip_broken=True)
+    assert told_of.error == pytest.approx(Networks.load("n.safetensors").error, abs=1.5 / len(told_of.rows))
+    assert all(
+        (tmp_path / "photos" / row.image).read_bytes() and row.image != f"1/{broken.name}" for row in told_of.rows
+    )
+    assert all(row.truth == row.image.split("/")[0] for row in told_of.rows)
 
 
 def test_what_is_no_file_of_networks(tiny):
