@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 from history_store.space import shown
 
 if TYPE_CHECKING:
+    from warmstart.prediction import Predictions
     from warmstart.suggestions.answer import Answer
+
+_SHOWN = 20
+"""Pictures of which a notebook shows the classes."""
 
 
 def answer_html(found: Answer) -> str:
@@ -41,6 +45,16 @@ def answer_html(found: Answer) -> str:
             parts.append(f"<p>{escape(found.measured_with.line)}</p>")
     parts.append(table("Datasets that it resembles most", [each.to_row() for each in found.neighbours]))
     return section(parts)
+
+
+def predictions_html(found: Predictions) -> str:
+    """Return what a classifier says of pictures: counts by class where the classes are known, else the first pictures."""
+    parts = [f"<p>{escape(found.line)}</p>"]
+    if found.error is not None:
+        parts.append(table("Answers (columns) by true class (rows)", found.confusion()))
+        return section(parts)
+    rows = [{"image": row.image, "class": row.label, "probability": row.probability} for row in found.rows[:_SHOWN]]
+    return section([*parts, table("First pictures" if len(found.rows) > _SHOWN else "Pictures", rows)])
 
 
 def table(caption: str, rows: Sequence[Mapping[str, Any]]) -> str:

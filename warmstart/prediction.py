@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import BrokenImagesError, DataError, MissingPathError, UsageError
+from history_store.wording import counted
 
 if TYPE_CHECKING:
     from training.workloads import Classifier
@@ -78,6 +79,27 @@ class Predictions:
         """Return the share of wrong answers among pictures whose class is known; None where none is."""
         known = [row for row in self.rows if row.truth is not None]
         return sum(row.label != row.truth for row in known) / len(known) if known else None
+
+    @property
+    def line(self) -> str:
+        """Say in one line how many pictures there are, and how many answers are wrong where that is known."""
+        error = self.error
+        wrong = sum(row.truth not in (None, row.label) for row in self.rows)
+        said = "" if error is None else f", {wrong} wrong, error {error:.4g}"
+        left = f", {len(self.broken)} broken left out" if self.broken else ""
+        return f"{counted(len(self.rows), 'picture')} by {self.model}{said}{left}"
+
+    def __repr__(self) -> str:
+        """Return a few lines: how many, how good, the first of them."""
+        first = [f"  {row.image}: {row.label} ({row.probability:.4g})" for row in self.rows[:_NAMED]]
+        more = ["  ..."] if len(self.rows) > _NAMED else []
+        return "\n".join([f"Predictions: {self.line}", *first, *more])
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: wrong answers by class where classes are known, else the first pictures."""
+        from warmstart.html import predictions_html
+
+        return predictions_html(self)
 
     def worst(self, n: int) -> list[Prediction]:
         """List at most n wrong answers, those first that gave their true class the least."""

@@ -85,6 +85,28 @@ def test_a_labelled_dataset_is_counted(model, tmp_path):
         predict(model, dataset="sklearn:digits")
 
 
+def test_a_notebook_shows_few_lines(model, folder, tmp_path):
+    found = predict(model, folder)
+    text = repr(found).splitlines()
+    assert text[0] == f"Predictions: 6 pictures by {model}"
+    assert text[1] == f"  {found.rows[0].image}: {found.rows[0].label} ({found.rows[0].probability:.4g})"
+    assert text[-1] == "  ..."
+    assert len(text) == 7
+    shown = found._repr_html_()
+    assert shown.count("<tr>") == 1 + 6
+    assert all(row.image in shown for row in found.rows)
+    images, labels = pictures(0)
+    np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))
+    known = predict(model, dataset=tmp_path / "s.npz")
+    wrong = sum(row.label != row.truth for row in known.rows)
+    assert repr(known).startswith(
+        f"Predictions: {len(images)} pictures by {model}, {wrong} wrong, error {known.error:.4g}"
+    )
+    assert known._repr_html_().count("<tr>") == 1 + len(known.confusion())
+    (folder / "bad.png").write_bytes(b"no picture")
+    assert repr(predict(model, folder, skip_broken=True)).splitlines()[0].endswith(", 1 broken left out")
+
+
 def test_what_cannot_be_asked_is_told(model, folder, tmp_path):
     (folder / "bad.png").write_bytes(b"no picture")
     with pytest.raises(BrokenImagesError, match=r"1 broken of 7: .*bad\.png"):
