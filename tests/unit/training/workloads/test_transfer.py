@@ -3,6 +3,7 @@
 import json
 import pickle
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -568,6 +569,38 @@ def test_weights_that_cannot_be_downloaded_are_told_with_the_next_step(monkeypat
         raise OSError(msg)
 
     monkeypatch.setattr(timm, "create_model", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [])
     told = r"got OSError \(The file is not there\)\. Connect to the network once, or give a file: resnet18@weights\.safetensors\."
     with pytest.raises(ModelError, match=told):
         make_network("resnet18.a1_in1k", size=32, pretrained=True)
+
+
+def test_without_a_network_weights_are_told_missing_at_once(monkeypatch):
+    def unknown(*_):
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(timm, "create_model", pytest.fail)
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    told = r"expected its weights from timm, got no way to .* \(Name or service not known\)\. Connect to the network once, or give"
+    with pytest.raises(ModelError, match=told):
+        make_network("resnet18.a1_in1k", size=32, pretrained=True)
+
+
+def test_weights_that_were_downloaded_before_need_no_network(monkeypatch, tmp_path):
+    from huggingface_hub import constants
+    from safetensors.torch import save_file
+
+    torch.manual_seed(0)
+    saved = timm.create_model("resnet18.a1_in1k")
+    folder = tmp_path / "models--timm--resnet18.a1_in1k"
+    (folder / "refs").mkdir(parents=True)
+    (folder / "refs" / "main").write_text("abc")
+    (folder / "snapshots" / "abc").mkdir(parents=True)
+    save_file(saved.state_dict(), folder / "snapshots" / "abc" / "model.safetensors")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(socket, "getaddrinfo", pytest.fail)
+    network = make_network("resnet18.a1_in1k", size=32, pretrained=True)
+    for name, tensor in network.state_dict().items():
+        assert torch.equal(tensor, saved.state_dict()[name]), name
