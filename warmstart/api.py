@@ -74,6 +74,7 @@ def neighbours(
     history: PathLike | None = None,
     model: PathLike | None = None,
     exclude_group: str | Collection[str] | None = None,
+    workload: str | None = None,
     skip_broken: bool = False,
     seed: int = 0,
     device: str = "cpu",
@@ -97,7 +98,7 @@ def neighbours(
         cache=cache,
         download=download,
     )
-    found = advisor.neighbours(dataset, k)
+    found = advisor.neighbours(dataset, k, workload=workload)
     for note in found.notes:
         _log.warning(note)
     return list(found.neighbours)

@@ -95,6 +95,10 @@ ExcludeGroupOption = Annotated[
     list[str] | None,
     typer.Option("--exclude-group", help="Leave out a sibling group of the history; may be repeated."),
 ]
+WorkloadOption = Annotated[
+    str | None,
+    typer.Option("--workload", help="What is trained: cnn, transfer; what the history measured when left out."),
+]
 SkipBrokenOption = Annotated[
     bool, typer.Option("--skip-broken", help="Leave out pictures that cannot be decoded, and name them.")
 ]

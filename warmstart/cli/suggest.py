@@ -1,5 +1,6 @@
 """`suggest` and `neighbours`: what a dataset resembles, and what to try first."""
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ from warmstart.cli.options import (
     SuggestFormatOption,
     ThreadsOption,
     VerboseOption,
+    WorkloadOption,
 )
 from warmstart.cli.shell import Shell, write
 
@@ -59,10 +61,7 @@ def suggest(
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
-    workload: Annotated[
-        str | None,
-        typer.Option("--workload", help="What is trained: cnn, transfer; what the history measured when left out."),
-    ] = None,
+    workload: WorkloadOption = None,
     time: Annotated[
         str | None,
         typer.Option(
@@ -87,24 +86,13 @@ def suggest(
     verbose: VerboseOption = 0,
 ) -> None:
     """Suggest configurations for a dataset, from those that won on the datasets it resembles."""
+    given = locals()
     from history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     asked, renamed = labelled(_one_dataset(path, dataset), labels, labels_column), _renamed(rename, space)
     with shell.features_progress() as told:
-        advice = _advice(
-            server,
-            history,
-            model,
-            exclude_group=exclude_group or (),
-            skip_broken=skip_broken,
-            seed=seed,
-            device=device,
-            threads=threads,
-            cache=not no_cache,
-            download=download,
-            progress=told,
-        )
+        advice = _advice(given, told)
         more = {**_workload(workload, server), **_time(time, server)}
         found = advice.suggest(asked, k, strategy=strategy, space=space, rename=renamed, explain=explain, **more)
     _tell_notes(shell, found)
@@ -126,14 +114,21 @@ def suggest(
         write(texts[format]() if format in texts else formats.to_recipe(found, format.value))
 
 
-def _advice(server: str | None, history: str | None, model: str | None, **options: Any) -> Any:
-    """Return who answers: the history here, or a server.
+_ADVISED = ("skip_broken", "seed", "device", "threads", "download")
+"""Options of a command that are the advisor's too, by the same names."""
+
+
+def _advice(given: Mapping[str, Any], progress: Callable[[float, float], None]) -> Any:
+    """Return who answers what a command was given: the history here, or a server.
 
     Raises:
         UsageError: a history beside a server, which has its own.
     """
     from warmstart.suggestions.advisor import Advisor
 
+    server, history, model = given["server"], given["history"], given["model"]
+    options: dict[str, Any] = {name: given[name] for name in _ADVISED}
+    options |= {"exclude_group": given["exclude_group"] or (), "cache": not given["no_cache"], "progress": progress}
     if server is None:
         return Advisor(history, model, **options)
     from history_store.errors import UsageError
@@ -222,6 +217,7 @@ def neighbours(
     history: HistoryOption = None,
     model: ModelOption = None,
     exclude_group: ExcludeGroupOption = None,
+    workload: WorkloadOption = None,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
     server: ServerOption = None,
@@ -236,25 +232,14 @@ def neighbours(
     verbose: VerboseOption = 0,
 ) -> None:
     """List the datasets of the history that a dataset resembles, nearest first."""
+    given = locals()
     from history_store.readers.csv_labels import labelled
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     asked = labelled(_one_dataset(path, dataset), labels, labels_column)
     with shell.features_progress() as told:
-        advice = _advice(
-            server,
-            history,
-            model,
-            exclude_group=exclude_group or (),
-            skip_broken=skip_broken,
-            seed=seed,
-            device=device,
-            threads=threads,
-            cache=not no_cache,
-            download=download,
-            progress=told,
-        )
-        found = advice.neighbours(asked, k)
+        advice = _advice(given, told)
+        found = advice.neighbours(asked, k, **_workload(workload, server))
     _tell_notes(shell, found)
     document = {name: value for name, value in found.to_dict().items() if name not in ("suggestions", "strategy")}
     rows = [neighbour.to_row() for neighbour in found.neighbours]

@@ -237,13 +237,24 @@ class Advisor:
             raise UsageError(msg)
         return place.with_runs
 
-    def neighbours(self, dataset: "Dataset | Location", k: int = 10) -> Answer:
+    def neighbours(self, dataset: "Dataset | Location", k: int = 10, *, workload: str | None = None) -> Answer:
         """Say what a dataset resembles: an answer with the k nearest datasets, all where there are fewer, and no suggestion.
 
+        Args:
+            dataset: see above.
+            k: how many datasets.
+            workload: in whose history; the usual one when left out.
+
         Raises:
-            UsageError: k < 1, or a history of runs alone; else as `locate`.
+            UsageError: k < 1, an unknown workload, one that the history did not measure, or a history of runs alone; else as `locate`.
         """
         check_whole("k", k, least=1)
+        if workload is not None and not self.has_measured(workload):
+            own = replace(self, history=history_path(self.history, workload=workload))
+            if isinstance(dataset, Location) or not own.has_measured(workload):
+                msg = f"expected a history that measured {workload}, got {history_path(self.history)}, which never did. Name one that did, or leave this out."
+                raise UsageError(msg, param="workload")
+            return own.neighbours(dataset, k)
         place = self.locate(dataset)
         if not place.has_distances:
             msg = f"{place.embedded.path}: expected a history with images to compare with, got runs alone. `warmstart history add` gives its datasets their images."

@@ -107,6 +107,24 @@ def photos(tmp_path):
     return tmp_path / "photos.npz"
 
 
+def test_neighbours_are_those_of_the_workload(shipped, photos, cli):
+    found = warmstart.neighbours(photos, workload="transfer", k=3)
+    assert [near.name for near in found] == [
+        near.name for near in warmstart.answer(photos, workload="transfer").neighbours[:3]
+    ]
+    assert found[0].name.startswith("kind")
+    told = cli("neighbours", photos, "--workload", "transfer", "-k", 3, "--format", "json")
+    assert [near["name"] for near in json.loads(told.out)["neighbours"]] == [near.name for near in found]
+    usual = shipped / "history.h5"
+    with pytest.raises(
+        UsageError, match=r"workload: expected a history that measured transfer, got .*history\.h5, which never did"
+    ):
+        warmstart.neighbours(photos, workload="transfer", history=usual)
+    with pytest.raises(UsageError, match="workload: expected workload among cnn, transfer, got 'tranfer'"):
+        warmstart.neighbours(photos, workload="tranfer")
+    assert warmstart.neighbours(photos, workload="cnn", k=1) == warmstart.neighbours(photos, k=1)
+
+
 def test_the_workload_has_its_own_history_and_model(shipped):
     assert history_path(workload="transfer").name == "transfer.h5"
     assert history_path().name == history_path(workload="cnn").name == "history.h5"
