@@ -71,7 +71,8 @@ class Advisor:
         threads: CPU threads of the network; torch decides when left out.
         cache: keep and use meta-features in the cache folder.
         download: let torchvision fetch what is missing of ``torchvision:NAME``.
-        progress: called with the images that are done, and how many there are, while a pretrained network looks at a dataset.
+        progress: called with the images that are done, and how many there are, while a pretrained network looks at a dataset;
+            before that with datasets, where the history lacks their embeddings.
     """
 
     history: PathLike | None = None
@@ -117,7 +118,12 @@ class Advisor:
     def _embedded(self, model: Path | None) -> EmbeddedHistory:
         """Read the history, with a model or without."""
         found = load_embedded_history(
-            history_path(self.history), model, device=self.device, threads=self.threads, cache=self.cache
+            history_path(self.history),
+            model,
+            device=self.device,
+            threads=self.threads,
+            cache=self.cache,
+            progress=self.progress,
         )
         found.rows_without(self.excluded, None)
         return found

@@ -1,6 +1,6 @@
 """A history and a model, read once for each state of their files."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -122,13 +122,20 @@ class _Records(Sequence[DatasetInfo]):
 
 
 def load_embedded_history(
-    history: Path, model: Path | None, *, device: str = "cpu", threads: int | None = None, cache: bool = True
+    history: Path,
+    model: Path | None,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    cache: bool = True,
+    progress: Callable[[float, float], object] | None = None,
 ) -> EmbeddedHistory:
     """Read a history and a model, or give what was read before while neither file has changed.
 
     Embeddings that the history lacks are computed from its images and kept in the cache folder: reading writes no history;
     see `store_embeddings`. Datasets of which runs alone are known (an import made them) are left out where others remain;
-    where none does, and where no model is given, what is loaded is runs alone.
+    where none does, and where no model is given, what is loaded is runs alone. `progress` is called with the datasets whose
+    embeddings are there and how many are lacking, where some are computed.
 
     Raises:
         StorageError: one of the two is damaged or of another version.
@@ -137,7 +144,8 @@ def load_embedded_history(
         UsageError: the history has no datasets.
     """
     state = () if model is None else file_state(model)
-    found, untold = _embedded_history(history, file_state(history), model, state, device, threads, cache)
+    hearer = _Hearer(progress)
+    found, untold = _embedded_history(history, file_state(history), model, state, device, threads, cache, hearer)
     said = tuple(untold)
     untold.clear()
     return replace(found, notes=(*found.notes, *said)) if said else found
@@ -155,6 +163,13 @@ def file_state(path: Path) -> tuple[int, ...]:
     return tuple(state)
 
 
+@dataclass(frozen=True, slots=True)
+class _Hearer:
+    """Who hears of progress: all are equal, so that they are no part of a cache's key."""
+
+    progress: Callable[[float, float], object] | None = field(compare=False)
+
+
 @lru_cache(maxsize=4)
 def _embedded_history(
     path: Path,
@@ -164,6 +179,7 @@ def _embedded_history(
     device: str,
     threads: int | None,
     cache: bool,  # noqa: FBT001  positional, as the key of the cache
+    hearer: _Hearer,
 ) -> tuple[EmbeddedHistory, list[str]]:
     """Read a history and a model; return what is known, and what is to be told once."""
     from history_store.history import History
@@ -195,7 +211,9 @@ def _embedded_history(
                 "`warmstart history add` gives them their images."
             )
         if lacking:
-            added, n_computed = embed_lacking(history, lacking, header, device=device, threads=threads, cache=cache)
+            added, n_computed = embed_lacking(
+                history, lacking, header, device=device, threads=threads, cache=cache, progress=hearer.progress
+            )
             known = known.plus(added)
             if n_computed:
                 untold.append(

@@ -1,6 +1,6 @@
 """Embeddings of a history's datasets: those that it holds, those computed, those stored."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,9 +97,19 @@ def cannot_compare(history: "History", names: Collection[str], header: ModelHead
 
 
 def embed_lacking(
-    history: "History", names: list[str], header: ModelHeader, *, device: str, threads: int | None, cache: bool
+    history: "History",
+    names: list[str],
+    header: ModelHeader,
+    *,
+    device: str,
+    threads: int | None,
+    cache: bool,
+    progress: Callable[[float, float], object] | None = None,
 ) -> tuple[dict[str, NDArray[np.float32]], int]:
-    """Compute the embeddings that a history lacks, or take them from the cache; count those computed."""
+    """Compute the embeddings that a history lacks, or take them from the cache; count those computed.
+
+    `progress` is called with the datasets that are done, and how many there are, once one is computed.
+    """
     from metafeat.cache import EmbeddingCache, cache_folder
     from metafeat.embed import embed_history
 
@@ -114,6 +124,8 @@ def embed_lacking(
             if vector is None:
                 vector = embed_history(history, [name], header, device=device, threads=threads)[name]
                 n_computed += 1
+                if progress is not None:
+                    progress(len(found) + 1, len(names))
                 if store is not None:
                     store.put(mark, header.hash, "stored", vector)
             found[name] = vector

@@ -100,6 +100,16 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
     assert Path(grown).read_bytes() == before
 
 
+def test_progress_tells_of_the_datasets_that_are_embedded(grown, tiny, photos):
+    told = []
+    hearing = Advisor(grown, tiny.model, progress=lambda *now: told.append(now))
+    first = hearing.neighbours(photos, 7)
+    assert told == [(1, 1)]
+    assert hearing.neighbours(photos, 7).neighbours == first.neighbours
+    Advisor(grown, tiny.model, progress=pytest.fail).neighbours(photos, 7)
+    assert told == [(1, 1)], "read once, whoever hears of it"
+
+
 def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
     embedded_history._embedded_history.cache_clear()
