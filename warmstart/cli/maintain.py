@@ -89,7 +89,8 @@ def embed(
     from warmstart.suggestions.advisor import Advisor
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    names = Advisor(history, model, device=device, threads=threads).refresh()
+    with shell.features_progress() as told:
+        names = Advisor(history, model, device=device, threads=threads, progress=told).refresh()
     row = {"history": history, "embedded": len(names)}
     shell.result({"schema_version": 1, **row, "datasets": list(names)}, [row])
 

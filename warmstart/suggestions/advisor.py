@@ -365,7 +365,8 @@ class Advisor:
             StorageError: a history or model that cannot be used, or a history that cannot be written.
         """
         history = history_path(self.history)
-        return store_embeddings(history, usual_model(history, self.model), device=self.device, threads=self.threads)
+        model = usual_model(history, self.model)
+        return store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)
 
 
 def _check_same_workload(workload: str | None, space: "SpaceLike | None") -> None:

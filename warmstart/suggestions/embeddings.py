@@ -54,8 +54,17 @@ class Embeddings(Collection[str]):
         return self._vectors if list(names) == self._names else self._vectors[[self._row[name] for name in names]]
 
 
-def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads: int | None = None) -> tuple[str, ...]:
+def store_embeddings(
+    history: Path,
+    model: Path,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    progress: Callable[[float, float], object] | None = None,
+) -> tuple[str, ...]:
     """Compute the embeddings and references that a history lacks and store them in it.
+
+    `progress` is called with the datasets that were looked at, and how many there are; more than once from the beginning.
 
     Returns: the datasets embedded.
 
@@ -74,10 +83,12 @@ def store_embeddings(history: Path, model: Path, *, device: str = "cpu", threads
         unseen = cannot_compare(opened, without, header)
         lacking = [name for name in without if name not in unseen]
         if lacking:
-            added, _ = embed_lacking(opened, lacking, header, device=device, threads=threads, cache=True)
+            added, _ = embed_lacking(
+                opened, lacking, header, device=device, threads=threads, cache=True, progress=progress
+            )
             kept = {name: vector for name, vector in {**known, **added}.items() if name in opened.names}
             opened.set_embeddings(header.hash, kept)
-        complete_references(opened, header, device=device, threads=threads)
+        complete_references(opened, header, device=device, threads=threads, progress=progress)
     return tuple(lacking)
 
 

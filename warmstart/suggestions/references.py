@@ -1,8 +1,8 @@
 """What a history's own datasets are like, kept in it: the measure by which a new one is doubted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from metafeat.pretrained.landmarks import LANDMARKS
 
 if TYPE_CHECKING:
     from history_store.history import History
+
+T = TypeVar("T")
+Progress = Callable[[float, float], object]
 
 _LARGEST = 1e12
 """No statistic of pictures comes near it."""
@@ -178,6 +181,14 @@ def store_references(history: "History", references: References, model_hash: str
     history.set_result(references_key(model_hash), references.to_dict())
 
 
+def _counted(things: Sequence[T], progress: Progress | None) -> Iterator[T]:
+    """Give things, and tell after each how many were given."""
+    for done, each in enumerate(things, start=1):
+        yield each
+        if progress is not None:
+            progress(done, len(things))
+
+
 def compute_references(
     history: "History", model: ModelHeader, *, device: str = "cpu", threads: int | None = None
 ) -> References | None:
@@ -199,7 +210,12 @@ def compute_references(
 
 
 def complete_references(
-    history: "History", model: ModelHeader, *, device: str = "cpu", threads: int | None = None
+    history: "History",
+    model: ModelHeader,
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    progress: Progress | None = None,
 ) -> tuple[str, ...]:
     """Compute the references that a history lacks and store them in it; those that it has stay.
 
@@ -208,6 +224,7 @@ def complete_references(
         model: header of the model.
         device: where the network runs.
         threads: CPU threads of the network.
+        progress: called with the datasets that were looked at, and how many there are; more than once from the beginning.
 
     Returns: the datasets that have some now.
     """
@@ -218,13 +235,13 @@ def complete_references(
     names = [name for name in history.names if name not in there and history.has_images(name)]
     if not names:
         return ()
-    found = compute_statistics(history, names, model, device=device, threads=threads)
+    found = compute_statistics(history, names, model, device=device, threads=threads, progress=progress)
     if known is not None:
         effects, pixels = np.concatenate([known.effects, found.effects]), np.concatenate([known.pixels, found.pixels])
         features = None if known.features is None else np.concatenate([known.features, found.features])
         found = References((*known.names, *names), effects, pixels, known.sizes, known.movements, features)
     if not found.sizes:
-        found = replace(found, **_movements(history, model, device=device, threads=threads))
+        found = replace(found, **_movements(history, model, device=device, threads=threads, progress=progress))
     store_references(history, found, model.hash)
     return tuple(names)
 
@@ -236,14 +253,17 @@ def compute_statistics(
     *,
     device: str = "cpu",
     threads: int | None = None,
+    progress: Progress | None = None,
 ) -> References:
     """Compute what datasets are like from their stored images, with the features that go with a model (None = handcrafted); some 2 s a dataset."""
     from metafeat.embed import describe_images, stored_sample
     from metafeat.sample_statistics import sample_statistics
 
-    samples = [stored_sample(history, name, None if model is None else model.spec) for name in names]
-    found = [sample_statistics(*sample) for sample in samples]
-    features = [describe_images(*sample, model, device=device, threads=threads) for sample in samples]
+    found, features = [], []
+    for name in _counted(names, progress):
+        sample = stored_sample(history, name, None if model is None else model.spec)
+        found.append(sample_statistics(*sample))
+        features.append(describe_images(*sample, model, device=device, threads=threads))
     return References(
         tuple(names),
         np.array([each.signal.effect for each in found]),
@@ -252,25 +272,38 @@ def compute_statistics(
     )
 
 
-def _movements(history: "History", model: ModelHeader, *, device: str, threads: int | None) -> dict[str, Any]:
+def _movements(
+    history: "History", model: ModelHeader, *, device: str, threads: int | None, progress: Progress | None = None
+) -> dict[str, Any]:
     """Measure how far distances move, by the fields of `References`."""
-    movements = {size: _movement(history, model, size, device=device, threads=threads) for size in SIZES}
+    movements = {
+        size: _movement(history, model, size, device=device, threads=threads, progress=progress) for size in SIZES
+    }
     known = {size: movement for size, movement in movements.items() if movement is not None}
     return {"sizes": tuple(known), "movements": tuple(known.values())}
 
 
-def _movement(history: "History", model: ModelHeader, size: int, *, device: str, threads: int | None) -> float | None:
+def _movement(
+    history: "History", model: ModelHeader, size: int, *, device: str, threads: int | None, progress: Progress | None
+) -> float | None:
     """Measure how far the distances to the nearest datasets of other groups move between two draws of so many pictures."""
     from metafeat.embed import embed_images
     from metafeat.images import to_size
 
     vectors = history.embeddings(model.hash)
     moved: list[NDArray[np.float64]] = []
-    for info in history.datasets:
+    large = [
+        info
+        for info in history.datasets
+        if info.parent is None and info.n_train >= 1.5 * size and history.has_images(info.name)
+    ]
+    if len(large) < LEAST_DATASETS:
+        return None
+    for info in _counted(large, progress):
         others = [
             vectors[other.name] for other in history.datasets if other.group != info.group and other.name in vectors
         ]
-        if info.parent is not None or info.n_train < 1.5 * size or not others or not history.has_images(info.name):
+        if not others:
             continue
         stored = history.images(info.name)
         rows, labels = stored.rows("train"), np.asarray(stored.labels)

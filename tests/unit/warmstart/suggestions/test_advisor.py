@@ -110,6 +110,15 @@ def test_progress_tells_of_the_datasets_that_are_embedded(grown, tiny, photos):
     assert told == [(1, 1)], "read once, whoever hears of it"
 
 
+def test_progress_of_storing_tells_of_every_stage(grown, tiny):
+    told = []
+    Advisor(grown, tiny.model, progress=lambda *now: told.append(now)).refresh()
+    assert told[0] == (1, 1)
+    stages = [(done, total) for done, total in told if done == total]
+    assert len(stages) >= 2
+    assert all(1 <= done <= total for done, total in told)
+
+
 def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
     embedded_history._embedded_history.cache_clear()
