@@ -11,11 +11,25 @@ from history_store.subsample import SPLIT_NAMES, TEST, TRAIN, VAL, stratified_sp
 UNUSED = np.int8(-1)
 
 
+FRACTIONS = (0.6, 0.2, 0.2)
+"""Shares of training, validation and test images where a source has no parts of its own."""
+
+
+def count_train(n: int, own: Mapping[str, NDArray[np.int64]] | None = None) -> int:
+    """Count the training images that `split_codes` makes of n images, to within what rounding by class moves."""
+    parts = {name: len(rows) for name, rows in (own or {}).items() if len(rows)}
+    train, val, _ = FRACTIONS
+    if set(parts) <= {"train"}:
+        return round(train * n)
+    is_whole = "val" in parts or "train" not in parts
+    return parts.get("train", 0) if is_whole else round(parts["train"] * train / (train + val))
+
+
 def split_codes(
     labels: NDArray[np.int64],
     own: Mapping[str, NDArray[np.int64]] | None = None,
     *,
-    fractions: tuple[float, float, float] = (0.6, 0.2, 0.2),
+    fractions: tuple[float, float, float] = FRACTIONS,
     seed: int = 0,
     location: str = "splits",
 ) -> tuple[NDArray[np.int8], int | None]:

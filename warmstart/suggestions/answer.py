@@ -140,12 +140,13 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """The query: where it lies, its size, its fingerprint; `n_images` counts all splits."""
+    """The query: where it lies, its size, its fingerprint; `n_images` counts all splits, `n_train` about those that train, where that is known."""
 
     path: str
     n_images: int
     n_classes: int
     fingerprint: str
+    n_train: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's object."""

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from history_store.errors import DataError
+from history_store.splits import count_train
 from warmstart.suggestions.answer import Answer
 
 
@@ -98,8 +99,8 @@ def to_recipe(answer: Answer, program: str) -> str:
     from training.workloads import DEFAULT, get_workload
 
     workload = get_workload(answer.workload or DEFAULT)
-    n_train = max(1, round(0.6 * answer.dataset.n_images))
     config, dataset = answer.suggestions[0].config, answer.dataset
+    n_train = max(1, count_train(dataset.n_images) if dataset.n_train is None else dataset.n_train)
     return workload.recipe(config, program, dataset=dataset.path, n_train=n_train, n_classes=dataset.n_classes)
 
 
