@@ -92,15 +92,17 @@ def ask_history(
         on_message(
             f"The history knows nothing of {plan.workload}: the study begins with the usual configurations of that workload."
         )
-        return replace(asked, configs=_different(plan, usual, on_message))
+        return replace(asked, configs=tuple(usual[place] for place in _different(plan, usual, on_message)))
     place = locate()
     found = _suggested(plan, place, advisor(), timed)
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
     configs = _warm_configs(found) + _other_kinds(plan, place.embedded.configs)
-    differing = _different(plan, configs, on_message)
-    expectation = found.expectation if len(differing) == len(configs) else None  # it is of all of them
-    return asked.with_warm(differing, history_state(Path(found.history)), expectation)
+    kept = _different(plan, configs, on_message)
+    expectation = found.expectation
+    if expectation is not None:
+        expectation = expectation.of([place for place in kept if place < len(expectation.mean) - 1])
+    return asked.with_warm(tuple(configs[place] for place in kept), history_state(Path(found.history)), expectation)
 
 
 def _tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], object]) -> None:
@@ -170,18 +172,16 @@ def _warm_config(design: InitialDesign) -> WarmConfig:
     )
 
 
-def _different(
-    plan: StudySpec, configs: tuple[WarmConfig, ...], on_message: Callable[[str], object]
-) -> tuple[WarmConfig, ...]:
-    """Leave out configurations that a workload trains just as one before them."""
+def _different(plan: StudySpec, configs: Sequence[WarmConfig], on_message: Callable[[str], object]) -> list[int]:
+    """Return the places of configurations, without those that a workload trains just as one before them."""
     if plan.workload is None:
-        return configs
-    workload, found = get_workload(plan.workload), dict[frozenset[tuple[str, Value]], WarmConfig]()
-    for each in configs:
-        found.setdefault(config_key(workload.canonical(each.config)), each)
+        return list(range(len(configs)))
+    workload, found = get_workload(plan.workload), dict[frozenset[tuple[str, Value]], int]()
+    for place, each in enumerate(configs):
+        found.setdefault(config_key(workload.canonical(each.config)), place)
     if len(found) < len(configs):
         on_message(f"Left out {counted(len(configs) - len(found), 'warm configuration')}, trained just as one before.")
-    return tuple(found.values())
+    return list(found.values())
 
 
 def _curves(plan: StudySpec, locate: Callable[[], Location] | None) -> dict[str, Any]:

@@ -333,6 +333,32 @@ def test_tune_begins_with_no_network_twice(shipped, made, photos):
     assert f"Left out {6 - len(configs)} warm configuration" in " ".join(told)
 
 
+def test_what_is_promised_is_of_the_configurations_that_are_left(shipped, photos, monkeypatch):
+    from bo.transfer.expected_error import DatasetExpectation
+    from training.workloads.transfer.workload import Transfer
+    from warmstart.studies.history.warm_start import ask_history
+    from warmstart.studies.options import Sources
+    from warmstart.studies.tune_options import TuneOptions
+
+    plan = TuneOptions(workload="transfer", k=6).plan(str(photos), None)
+    whole = ask_history(plan, sources=Sources(), on_message=lambda _: None)
+    assert len(whole.expectation["mean"]) == 6 + 1
+    monkeypatch.setattr(
+        Transfer,
+        "canonical",
+        lambda _, config: {name: value for name, value in config.items() if name != "flip_copies"},
+    )
+    told = []
+    left = ask_history(plan, sources=Sources(), on_message=told.append)
+    assert any("trained just as one before" in each for each in told)
+    of_history = [each for each in left.configs if each.source_error is not None]
+    assert len(of_history) < 6
+    assert len(left.expectation["mean"]) == len(of_history) + 1
+    promised = DatasetExpectation.from_dict(left.expectation).errors()
+    for each, expected in zip(of_history, promised, strict=False):
+        assert each.expected_error["value"] == pytest.approx(expected.value, rel=1e-3)
+
+
 def test_without_the_weights_it_says_what_to_install(shipped, photos, monkeypatch):
     monkeypatch.setattr("metafeat.pretrained.landmark_model.BACKBONE", "tf_efficientnet_lite0")
     monkeypatch.setattr("metafeat.pretrained.backbones.PACKAGED", {"tf_efficientnet_lite0": "no_such_package"})
