@@ -276,6 +276,7 @@ class Disk:
                 yield
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_power_cuts_lose_nothing_acknowledged(
     start: Path, states: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -177,6 +177,7 @@ def test_a_run_that_does_not_restart_stays():
     assert run._restarts.elsewhere.number == 0
 
 
+@pytest.mark.slow
 def test_the_other_well_is_found():
     run = converged_run(seed=1)
     for _ in range(60):

@@ -72,6 +72,7 @@ def test_what_is_fixed_stays():
     assert density.sample(np.random.default_rng(0)) == -3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("priors", ["modern", "paper"])
 def test_without_data_the_sampler_recovers_the_prior(priors):
     metric = Metric(3, conditional=(2,), warping=True)

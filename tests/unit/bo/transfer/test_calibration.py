@@ -35,6 +35,7 @@ def test_good_distances_are_trusted_and_empty_ones_are_not():
     assert mean_reach > np.average(np.arange(len(REACHES)), weights=good.shares) + 1.5
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_empty_distances_end_no_worse_than_the_portfolio_and_good_ones_near_the_oracle():
     regret = {name: [] for name in ("good", "empty", "portfolio", "nearest by truth")}

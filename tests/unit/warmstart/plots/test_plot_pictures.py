@@ -198,7 +198,7 @@ def a_report(kinds=KINDS, *, scale=1.0, figures=True):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("scale", [0.01, 1.0])
+@pytest.mark.parametrize("scale", [pytest.param(0.01, marks=pytest.mark.slow), 1.0])
 def test_a_report_gives_its_pictures(tmp_path, scale):
     report = a_report(scale=scale)
     twice = [draw_regret(report, tmp_path, stem=stem, suffix=".svg") for stem in ("a", "b")]
