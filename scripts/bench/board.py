@@ -29,6 +29,9 @@ from scipy.stats import t as student
 
 Floats = NDArray[np.float64]
 LEAST = 1e-8
+EARLY = (20, 40)
+MEASURES = (*(f"after {t}" for t in EARLY), "last", "anytime")
+"""Of a search: log10 of the regret after so many evaluations and in the end, and its mean after the first tenth."""
 INSTANCES = {"develop": (1, 2, 3), "final": (71, 72, 73)}
 
 
@@ -104,11 +107,12 @@ def curve(row: dict[str, Any]) -> Floats:
 
 def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Rank the samplers, and compare ours with each other one by class: where both searched, functions being the units."""
-    table: dict[tuple[Any, ...], dict[str, tuple[float, float]]] = defaultdict(dict)
+    table: dict[tuple[Any, ...], dict[str, Floats]] = defaultdict(dict)
     for row in rows:
         logs = curve(row)
         key = (row["suite"], row["function"], row["d"], row["instance"])
-        table[key][row["sampler"]] = float(logs[-1]), float(logs[len(logs) // 10 :].mean())
+        early = [logs[min(t, len(logs)) - 1] for t in EARLY]
+        table[key][row["sampler"]] = np.array([*early, logs[-1], logs[len(logs) // 10 :].mean()])
     found: dict[str, Any] = {}
     for name, among in (("all", FAST), ("fixed third", FAST + SLOW)):
         whole = {key: each for key, each in table.items() if all(sampler in each for sampler in among)}
@@ -119,28 +123,28 @@ def report(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def ranks(problems: list[dict[str, tuple[float, float]]], among: tuple[str, ...]) -> dict[str, Any]:
-    """Average ranks by the last regret and by the mean of all, 1 the best."""
+def ranks(problems: list[dict[str, Floats]], among: tuple[str, ...]) -> dict[str, Any]:
+    """Average ranks by every measure, 1 the best."""
     if not problems:
         return {}
-    both = [[[each[sampler][k] for sampler in among] for each in problems] for k in (0, 1)]
-    last, anytime = (np.array([rankdata(np.round(row, 6)) for row in each]).mean(axis=0) for each in both)
-    return {s: {"last": float(a), "anytime": float(b)} for s, a, b in zip(among, last, anytime, strict=True)}
+    values = np.array([[each[sampler] for sampler in among] for each in problems]).round(6)
+    means = rankdata(values, axis=1).mean(axis=0)
+    return {sampler: dict(zip(MEASURES, row, strict=True)) for sampler, row in zip(among, means.tolist(), strict=True)}
 
 
-def by_class(table: dict[tuple[Any, ...], dict[str, tuple[float, float]]], other: str) -> dict[str, Any]:
+def by_class(table: dict[tuple[Any, ...], dict[str, Floats]], other: str) -> dict[str, Any]:
     """Average paired differences over the functions of a class, ± half a 95 % interval."""
-    functions: dict[tuple[str, Any], list[tuple[float, float]]] = defaultdict(list)
+    functions: dict[tuple[str, Any], list[Floats]] = defaultdict(list)
     for (suite, function, d, _), each in table.items():
         if "warmstart" in each and other in each:
-            pair = each["warmstart"], each[other]
-            functions[class_of(suite, function), (function, d)].append((pair[0][0] - pair[1][0], pair[0][1] - pair[1][1]))  # fmt: skip
+            functions[class_of(suite, function), (function, d)].append(each["warmstart"] - each[other])
     report: dict[str, Any] = {}
     for name in [*dict.fromkeys(key[0] for key in functions), "all"] if functions else []:
         units = np.array([np.mean(v, axis=0) for key, v in functions.items() if name in ("all", key[0])])
         n = len(units)
-        half = student.ppf(0.975, n - 1) * units.std(axis=0, ddof=1) / n**0.5 if n > 1 else [None, None]
-        report[name] = {"functions": n, "last": [units[:, 0].mean(), half[0]], "anytime": [units[:, 1].mean(), half[1]]}
+        half = (student.ppf(0.975, n - 1) * units.std(axis=0, ddof=1) / n**0.5).tolist() if n > 1 else [None] * 4
+        means = units.mean(axis=0).tolist()
+        report[name] = {"functions": n, **dict(zip(MEASURES, map(list, zip(means, half, strict=True)), strict=True))}
     return report
 
 
