@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from history_store.errors import UsageError
+from training.workloads.base import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +49,15 @@ class TransferBudget:
 
 
 BUDGETS = {budget.name: budget for budget in (TransferBudget("time", 60), TransferBudget("steps", 400))}
+
+
+def own_budget(budget: Budget) -> TransferBudget:
+    """Return a budget that is this workload's.
+
+    Raises:
+        UsageError: when it is another workload's.
+    """
+    if not isinstance(budget, TransferBudget) or not math.isfinite(budget.amount):
+        msg = f"transfer: expected a budget of the workload 'transfer', got {budget!r}. Take one from Transfer().budget()."
+        raise UsageError(msg)
+    return budget

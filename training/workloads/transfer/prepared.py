@@ -26,7 +26,7 @@ from metafeat.pretrained.features import (
 from metafeat.pretrained.heads import Head, HeadKind, HeadSearch, LinearHead, TrainingFeatures, head_specs
 from training.workloads.base import Budget, Classifier, Member, Prepared, Report, TrainingResult
 from training.workloads.dataset import Dataset
-from training.workloads.transfer.budget import TransferBudget
+from training.workloads.transfer.budget import TransferBudget, own_budget
 from training.workloads.transfer.classifier import TransferClassifier, TransferModel
 from training.workloads.transfer.config import FeatureSet, TransferConfig
 from training.workloads.transfer.finetune import (
@@ -35,7 +35,6 @@ from training.workloads.transfer.finetune import (
     fine_tune,
     process_seconds,
 )
-from training.workloads.transfer.workload import own_budget
 
 _LEAST_S = 1.0
 """Seconds of fine-tuning at least, however little time is left."""

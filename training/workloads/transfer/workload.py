@@ -5,7 +5,6 @@ torch and timm are imported where a dataset is prepared or a file read.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from metafeat.pretrained.backbones import build_backbone, check_architecture, fi
 from training.workloads.base import Budget as AnyBudget
 from training.workloads.base import Classifier, Prepared, Workload
 from training.workloads.dataset import Dataset
-from training.workloads.transfer.budget import BUDGETS, TransferBudget
+from training.workloads.transfer.budget import BUDGETS, TransferBudget, own_budget
 from training.workloads.transfer.config import FEATURE_NAMES, LARGEST, SMALLEST, TUNING_NAMES, TransferConfig
 from training.workloads.transfer.recipes import RECIPES, write_recipe
 from training.workloads.transfer.space import BACKBONES, IMAGE_SIZES, SPACES, STEPS, SpaceName, transfer_space
@@ -183,15 +182,3 @@ class Transfer(Workload):
         from training.workloads.transfer.classifier import TransferClassifier
 
         return TransferClassifier.load(path)
-
-
-def own_budget(budget: AnyBudget) -> TransferBudget:
-    """Return a budget that is this workload's.
-
-    Raises:
-        UsageError: when it is another workload's.
-    """
-    if not isinstance(budget, TransferBudget) or not math.isfinite(budget.amount):
-        msg = f"transfer: expected a budget of the workload 'transfer', got {budget!r}. Take one from Transfer().budget()."
-        raise UsageError(msg)
-    return budget
