@@ -216,7 +216,7 @@ def _downloaded(architecture: str) -> str | None:
         return None
     for name in [found.hf_hub_filename] if found.hf_hub_filename else FILES:
         if isinstance(known := try_to_load_from_cache(found.hf_hub_id, name), str):
-            return known
+            return known if known.endswith(".safetensors") else None  # timm reads others with more care
     host = urlsplit(constants.ENDPOINT).hostname or ""
     if not getproxies():  # a proxy looks addresses up itself
         try:
