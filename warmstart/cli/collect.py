@@ -137,6 +137,7 @@ def collect(
     settings = CollectionSettings(
         root=root,
         download=download,
+        on_broken=(lambda picture: shell.note(picture.left_out)) if skip_broken else None,
         fractions=tuple(fraction or CollectionSettings.fractions),
         configs=configs,
         replicates=replicates,
@@ -163,7 +164,6 @@ def collect(
                 machines=Machines(workers, device, cluster),
                 settings=settings,
                 first=None if first is None else Path(first),
-                skip_broken=skip_broken,
                 progress=told,
                 on_message=shell.note,
             )

@@ -16,7 +16,6 @@ from history_store.wording import in_words
 
 if TYPE_CHECKING:
     from history_store.history import History
-    from history_store.images import BrokenImage
     from history_store.manifest import Manifest
     from training.collection.progress import CollectionProgress
     from training.collection.report import CollectReport
@@ -89,7 +88,6 @@ def collect_into(
     machines: Machines | None = None,
     settings: "CollectionSettings | None" = None,
     first: Path | None = None,
-    skip_broken: bool = False,
     progress: "Callable[[CollectionProgress], None] | None" = None,
     on_message: Callable[[str], object] = _log.warning,
 ) -> dict[str, Any]:
@@ -100,9 +98,8 @@ def collect_into(
         manifests: as in `open_sources`.
         job: what is measured; None = the target network of the paper.
         machines: where; None = two processes of this machine.
-        settings: the rest; its `manifests`, `first`, `on_broken`, `workload`, `budget`, `workers`, `device` and `executor` are not looked at.
+        settings: the rest; its `manifests`, `first`, `workload`, `budget`, `workers`, `device` and `executor` are not looked at.
         first: a file as in `read_configs`.
-        skip_broken: add datasets without their pictures that cannot be decoded, and tell which.
         progress: as of `training.collection.collect.collect_cells`.
         on_message: called with each line that a person should hear.
 
@@ -123,13 +120,7 @@ def collect_into(
     if job.script is not None:
         is_given = job.workload != "cnn" or machines.device != "auto" or job.target_budget is not None
         _check_script(job.script, settings.fractions, is_given=is_given)
-
-    def tell(picture: "BrokenImage") -> None:
-        on_message(picture.left_out)
-
-    settings = replace(
-        settings, manifests=open_sources(manifests), first=given, on_broken=tell if skip_broken else None
-    )
+    settings = replace(settings, manifests=open_sources(manifests), first=given)
     settings = _with_workload(settings, job, path)
     with (
         machines.used_for(settings, has_device=job.script is None) as settings,

@@ -36,7 +36,7 @@ from warmstart.locations import PathLike, history_path
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.history.warm_start import ask_history
 from warmstart.studies.objectives.base import Objective
-from warmstart.studies.objectives.load import load_objective
+from warmstart.studies.objectives.load import load_objective, without_broken
 from warmstart.studies.objectives.measured import measured
 from warmstart.studies.options import (
     Execution,
@@ -221,12 +221,11 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
             workload=self.workload,
             target_budget=self.target_budget,
             device=self.device,
-            skip_broken=plan.skip_broken,
             folder=Path.cwd(),
         )
         if self.objective is None and self.command is None:
             get_workload(self.workload).check_space(load_space(plan.space))
-        return measured(found, plan.measure)
+        return measured(without_broken(found) if plan.skip_broken else found, plan.measure)
 
     def complete(self, plan: StudySpec, query: Query | None = None, *, timed: TimedCall | None = None) -> StudySpec:
         """Ask the history for a new study, whose dataset may be open already; raises as `ask_history`."""

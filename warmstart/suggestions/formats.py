@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from history_store.errors import DataError
-from history_store.splits import count_train
 from warmstart.suggestions.answer import Answer
 
 
@@ -96,6 +95,7 @@ def to_recipe(answer: Answer, program: str) -> str:
     if not answer.suggestions:
         msg = f"{answer.history}: expected a configuration to write as {program}, got no suggestion. Record runs that went well, or ask another history."
         raise DataError(msg)
+    from history_store.splits import count_train
     from training.workloads import DEFAULT, get_workload
 
     workload = get_workload(answer.workload or DEFAULT)

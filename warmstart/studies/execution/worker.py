@@ -15,7 +15,7 @@ from training.workloads import DEFAULT
 from warmstart.studies.execution.pace import Pace, PacedRun
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.objectives.base import Objective
-from warmstart.studies.objectives.load import load_objective
+from warmstart.studies.objectives.load import load_objective, without_broken
 from warmstart.studies.objectives.measured import measured
 from warmstart.studies.state.spec import StudySpec
 from warmstart.studies.state.storage import open_store
@@ -86,10 +86,9 @@ def objective_of(plan: StudySpec) -> Objective:
         workload=plan.workload or DEFAULT,
         target_budget=plan.objective.get("target_budget"),
         device=plan.device,
-        skip_broken=plan.skip_broken,
         folder=Path(plan.folder),
     )
-    return measured(found, plan.measure)
+    return measured(without_broken(found) if plan.skip_broken else found, plan.measure)
 
 
 def work(

@@ -58,19 +58,7 @@ def ask_history(
         WarmstartError: as in `warmstart.Advisor.suggest`.
     """
     sources = _sources(sources, plan, query)
-
-    @cache
-    def advisor() -> Advisor:
-        from metafeat.device import resolve_device
-        from warmstart.suggestions.advisor import Advisor
-
-        return Advisor(
-            **asdict(sources),
-            exclude_group=plan.exclude_group,
-            skip_broken=plan.skip_broken,
-            seed=plan.seed,
-            device=resolve_device(plan.device),
-        )
+    advisor = cache(lambda: _advisor(plan, sources))
 
     @cache
     def locate() -> Location:
@@ -98,11 +86,24 @@ def ask_history(
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
     configs = _warm_configs(found) + _other_kinds(plan, place.embedded.configs)
-    kept = _different(plan, configs, on_message)
-    expectation = found.expectation
+    kept, expectation = _different(plan, configs, on_message), found.expectation
     if expectation is not None:
-        expectation = expectation.of([place for place in kept if place < len(expectation.mean) - 1])
-    return asked.with_warm(tuple(configs[place] for place in kept), history_state(Path(found.history)), expectation)
+        expectation = expectation.of([i for i in kept if i < len(expectation.mean) - 1])
+    return asked.with_warm(tuple(configs[i] for i in kept), history_state(Path(found.history)), expectation)
+
+
+def _advisor(plan: StudySpec, sources: Sources) -> Advisor:
+    """Make the one who answers for a plan."""
+    from metafeat.device import resolve_device
+    from warmstart.suggestions.advisor import Advisor
+
+    return Advisor(
+        **asdict(sources),
+        exclude_group=plan.exclude_group,
+        skip_broken=plan.skip_broken,
+        seed=plan.seed,
+        device=resolve_device(plan.device),
+    )
 
 
 def _tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], object]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 from history_store.errors import UsageError
@@ -22,7 +23,6 @@ def load_objective(
     workload: str = DEFAULT,
     target_budget: str | None = None,
     device: str = "auto",
-    skip_broken: bool = False,
     folder: Path | None = None,
 ) -> Objective:
     """Make the objective that a person named: a function, a command, or else a workload on their dataset.
@@ -35,7 +35,6 @@ def load_objective(
         workload: name in `training.workloads.WORKLOADS`.
         target_budget: name of the workload's budget; None = the usual one.
         device: of the workload.
-        skip_broken: the workload goes on without pictures that cannot be decoded.
         folder: first on the path of the function's import; None = the working folder.
 
     Raises:
@@ -52,4 +51,9 @@ def load_objective(
         msg = "tune: expected `dataset`, `objective` or `command`, got none of them. Give `dataset` to tune the built-in network on it."
         raise UsageError(msg)
     get_workload(workload).check_names(names)
-    return WorkloadObjective(dataset, workload, target_budget, device, skip_broken=skip_broken)
+    return WorkloadObjective(dataset, workload, target_budget, device)
+
+
+def without_broken(objective: Objective) -> Objective:
+    """Let a workload go on without pictures that cannot be decoded; an objective of a person's own sees to that itself."""
+    return replace(objective, skip_broken=True) if isinstance(objective, WorkloadObjective) else objective

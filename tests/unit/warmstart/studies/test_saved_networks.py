@@ -55,7 +55,12 @@ def test_the_best_one_is_always_trained_and_others_as_they_fit(monkeypatch, seco
     takes = [10.0, 60.0, 5.0, 5.0]
     trials = [Trial(n, {"n": n, "takes": t}, 0.1 + n / 100, TrialStatus.OK, t, seed=n) for n, t in enumerate(takes)]
     plan = SimpleNamespace(
-        dataset="d", workload="transfer", objective={"target_budget": None}, budget=None, device="cpu"
+        dataset="d",
+        workload="transfer",
+        objective={"target_budget": None},
+        budget=None,
+        device="cpu",
+        skip_broken=False,
     )
     before, after = train_best(plan, trials, k=3, left=lambda: seconds - clock.now)
     assert [member.trial for member in before.members] == judged
