@@ -1,5 +1,7 @@
 """The Siamese network on landmark features: trained so that distances of its outputs match those of errors [Kim et al., 2017]."""
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -23,8 +25,6 @@ def siamese_distances(features: Array, target: Array, asked: Array, *, seed: int
     spread = features.std(0)
     ready = [(each - features.mean(0)) / np.where(spread > 0, spread, 1) for each in (features, asked)]
     rows, query = (torch.tensor(each, dtype=torch.float32) for each in ready)
-    wanted = torch.tensor(target, dtype=torch.float32)
-    i, j = torch.triu_indices(len(rows), len(rows), 1)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         network = torch.nn.Sequential(
@@ -34,15 +34,22 @@ def siamese_distances(features: Array, target: Array, asked: Array, *, seed: int
             torch.nn.ReLU(),
             torch.nn.Linear(WIDTH, WIDTH),
         )
-    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=DECAY)
+    fit_distances(network.parameters(), lambda: network(rows), target)
+    with torch.inference_mode():
+        return torch.linalg.vector_norm(network(rows) - network(query), dim=1).numpy().astype(float)
+
+
+def fit_distances(parameters: Iterable[torch.nn.Parameter], embed: Callable[[], torch.Tensor], target: Array) -> None:
+    """Train parameters so that distances of `m` points, embedded anew in every step, match `m x m` wanted ones."""
+    wanted = torch.tensor(target, dtype=torch.float32)
+    i, j = torch.triu_indices(len(target), len(target), 1)
+    optimiser = torch.optim.AdamW(parameters, lr=RATE, weight_decay=DECAY)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
     for _ in range(STEPS):
-        points = network(rows)
+        points = embed()
         found = ((points[i] - points[j]).square().sum(1) + 1e-12).sqrt()
         loss = (wanted[i, j] - found).square().mean()
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
         schedule.step()
-    with torch.inference_mode():
-        return torch.linalg.vector_norm(network(rows) - network(query), dim=1).numpy().astype(float)

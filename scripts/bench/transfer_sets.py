@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from landmark_siamese import fit_distances
 from numpy.typing import NDArray
 from transfer_frozen import LANDMARKS
 from transfer_tables import TIMES, Table, _apart, _normalised, lost, read, summary
@@ -28,8 +29,8 @@ from training.workloads.transfer.frozen import draw_pool, draw_split
 Array = NDArray[np.float64]
 COMPONENTS, IMAGES, MOST = 64, 32, 200
 """Principal components; images of each dataset in a step; images of a dataset whose features are used at most."""
-STEPS, RATE, DECAY, WIDTH = 400, 3e-3, 3.0, 128
-"""As those of `landmark_siamese`, but half as wide."""
+WIDTH = 128
+"""Half of that of `landmark_siamese`, whose training this is."""
 
 
 def features_of(data: Path, kept: Path, name: str) -> tuple[Array, NDArray[np.int64]]:
@@ -74,25 +75,18 @@ def beside_class_means(points: Array, labels: NDArray[np.int64]) -> Array:
 def set_distances(sets: list[Array], target: Array, asked: list[Array], *, seed: int = 0) -> list[Array]:
     """Train an encoder of sets on `m` datasets, every pair in every step, and compute the distances to them from others, `m` each."""
     rng, width = np.random.default_rng(seed), sets[0].shape[1]
-    wanted = torch.tensor(target, dtype=torch.float32)
-    i, j = torch.triu_indices(len(sets), len(sets), 1)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         image = torch.nn.Sequential(
             torch.nn.Linear(width, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU()
         )
         after = torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU(), torch.nn.Linear(WIDTH, WIDTH))
-    optimiser = torch.optim.AdamW([*image.parameters(), *after.parameters()], lr=RATE, weight_decay=DECAY)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, STEPS)
-    for _ in range(STEPS):
+
+    def embed() -> torch.Tensor:
         drawn = np.stack([each[rng.integers(0, len(each), IMAGES)] for each in sets])
-        points = after(image(torch.tensor(drawn, dtype=torch.float32)).mean(1))
-        found = ((points[i] - points[j]).square().sum(1) + 1e-12).sqrt()
-        loss = (wanted[i, j] - found).square().mean()
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-        schedule.step()
+        return after(image(torch.tensor(drawn, dtype=torch.float32)).mean(1))
+
+    fit_distances([*image.parameters(), *after.parameters()], embed, target)
     with torch.inference_mode():
         known, new = (
             torch.cat([after(image(torch.tensor(each, dtype=torch.float32)).mean(0, keepdim=True)) for each in some])
