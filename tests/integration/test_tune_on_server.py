@@ -57,6 +57,17 @@ def test_several_datasets_share_trials_and_go_on_at_home(tiny, place, cli):
     assert at_home.counts == {"ok": 7}
 
 
+def test_pictures_left_out_are_named(tiny, place, cli):
+    (place / "one" / "class0" / "broken.png").write_bytes(b"no picture")
+    with running(history=tiny.history, model=tiny.model, storage=place / "s.db") as url:
+        found = cli(
+            *("tune", "--dataset", "one", "--objective", "own.py:f", "--model", tiny.model),
+            *("--server", url, "--trials", "1", "--skip-broken"),
+        )
+    assert found.code == 0, found.err
+    assert "left out class0/broken.png: not a picture" in found.err
+
+
 def test_studies_tuned_together_lease_their_trials(tmp_path):
     members = {"members": ["b", "a"], "space": {"x": [0.0, 1.0]}, "warm": "none", "startup": 500}
     with running(storage=tmp_path / "s.db") as url, Client(url) as client:

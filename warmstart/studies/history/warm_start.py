@@ -70,7 +70,7 @@ def ask_history(
     is_unasked = plan.initial or plan.warm == "none"
     usual = None if is_unasked else _usual_configs(plan, sources.history)
     if plan.skip_broken and (is_unasked or usual is not None):
-        _tell_broken(query, on_message)  # else the history's answer does
+        tell_broken(query, on_message)  # else the history's answer does
     if plan.initial:
         assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
         return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
@@ -106,7 +106,7 @@ def _advisor(plan: StudySpec, sources: Sources) -> Advisor:
     )
 
 
-def _tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], object]) -> None:
+def tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], object]) -> None:
     """Name the pictures of a dataset that cannot be decoded."""
     from warmstart.suggestions.query import Query
 
