@@ -377,14 +377,16 @@ def _tuned(
         return begun.get(name) or options.complete(plan, queries[name], timed=timed)
 
     with ExitStack() as stack:
-        runners = None
+        runners, tried = None, stack.enter_context(ExitStack())
         if timed is not None:
             options = _with_log(options, local_path(options.storage), title)
-            runners = timed.runs_by(_loaded(options, targets, stack))
+            loading = time.monotonic()
+            runners = _loaded(options, targets, tried)
+            timed.runs_by(runners, started=(time.monotonic() - loading) / len(targets))
         # A call that is refused, be it by the history, leaves no empty storage behind.
         begun = {name: options.complete(p, queries[name], timed=timed) for name, p in plans.items() if store is None}
         options = _with_log(options, local_path(options.storage), title)
-        runners = runners or (_loaded(options, targets, stack) if None in known.values() else None)
+        runners = runners or (_loaded(options, targets, tried) if None in known.values() else None)
         store = store or open_store(options.storage)
         stack.enter_context(_quiet_optuna())
         group = stack.enter_context(StudyGroup.begin(store, plans, complete))
@@ -394,6 +396,8 @@ def _tuned(
         if timed is not None:
             kept = outputs[title].networks
             limits = _in_time(timed, limits, group.queues[0], options, query=queries[title], networks=kept)
+        if options.workers not in (None, 1):  # each has processes of its own
+            tried.close()
         watch = Watch(group, limits, options.progress)
         before, job = watch.look(), Job(store.url, tuple(paths), limits, targets, _log_file(options))
         if 0 < before < limits.trials and _is_namesake(options.objective):
@@ -475,18 +479,14 @@ def _goes_on(study: str, store: Store, trials: int) -> str:
 def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack) -> Runners | None:
     """Load the objectives before a study is made: one that cannot be loaded leaves none behind, nor a log.
 
-    Returns: None where other processes will run them: then each is loaded here to try it, and ended. A cluster's own
-    processes may have what this machine lacks, so theirs are not tried.
+    Returns: None for a cluster, whose own processes may have what this machine lacks.
     """
     if options.cluster is not None:
         return None
     log = _log_file(options)
     is_new = log is not None and not log.exists()
     try:
-        if options.workers in (None, 1):
-            return Runners(targets, log, stack)
-        with ExitStack() as here:
-            Runners(targets, log, here)
+        return Runners(targets, log, stack)
     except WarmstartError:
         if log is not None and is_new:
             with suppress(OSError):  # what is not empty stays
@@ -496,7 +496,6 @@ def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack
                     log.parent.rmdir()
                     log.parent.parent.rmdir()
         raise
-    return None
 
 
 def _log_file(options: TuneOptions) -> Path | None:

@@ -53,6 +53,7 @@ class TimedCall:
         runner: of the target, where trials run in this process's child; else a short run starts one.
         plan: what the history planned, where the study begins with that.
         start: seconds that the call took until this was made.
+        loads: seconds until several workers, processes of their own, have loaded what they run.
     """
 
     began: float
@@ -63,6 +64,7 @@ class TimedCall:
     runner: TrialRunner | None = None
     plan: TimePlan | None = None
     start: float = field(init=False)
+    loads: float = field(default=0.0, init=False)
 
     def __post_init__(self) -> None:
         """Note how long the start took, which tells how long the end will."""
@@ -74,10 +76,15 @@ class TimedCall:
         usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(self.start, BUSY_SHARE * self.seconds)
         return self.began + self.seconds - max(usual, busy)
 
-    def runs_by(self, runners: Runners | None) -> Runners | None:
-        """Let one process make the short run and run the trials, where they run in one; return it."""
-        self.runner = None if runners is None else runners[0]
-        return runners
+    def runs_by(self, runners: Runners | None, *, started: float) -> None:
+        """Let the process that has loaded the target make the short run.
+
+        Args:
+            runners: of the targets; None where a cluster runs them.
+            started: seconds that their start took. Several workers load the same again: themselves, and the process of their trials.
+        """
+        if runners is not None:
+            self.runner, self.loads = runners[0], 2 * started if self.workers > 1 else 0.0
 
     @property
     def over(self) -> float:
@@ -86,8 +93,8 @@ class TimedCall:
 
     @property
     def left(self) -> float:
-        """Return the seconds that are left."""
-        return self.ends - time.monotonic()
+        """Return the seconds that are left for trials."""
+        return self.ends - self.loads - time.monotonic()
 
     def limit(self, spec: StudySpec) -> TimeLimit:
         """Return how much time the history may plan, with what makes short runs of a study's workload."""

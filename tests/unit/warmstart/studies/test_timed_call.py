@@ -9,9 +9,12 @@ from types import SimpleNamespace
 
 import pytest
 
+import warmstart
 from history_store.errors import UsageError
 from history_store.history import History
+from warmstart.studies import tune
 from warmstart.studies.execution.pace import Pace
+from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.history import time_plan
 from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines
 from warmstart.studies.objectives.base import Outcome, TrialStatus
@@ -170,3 +173,40 @@ def test_what_is_said_without_a_plan(photos):
     assert first.endswith("the first ones tell how long each takes.")
     assert later.endswith("each begun only where it is likely to end in time.")
     assert Path(photos).is_dir()
+
+
+@pytest.mark.parametrize(("workers", "loads"), [(1, 0.0), (2, 6.0)])
+def test_several_workers_load_again_before_their_first_trial(workers, loads):
+    call = TimedCall(time.monotonic(), 60.0, workers, None, print)
+    call.runs_by(None, started=3.0)
+    alone = call.left
+    call.runs_by([runner := Runner()], started=3.0)
+    assert call.runner is runner
+    assert call.left == pytest.approx(alone - loads, abs=0.5)
+    assert call.ends == pytest.approx(call.began + 50.0)  # trials may take until then, whoever loaded what
+
+
+@pytest.mark.parametrize("seconds", [None, 60.0])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_objective_is_loaded_once_before_the_workers(tmp_path, monkeypatch, workers, seconds):
+    starts, running = [], []
+    start = TrialRunner.__enter__
+
+    def enter(runner):
+        starts.append(runner)
+        return start(runner)
+
+    monkeypatch.setattr(TrialRunner, "__enter__", enter)
+    monkeypatch.setattr(tune, "_run", lambda *_args: running.extend(each for each in starts if each._child))
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text("def f(config):\n    return config['x']\n")
+    warmstart.tune(
+        objective="own.py:f",
+        space={"x": (0.0, 1.0)},
+        warm="none",
+        trials=2,
+        workers=workers,
+        time=seconds,
+    )
+    assert len(starts) == 1
+    assert len(running) == (workers == 1), "the workers' own are others"
