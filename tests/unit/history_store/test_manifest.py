@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from history_store.errors import ManifestError, MissingPathError
+from history_store.history import History
 from history_store.manifest import Splits, load_manifests, read_manifest
 
 SHIPPED = Path(__file__).resolve().parents[3] / "data_manifests"
@@ -141,9 +142,8 @@ def test_refuses_a_folder_without_any(tmp_path: Path) -> None:
 
 def test_shipped_manifests_fit_the_schema() -> None:
     manifests = {manifest.name: manifest for manifest in load_manifests(SHIPPED)}
-    assert len(manifests) >= 70
-    for name in sorted(manifests.keys() - PAPER.keys()):
-        manifest = manifests[name]
+    assert len(manifests) >= 62
+    for name, manifest in manifests.items():
         assert (manifest.obtain.kind, manifest.obtain.path) == ("file", f"{name}.npz")
         assert manifest.fingerprint.startswith("content:")
         assert manifest.n_images
@@ -151,13 +151,21 @@ def test_shipped_manifests_fit_the_schema() -> None:
 
 
 def test_shipped_manifests_of_the_paper_state_the_published_counts() -> None:
-    manifests = {manifest.name: manifest for manifest in load_manifests(SHIPPED)}
+    manifests = {manifest.name: manifest for manifest in load_manifests(SHIPPED / "paper")}
+    assert set(manifests) == set(PAPER)
     for name, (n_images, n_classes) in PAPER.items():
         assert manifests[name].published == {"n_images": n_images, "n_classes": n_classes}, name
 
 
-def test_shipped_manifests_are_named_like_their_files() -> None:
-    assert {path.stem for path in SHIPPED.glob("*.toml")} == {manifest.name for manifest in load_manifests(SHIPPED)}
+@pytest.mark.parametrize("folder", [SHIPPED, SHIPPED / "paper"])
+def test_shipped_manifests_are_named_like_their_files(folder: Path) -> None:
+    assert {path.stem for path in folder.glob("*.toml")} == {manifest.name for manifest in load_manifests(folder)}
+
+
+def test_one_folder_measures_the_shipped_history() -> None:
+    shipped = {manifest.name for manifest in load_manifests(SHIPPED)}
+    with History.open(SHIPPED.parent / "warmstart" / "defaults" / "history.h5") as history:
+        assert {name for name in history.names if "@" not in name} == shipped
 
 
 def test_all_gaps_are_told_at_once(tmp_path: Path) -> None:
