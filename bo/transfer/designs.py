@@ -29,12 +29,15 @@ def initial_designs(
     dedupe: Dedupe = "next_best",
     calibration: Calibration | None = None,
     groups: Sequence[Hashable] | NDArray[np.int64] | None = None,
+    noise: float = 0.0,
 ) -> list[int]:
     """Choose k configurations to evaluate first; arguments and errors as in `designs`.
 
     Returns: k rows in 0..c-1, best first; distinct, except under `dedupe="keep"`.
     """
-    found = designs(errors, distances, k, strategy=strategy, dedupe=dedupe, calibration=calibration, groups=groups)
+    found = designs(
+        errors, distances, k, strategy=strategy, dedupe=dedupe, calibration=calibration, groups=groups, noise=noise
+    )
     return [choice.row for choice in found]
 
 
@@ -47,6 +50,7 @@ def designs(
     dedupe: Dedupe = "next_best",
     calibration: Calibration | None = None,
     groups: Sequence[Hashable] | NDArray[np.int64] | None = None,
+    noise: float = 0.0,
 ) -> list[Choice]:
     """Choose k configurations to evaluate first, each with the dataset it comes from.
 
@@ -64,6 +68,8 @@ def designs(
         calibration: for `joint`: how far distances of this kind can be trusted; see
             `bo.transfer.calibration.calibrate`.
         groups: `m` names of the datasets' sources: siblings and parts count as one. None = each is its own.
+        noise: standard deviation of an error as a share of its dataset's range: `joint` and `portfolio` then do not
+            follow leads that may be luck. `bo.transfer.strategies.noise.USUAL_NOISE` is that of short runs.
 
     Returns: k choices, best first.
 
@@ -76,6 +82,10 @@ def designs(
     if trusted is not None and not isinstance(trusted, Calibration):
         msg = f"initial_designs: expected a bo.transfer.calibration.Calibration, got {trusted!r}. Leave it out where there is none."
         raise UsageError(msg)
+    if not (isinstance(noise, int | float) and 0 <= noise < np.inf):
+        msg = f"initial_designs: expected a noise of 0 or more, got {noise!r}. Leave it out where errors are exact."
+        raise UsageError(msg)
+    query = replace(query, noise=noise)
     if calibration is not None:
         query = replace(query, reach=calibration.reach)
     default = WITHOUT_DISTANCES if query.distances is None else WITH_DISTANCES
@@ -89,7 +99,7 @@ def designs(
     if len(choices) < query.k:
         taken = list(dict.fromkeys(choice.row for choice in choices))
         weights = equal_weights(len(query.errors), query.groups)
-        rows = portfolio_rows(query.errors, query.k - len(choices), start=taken, weights=weights)
+        rows = portfolio_rows(query.errors, query.k - len(choices), start=taken, weights=weights, noise=noise)
         rows += sorted({*range(query.errors.shape[1])} - {*taken, *rows})
         choices = [*choices, *(Choice(row) for row in rows)][: query.k]
     return [

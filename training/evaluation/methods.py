@@ -18,6 +18,7 @@ from bo.transfer.calibration import Calibration, calibrate
 from bo.transfer.designs import WITH_DISTANCES, initial_designs
 from bo.transfer.strategies import STRATEGIES, Query
 from bo.transfer.strategies.joint import expected_regrets
+from bo.transfer.strategies.noise import USUAL_NOISE
 from bo.transfer.strategies.sources import number_groups
 from history_store.errors import UsageError
 
@@ -203,9 +204,11 @@ def ask_strategy(case: Case, t: int, rng: np.random.Generator, *, strategy: str,
     """Return the first t rows of a strategy."""
     sources = case.groups or None
     if metric is None:
-        return initial_designs(case.errors, None, t, strategy=strategy, groups=sources)
-    known = case.calibrations.get(metric)
-    return initial_designs(case.errors, case.distances[metric], t, strategy=strategy, calibration=known, groups=sources)
+        return initial_designs(case.errors, None, t, strategy=strategy, groups=sources, noise=USUAL_NOISE)
+    distances, known = case.distances[metric], case.calibrations.get(metric)
+    return initial_designs(
+        case.errors, distances, t, strategy=strategy, calibration=known, groups=sources, noise=USUAL_NOISE
+    )
 
 
 def arbitrary_neighbours(case: Case, t: int, rng: np.random.Generator) -> list[int]:

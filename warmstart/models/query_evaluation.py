@@ -179,11 +179,12 @@ def _task(row: int, query: MeasuredQuery, table: "ErrorTable", embedded: "Embedd
 def _suggested(query: MeasuredQuery, embedded: "EmbeddedHistory") -> dict[str, Any]:
     """Say what `suggest` would have said, and what came of it where it was measured."""
     from bo.transfer.designs import designs
+    from bo.transfer.strategies.noise import USUAL_NOISE
     from history_store.error_tables import fill_failed
 
     errors = fill_failed(embedded.errors, embedded.failed)[query.rows]
     k, groups = min(SUGGESTED, errors.shape[1]), [embedded.groups[row] for row in query.rows]
-    chosen = designs(errors, query.distances, k, calibration=embedded.calibration, groups=groups)
+    chosen = designs(errors, query.distances, k, calibration=embedded.calibration, groups=groups, noise=USUAL_NOISE)
     came = query.errors[[choice.row for choice in chosen]]
     return {
         "dataset": query.label,

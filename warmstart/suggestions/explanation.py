@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from bo.transfer.designs import designs
 from bo.transfer.strategies import Choice
+from bo.transfer.strategies.noise import USUAL_NOISE
 from history_store.records import Value
 from warmstart.suggestions.embedded_history import EmbeddedHistory, nearest_places
 
@@ -117,7 +118,8 @@ def explain_answer(
         listed: neighbours to describe.
     """
     groups = [embedded.groups[row] for row in rows]
-    portfolio = [choice.row for choice in designs(errors, None, len(choices), strategy="portfolio", groups=groups)]
+    found = designs(errors, None, len(choices), strategy="portfolio", groups=groups, noise=USUAL_NOISE)
+    portfolio = [choice.row for choice in found]
     nearest = np.argsort(distances, kind="stable")[:NEIGHBOURHOOD]
     measured = embedded.errors[rows]
     own = _distances_between_groups(embedded, rows[nearest_places(distances)])

@@ -12,6 +12,7 @@ from bo.transfer.designs import designs
 from bo.transfer.strategies import Choice
 from bo.transfer.strategies import Query as StrategyQuery
 from bo.transfer.strategies.joint import expected_regrets
+from bo.transfer.strategies.noise import USUAL_NOISE
 from bo.transfer.strategies.query import UNCALIBRATED
 from history_store.error_tables import fill_failed
 from history_store.records import Config, Value
@@ -49,7 +50,15 @@ def recommend(place: Location, request: Request, *, seed: int) -> Answer:
     errors = fill_failed(embedded.errors[place.rows], embedded.failed[place.rows])
     groups = place.groups
     distances = place.distances if place.has_distances else None
-    choose = partial(designs, errors, distances, strategy=strategy, calibration=embedded.calibration, groups=groups)
+    choose = partial(
+        designs,
+        errors,
+        distances,
+        strategy=strategy,
+        calibration=embedded.calibration,
+        groups=groups,
+        noise=USUAL_NOISE,
+    )
     broken = _failed_wherever_they_ran(place)
     chosen: Choose = partial(_choose_working, choose, broken, len(embedded.configs))
     if known is not None:

@@ -30,7 +30,7 @@ def joint(query: Query) -> list[Choice]:
     portfolio.
     """
     weights, worlds = query_weights(query), make_scenarios(query.errors)
-    rows = portfolio_rows(query.errors, query.k, weights=weights, scenarios=worlds)
+    rows = portfolio_rows(query.errors, query.k, weights=weights, scenarios=worlds, noise=query.noise)
     return with_sources(query, rows, scenarios=worlds, weights=weights)
 
 

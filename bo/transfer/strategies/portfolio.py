@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bo.transfer.strategies.noise import with_noise
 from bo.transfer.strategies.query import Choice, Query
 from bo.transfer.strategies.scenarios import Scenarios, make_scenarios
 from bo.transfer.strategies.sources import equal_weights
@@ -22,7 +23,7 @@ def portfolio(query: Query) -> list[Choice]:
     [0, 2]
     """
     weights = equal_weights(len(query.errors), query.groups)
-    return [Choice(row) for row in portfolio_rows(query.errors, query.k, weights=weights)]
+    return [Choice(row) for row in portfolio_rows(query.errors, query.k, weights=weights, noise=query.noise)]
 
 
 def portfolio_rows(
@@ -32,10 +33,12 @@ def portfolio_rows(
     weights: ArrayLike | None = None,
     start: Sequence[int] = (),
     scenarios: Scenarios | None = None,
+    noise: float = 0.0,
 ) -> list[int]:
     """Add, one by one, the configuration that most lowers the mean best normalised regret over the datasets.
 
-    The mean is taken over what missing cells may be, see `bo.transfer.strategies.scenarios`. Equal gains go to the
+    The mean is taken over what missing cells may be, and over what noise may have made of the others; see
+    `bo.transfer.strategies.scenarios` and `bo.transfer.strategies.noise`. Equal gains go to the
     lower mean regret, then to the lower row, so the order stays useful after every dataset's best is in.
 
     Args:
@@ -44,6 +47,7 @@ def portfolio_rows(
         weights: `m` ≥ 0, the worth of each dataset; None = all alike.
         start: rows that are chosen already; they count towards the best and are not chosen again.
         scenarios: of the errors, where they are made already.
+        noise: standard deviation of an error as a share of its dataset's range, ≥ 0.
 
     Returns: at most k rows, best first; a configuration without any error is never among them.
 
@@ -51,7 +55,7 @@ def portfolio_rows(
         UsageError: when there is not one weight a dataset.
         DataError: when weights are negative, not finite or all 0.
     """
-    worlds = make_scenarios(errors) if scenarios is None else scenarios
+    worlds = with_noise(make_scenarios(errors) if scenarios is None else scenarios, noise)
     share, regrets = _shares(weights, len(errors))[worlds.dataset] * worlds.share, worlds.regrets
     overall = share @ regrets
     best = regrets[:, list(start)].min(axis=1, initial=1.0)

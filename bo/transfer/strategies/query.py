@@ -27,6 +27,8 @@ class Query:
         dedupe: what `nearest` does where a neighbour's best configuration is taken already.
         reach: how quickly `joint` lets weights fall with the rank.
         groups: `m` numbers of the datasets' sources, or None: each is a source of its own.
+        noise: standard deviation of an error as a share of its dataset's range, ≥ 0: `joint` and `portfolio` choose what
+            does well over all that the errors might be; see `bo.transfer.strategies.noise`.
     """
 
     errors: NDArray[np.float64]
@@ -35,6 +37,7 @@ class Query:
     dedupe: Dedupe = "next_best"
     reach: Reach = UNCALIBRATED
     groups: NDArray[np.int64] | None = None
+    noise: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

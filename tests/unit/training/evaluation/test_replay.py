@@ -6,6 +6,7 @@ import pytest
 from bo.transfer.designs import initial_designs
 from bo.transfer.regret import random_curve, regret_curve
 from bo.transfer.strategies import STRATEGIES
+from bo.transfer.strategies.noise import USUAL_NOISE
 from history_store.errors import DataError, UsageError
 from training.evaluation.methods import (
     Case,
@@ -98,7 +99,7 @@ def test_strategies_ask_the_other_groups_alone(world):
     for name, distances in (("nearest-given", world.distances["given"][0, others]), ("portfolio", None)):
         strategy = name.partition("-")[0]
         groups = [GROUPS[row] for row in others]
-        rows = initial_designs(world.errors[others], distances, H, strategy=strategy, groups=groups)
+        rows = initial_designs(world.errors[others], distances, H, strategy=strategy, groups=groups, noise=USUAL_NOISE)
         np.testing.assert_allclose(outcome.played[0].curves[name][0], regret_curve(world.errors[0], rows))
 
 
@@ -251,7 +252,9 @@ def test_a_promise_comes_from_those_who_answer_alone(world):
         found = calibrate(world.errors[rest], matrix[np.ix_(rest, rest)], groups[rest].tolist())
         sources = number_groups(groups[rest].tolist())
         query = Query(world.errors[rest], matrix[one.row, rest], H, reach=found.reach, groups=sources)
-        rows = initial_designs(query.errors, query.distances, H, calibration=found, groups=sources.tolist())
+        rows = initial_designs(
+            query.errors, query.distances, H, calibration=found, groups=sources.tolist(), noise=USUAL_NOISE
+        )
         np.testing.assert_allclose(one.promised["joint"], found.promise(expected_regrets(query, rows)))
         np.testing.assert_allclose(one.curves["joint"][0], regret_curve(world.errors[one.row], rows))
         assert set(one.promised) == {"joint"}

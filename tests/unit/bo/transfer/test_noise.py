@@ -1,0 +1,84 @@
+"""Noise of measured errors: opposite pairs, what stays as it was, and choices that do not follow luck."""
+
+import numpy as np
+import pytest
+
+from bo.transfer.designs import designs, initial_designs
+from bo.transfer.regret import regret_curve
+from bo.transfer.strategies import noise as module
+from bo.transfer.strategies.noise import with_noise
+from bo.transfer.strategies.scenarios import make_scenarios
+from history_store.errors import UsageError
+
+
+def table(seed, m=6, c=12):
+    return np.random.default_rng(seed).random((m, c))
+
+
+def test_without_noise_or_room_nothing_changes(monkeypatch):
+    worlds = make_scenarios(table(0))
+    assert with_noise(worlds, 0.0) is worlds
+    monkeypatch.setattr(module, "MOST_CELLS", 2 * table(0).size - 1)
+    assert with_noise(worlds, 0.1) is worlds
+
+
+def test_scenarios_of_a_dataset_share_its_weight_and_have_a_best():
+    errors = table(1)
+    errors[0, 3:] = np.nan
+    worlds = make_scenarios(errors)
+    noisy = with_noise(worlds, 0.1)
+    before = np.bincount(worlds.dataset, worlds.share, minlength=6)
+    np.testing.assert_allclose(np.bincount(noisy.dataset, noisy.share, minlength=6), before)
+    np.testing.assert_allclose(noisy.regrets.min(axis=1), 0.0, atol=1e-12)
+    assert len(noisy.errors) == len(noisy.regrets) == len(noisy.dataset)
+
+
+def test_the_noise_has_the_size_that_is_asked_for_and_no_mean():
+    worlds = make_scenarios(table(2))
+    moved = with_noise(worlds, 0.07).regrets.reshape(-1, *worlds.regrets.shape) - worlds.regrets
+    apart = moved - moved.mean(axis=2, keepdims=True)  # without what a scenario's best moves all
+    assert apart.std() == pytest.approx(0.07 * np.sqrt(11 / 12), rel=0.01)
+    np.testing.assert_allclose(apart.mean(axis=0), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["joint", "portfolio"])
+def test_the_first_choice_is_the_lowest_mean_regret_as_before(strategy):
+    for seed in range(20):
+        errors, distances = table(seed), np.random.default_rng(seed).random(6)
+        plain, noisy = (initial_designs(errors, distances, 1, strategy=strategy, noise=noise) for noise in (0.0, 0.05))
+        assert plain == noisy
+
+
+def test_a_dataset_that_tells_nothing_stays_silent():
+    errors = np.array([[0.1, 0.5, 0.3, 0.2], [0.4, 0.4, 0.4, 0.4]])
+    noisy = with_noise(make_scenarios(errors), 0.1)
+    assert not noisy.regrets[noisy.dataset == 1].any()
+
+
+def test_a_lead_by_luck_does_not_decide():
+    """0 comes first. Then 1 wins a little on one dataset, and 2 is nearly as good as 0 on all others, so it wins half of them by luck."""
+    errors = np.tile([0.10, 0.90, 0.11, 0.95], (10, 1))
+    errors[0, :3] = 0.14, 0.10, 0.60
+    assert initial_designs(errors, k=2) == [0, 1]
+    assert initial_designs(errors, k=2, noise=0.05) == [0, 2]
+
+
+def test_noisy_tables_are_answered_better():
+    """Datasets that agree but for a little; what is chosen from noisy errors is judged by the true ones, on 120 tables."""
+    gained = []
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        true = rng.random(40) + 0.05 * rng.standard_normal((30, 40))
+        seen = true + 0.1 * np.ptp(true, axis=1, keepdims=True) * rng.standard_normal(true.shape)
+        after = []
+        for noise in (0.0, 0.1):
+            rows = initial_designs(seen[:20], k=5, noise=noise)
+            after.append(np.mean([regret_curve(row, rows)[1:] for row in true[20:]]))
+        gained.append(after[0] - after[1])
+    assert np.mean(gained) > 2 * np.std(gained) / np.sqrt(120)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, np.inf, np.nan, "0.1"])
+def test_a_noise_that_is_none_is_refused(wrong):
+    with pytest.raises(UsageError, match="expected a noise of 0 or more, got"):
+        designs(table(0), k=2, noise=wrong)
