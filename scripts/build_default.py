@@ -10,6 +10,7 @@ import argparse
 import dataclasses
 import json
 import math
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
@@ -87,7 +88,8 @@ def main() -> None:
                 store_references(history, references, model.hash)
             if quality is not None:
                 store_calibration(history, model, quality)
-            history.compact(drop_images=True, path=options.out / "history.h5")
+            history.compact(drop_images=True, path=Path(scratch) / "small.h5")
+        shutil.move(Path(scratch) / "small.h5", options.out / "history.h5")
     (options.out / "quality.json").write_text(json.dumps(quality, indent=1) + "\n")
     print(json.dumps(quality, indent=1))
 
