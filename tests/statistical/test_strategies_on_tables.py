@@ -36,7 +36,7 @@ def regret():
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("portfolio", [0.182, 0.102, 0.082, 0.049, 0.042]),
+        ("portfolio", [0.182, 0.104, 0.082, 0.056, 0.035]),
         ("average-rank", [0.216, 0.131, 0.093, 0.071, 0.058]),
         ("random", [0.544, 0.286, 0.194, 0.110, 0.064]),
         ("nearest-handcrafted", [0.299, 0.105, 0.084, 0.058, 0.035]),

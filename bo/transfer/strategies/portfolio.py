@@ -58,7 +58,7 @@ def portfolio_rows(
     worlds = with_noise(make_scenarios(errors) if scenarios is None else scenarios, noise)
     share, regrets = _shares(weights, len(errors))[worlds.dataset] * worlds.share, worlds.regrets
     overall = share @ regrets
-    best = regrets[:, list(start)].min(axis=1, initial=1.0)
+    best = regrets[:, list(start)].min(axis=1, initial=np.inf)
     is_open = ~np.all(np.isnan(errors), axis=0)
     is_open[list(start)] = False
     rows: list[int] = []
