@@ -82,12 +82,8 @@ def designs(
     if trusted is not None and not isinstance(trusted, Calibration):
         msg = f"initial_designs: expected a bo.transfer.calibration.Calibration, got {trusted!r}. Leave it out where there is none."
         raise UsageError(msg)
-    if not (isinstance(noise, int | float) and 0 <= noise < np.inf):
-        msg = f"initial_designs: expected a noise of 0 or more, got {noise!r}. Leave it out where errors are exact."
-        raise UsageError(msg)
-    query = replace(query, noise=noise)
-    if calibration is not None:
-        query = replace(query, reach=calibration.reach)
+    reach = query.reach if calibration is None else calibration.reach
+    query = replace(query, noise=_checked_noise(noise), reach=reach)
     default = WITHOUT_DISTANCES if query.distances is None else WITH_DISTANCES
     name = default if strategy is None else strategy
     if not isinstance(name, str) or name not in STRATEGIES:
@@ -95,17 +91,21 @@ def designs(
         raise UsageError(msg)
     if name == "nearest" and query.distances is None:
         name = WITHOUT_DISTANCES
-    choices = STRATEGIES[name](query)
-    if len(choices) < query.k:
-        taken = list(dict.fromkeys(choice.row for choice in choices))
-        weights = equal_weights(len(query.errors), query.groups)
-        rows = portfolio_rows(query.errors, query.k - len(choices), start=taken, weights=weights, noise=noise)
-        rows += sorted({*range(query.errors.shape[1])} - {*taken, *rows})
-        choices = [*choices, *(Choice(row) for row in rows)][: query.k]
     return [
         choice if choice.neighbour is None else replace(choice, neighbour=int(measured[choice.neighbour]))
-        for choice in choices
+        for choice in _filled(STRATEGIES[name](query), query)
     ]
+
+
+def _filled(choices: list[Choice], query: Query) -> list[Choice]:
+    """Let the portfolio go on where a strategy gave too few, and after it what was never measured."""
+    if len(choices) >= query.k:
+        return choices
+    taken = list(dict.fromkeys(choice.row for choice in choices))
+    weights = equal_weights(len(query.errors), query.groups)
+    rows = portfolio_rows(query.errors, query.k - len(choices), start=taken, weights=weights, noise=query.noise)
+    rows += sorted({*range(query.errors.shape[1])} - {*taken, *rows})
+    return [*choices, *(Choice(row) for row in rows)][: query.k]
 
 
 def _checked(
@@ -160,6 +160,14 @@ def _checked(
         ),
         rows,
     )
+
+
+def _checked_noise(noise: float) -> float:
+    """Check a standard deviation as a share of a range."""
+    if not (isinstance(noise, int | float) and 0 <= noise < np.inf):
+        msg = f"initial_designs: expected a noise of 0 or more, got {noise!r}. Leave it out where errors are exact."
+        raise UsageError(msg)
+    return noise
 
 
 def _checked_distances(distances: ArrayLike, m: int) -> NDArray[np.float64]:

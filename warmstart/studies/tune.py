@@ -380,9 +380,7 @@ def _tuned(
         runners, tried = None, stack.enter_context(ExitStack())
         if timed is not None:
             options = _with_log(options, local_path(options.storage), title)
-            loading = time.monotonic()
-            runners = _loaded(options, targets, tried)
-            timed.runs_by(runners, started=(time.monotonic() - loading) / len(targets))
+            runners = timed.runs_by(lambda: _loaded(options, targets, tried))
         # A call that is refused, be it by the history, leaves no empty storage behind.
         begun = {name: options.complete(p, queries[name], timed=timed) for name, p in plans.items() if store is None}
         options = _with_log(options, local_path(options.storage), title)

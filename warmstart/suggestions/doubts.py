@@ -158,7 +158,7 @@ def _small_history(norms: Norms) -> Doubt | None:
 def _few(sample: SampleStatistics, images_seen: int) -> tuple[Doubt | None, Doubt | None]:
     few = unpaired = None
     if sample.n_images < images_seen:
-        text = f"Few images: {sample.n_images} can be looked at, and no dataset of the history has fewer than {images_seen}."
+        text = f"Few images: {sample.n_images} can be looked at, and the history knows nothing of fewer than {images_seen}."
         few = Doubt(Code.FEW_IMAGES, text)
     if sample.paired < LEAST_PAIRED:
         text = f"Few images a class: {100 * (1 - sample.paired):.0f} % of the images are alone in their class, so nothing can be learned of most classes."

@@ -26,7 +26,7 @@ class Norms:
         names: `m` datasets.
         n_groups: of siblings among them.
         nearest: distances of datasets, of some of a larger history, to the nearest one of another group.
-        images_seen: fewest pictures of one of them, of some of a larger history, that were looked at.
+        images_seen: fewest pictures that were looked at: of one of them (of some of a larger history), or in the draws by which it was measured how far distances move.
         references: their statistics, where the history holds them.
         pixels: what pixel statistics are usual; None where references are lacking, or of few groups.
     """
@@ -68,11 +68,12 @@ def norms_of(embedded: EmbeddedHistory, rows: NDArray[np.int64]) -> Norms:
         return known
     is_whole = len(rows) == len(embedded.names)
     seen = rows[spread_rows(len(rows))].tolist()
+    drawn = () if embedded.references is None else embedded.references.sizes
     found = Norms.of(
         embedded.vectors if is_whole else embedded.vectors[rows],
         groups=embedded.groups if is_whole else [embedded.groups[row] for row in rows.tolist()],
         names=embedded.names if is_whole else [embedded.names[row] for row in rows.tolist()],
-        images_seen=min(min(embedded.about[row].n_train, SAMPLE) for row in seen),
+        images_seen=min(*(embedded.about[row].n_train for row in seen), *drawn, SAMPLE),
         references=embedded.references,
     )
     while len(embedded.norms) >= KEPT:

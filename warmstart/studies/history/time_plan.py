@@ -76,15 +76,17 @@ class TimedCall:
         usual, busy = min(FINISH_S, FINISH_SHARE * self.seconds), min(self.start, BUSY_SHARE * self.seconds)
         return self.began + self.seconds - max(usual, busy)
 
-    def runs_by(self, runners: Runners | None, *, started: float) -> None:
-        """Let the process that has loaded the target make the short run.
+    def runs_by(self, load: Callable[[], Runners | None]) -> Runners | None:
+        """Load the targets, let that process make the short run, and return it; None where a cluster runs them.
 
-        Args:
-            runners: of the targets; None where a cluster runs them.
-            started: seconds that their start took. Several workers load the same again: themselves, and the process of their trials.
+        Several workers load the same again: themselves, and the process of their trials.
         """
+        began = time.monotonic()
+        runners = load()
         if runners is not None:
-            self.runner, self.loads = runners[0], 2 * started if self.workers > 1 else 0.0
+            self.runner = runners[0]
+            self.loads = 2 * (time.monotonic() - began) if self.workers > 1 else 0.0
+        return runners
 
     @property
     def over(self) -> float:

@@ -176,12 +176,15 @@ def test_what_is_said_without_a_plan(photos):
 
 
 @pytest.mark.parametrize(("workers", "loads"), [(1, 0.0), (2, 6.0)])
-def test_several_workers_load_again_before_their_first_trial(workers, loads):
+def test_several_workers_load_again_before_their_first_trial(monkeypatch, workers, loads):
     call = TimedCall(time.monotonic(), 60.0, workers, None, print)
-    call.runs_by(None, started=3.0)
-    alone = call.left
-    call.runs_by([runner := Runner()], started=3.0)
-    assert call.runner is runner
+    assert call.runs_by(lambda: None) is None
+    alone, runners = call.left, [Runner()]
+    now = iter([0.0, 3.0])
+    monkeypatch.setattr(time_plan, "time", SimpleNamespace(monotonic=lambda: next(now)))
+    assert call.runs_by(lambda: runners) is runners
+    monkeypatch.undo()
+    assert call.runner is runners[0]
     assert call.left == pytest.approx(alone - loads, abs=0.5)
     assert call.ends == pytest.approx(call.began + 50.0)  # trials may take until then, whoever loaded what
 

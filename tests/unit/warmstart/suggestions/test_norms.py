@@ -1,5 +1,7 @@
 """What is usual among a history's datasets: computed once, whatever the query."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from bo.transfer.novelty import nearest_other_group
@@ -27,6 +29,15 @@ def test_of_a_large_one_some_that_are_evenly_spread_do_each_against_all(monkeypa
     rows = spread_rows(30)
     assert rows.tolist() == [0, 3, 6, 9, 12, 16, 19, 22, 25, 29]
     np.testing.assert_allclose(found.nearest, nearest_other_group(between, names)[rows])
+
+
+def test_as_few_pictures_are_known_as_distances_were_measured_with():
+    embedded = Advisor().embedded
+    every = embedded.rows_without((), None)
+    assert min(about.n_train for about in embedded.about) > 50
+    assert norms_of(embedded, every).images_seen == 50
+    bare = replace(embedded, references=None, norms={})
+    assert norms_of(bare, every).images_seen == min(about.n_train for about in embedded.about)
 
 
 def test_the_same_rows_are_looked_at_once():
