@@ -1,7 +1,7 @@
 """Noise of measured errors: what a table of errors might be, had every run had another seed and other validation images.
 
-A configuration that leads by less than the noise leads by luck. Where a portfolio is made for one table alone, its later
-members are those that lucky cells name; made for many tables that might have been, they are those that help in most of them.
+A configuration that leads by less than the noise may lead by luck. The later members of a portfolio of one table follow
+such leads. Those of a portfolio of many noisy tables help in most of them.
 """
 
 from dataclasses import replace
@@ -13,20 +13,21 @@ from bo.transfer.strategies.scenarios import Scenarios
 USUAL_NOISE = 0.05
 """Standard deviation of an error, as a share of its dataset's range: of the shipped history 0.04 between seeds and 0.04 by validation images."""
 MOST_CELLS = 2**18
-"""Of all tables that are drawn together."""
+"""Of all drawn tables together, at most: more draws change choices little and cost time."""
 
 
 def with_noise(worlds: Scenarios, noise: float) -> Scenarios:
-    """Return scenarios of a table of errors with noise added, many of each.
+    """Draw each scenario many times with independent normal noise.
 
-    Draws come in pairs of opposite signs, so that the mean regret of a configuration over the scenarios of a dataset
-    moves by what all its configurations move. They are the same for every table of one shape. Many datasets average
-    their own noise: where there is no room for a pair, the scenarios stay as they are; so do datasets whose errors are
-    all equal.
+    Draws come in pairs of opposite signs. So the mean regrets of all configurations on a dataset move by one amount, and
+    the first choice of a portfolio stays. The draws are fixed: equal tables get equal answers. Datasets whose errors are
+    all equal get no noise. A table with no room for a pair is returned as it is: many datasets average their own noise.
 
     Args:
-        worlds: of the table.
+        worlds: `n x c` scenarios of a table.
         noise: standard deviation of an error as a share of its dataset's range, ≥ 0.
+
+    Returns: `r x c` scenarios, r a multiple of n; regrets are ≥ 0, the best of a row is 0, the worst may be above 1.
     """
     n, c = worlds.regrets.shape
     pairs = MOST_CELLS // (2 * n * c)

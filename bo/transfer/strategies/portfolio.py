@@ -38,8 +38,8 @@ def portfolio_rows(
     """Add, one by one, the configuration that most lowers the mean best normalised regret over the datasets.
 
     The mean is taken over what missing cells may be, and over what noise may have made of the others; see
-    `bo.transfer.strategies.scenarios` and `bo.transfer.strategies.noise`. Equal gains go to the
-    lower mean regret, then to the lower row, so the order stays useful after every dataset's best is in.
+    `bo.transfer.strategies.scenarios` and `bo.transfer.strategies.noise`. Equal gains go to the lower mean regret, then
+    to the lower row, so the order stays useful after every dataset's best is in.
 
     Args:
         errors: `m x c`, NaN = missing.

@@ -49,6 +49,15 @@ def test_the_first_choice_is_the_lowest_mean_regret_as_before(strategy):
         assert plain == noisy
 
 
+@pytest.mark.parametrize("strategy", ["joint", "portfolio"])
+def test_fewer_are_the_first_of_more_and_again_the_same(strategy):
+    errors, distances = table(4), np.random.default_rng(4).random(6)
+    longest = initial_designs(errors, distances, 12, strategy=strategy, noise=0.1)
+    assert sorted(longest) == list(range(12))
+    for k in range(1, 12):
+        assert initial_designs(errors, distances, k, strategy=strategy, noise=0.1) == longest[:k]
+
+
 def test_a_dataset_that_tells_nothing_stays_silent():
     errors = np.array([[0.1, 0.5, 0.3, 0.2], [0.4, 0.4, 0.4, 0.4]])
     noisy = with_noise(make_scenarios(errors), 0.1)
