@@ -36,6 +36,10 @@ BEYOND_MEASURE = 1e100
 """Errors in units of the related tasks are at most this: squares of 1e200 overflow."""
 ALONE_NEEDS = 2
 """Valid evaluations from which a model of the task at hand alone forecasts the next one."""
+JUDGE = "gp"
+"""The surrogate of the task at hand alone whose forecasts those with related tasks are compared with."""
+JUDGED = 300
+"""Valid evaluations up to which related tasks are judged: a process grows with the third power of their number."""
 MANY_FAIL = 0.1
 """Share of evaluations that fail, or miss a constraint, above which logarithms are not taken."""
 FORECASTS = "forecasts"
@@ -97,8 +101,9 @@ class _Errors:
 class SurrogateModels:
     """The models of one run, each kept from one suggestion to the next.
 
-    Related tasks are believed as long as they help: where errors were forecast better by a model of the task at hand alone, in units of its
-    own, that model counts (`bo.forecasts`).
+    Related tasks are believed as long as they help: where errors were forecast better by a Gaussian process of the task at hand alone, in units
+    of its own, the surrogate of that task alone suggests (`bo.forecasts`). A process judges networks, too: a network that knows few points
+    forecasts so widely that any narrow forecast beats it.
     """
 
     def __init__(
@@ -129,6 +134,7 @@ class SurrogateModels:
         self._makers: Mapping[str, Callable[[], Any]] = {
             "errors": self._errors,
             "alone": self._alone,
+            "judge": self._judge,
             "durations": self._durations,
             "constraint": self._constraint,
             "noisy": self._noisy_constraint,
@@ -252,7 +258,7 @@ class SurrogateModels:
     def forecast(self, data: TrialData, X: Floats) -> None:
         """Note what is expected at a `1 x d` point that is going to be evaluated, with related tasks and without; nothing where there are none."""
         valid = _valid(data)
-        if not self._compares or not len(valid):
+        if not self._compares or not 0 < len(valid) <= JUDGED:
             return
         if self._forecasts.given_up(*self._errors_at(data, valid)):
             return
@@ -261,8 +267,8 @@ class SurrogateModels:
         last = data.told[int(valid[-1])].error
         forecast = Forecast(mean, sd, last, None)
         if len(valid) >= ALONE_NEEDS:
-            alone = self._errors_alone(data, valid)
-            forecast = Forecast(mean, sd, *moments(alone.model.predict(X), alone.units))
+            judge = self._errors_alone(data, valid, judges=True)
+            forecast = Forecast(mean, sd, *moments(judge.model.predict(X), judge.units))
         self._forecasts.add(X[0], forecast)
 
     def to_dict(self) -> dict[str, Any]:
@@ -304,12 +310,12 @@ class SurrogateModels:
         z, units = (None if self._surrogate.multitask else self._logarithms(data, X, y)) or self._scaled(y)
         return _Errors(self._fitted("errors", X, z, data.revision), z[is_valid], units, "together")
 
-    def _errors_alone(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
-        """Fit the errors that are known without related tasks, in units of their own."""
+    def _errors_alone(self, data: TrialData, valid: NDArray[np.intp], *, judges: bool = False) -> _Errors:
+        """Fit the errors that are known without related tasks, in units of their own, to suggest or to judge these tasks."""
         X, y, is_valid = _known_errors(data, valid)
         z, units = self._logarithms(data, X, y) or ErrorUnits.standard(y)
-        name = "alone"
-        if len(valid) < self._alone_from:
+        name = "judge" if judges and self._surrogate.alone != JUDGE else "alone"
+        if name == "alone" and len(valid) < self._alone_from:
             name = "alone:few"  # the chain of the other begins where a search without related tasks begins it
         return _Errors(self._fitted(name, X, z, data.revision), z[is_valid], units, "alone")
 
@@ -321,6 +327,10 @@ class SurrogateModels:
         """Make the model of errors that knows no related task."""
         assert self._surrogate.alone is not None  # noqa: S101  it is made for one that has it alone
         return find_surrogate(self._surrogate.alone)(conditional=self._conditional)
+
+    def _judge(self) -> Surrogate:
+        """Make the model of errors that judges related tasks."""
+        return find_surrogate(JUDGE)(conditional=self._conditional)
 
     def _durations(self) -> Surrogate:
         """Make the model of the logarithms of durations: a network beside networks, a process beside processes."""

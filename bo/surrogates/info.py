@@ -21,8 +21,8 @@ class SurrogateInfo:
         factory: takes the keyword `conditional` (columns that may be NaN) and returns an unfitted surrogate. A
             multi-task one takes `related` and `meta` too, see `bo.surrogates.Task`.
         multitask: whether it learns from related tasks.
-        alone: of a multi-task surrogate: the surrogate of the target alone. Related tasks are then used only where they
-            forecast the evaluations better than that one; None = they are always used.
+        alone: of a multi-task surrogate: the surrogate of the target alone, which suggests where related tasks forecast the
+            evaluations no better than a Gaussian process of the target alone; None = they are always used.
         min_points: valid evaluations before the first fit, ≥ 1; with related tasks none are needed.
         growth: of the cost with the evaluations. Beside a `cubic` surrogate, constraints and durations are modelled by
             a process; beside a `linear` one, by a network.

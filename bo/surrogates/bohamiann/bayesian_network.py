@@ -24,6 +24,9 @@ MOST_LOG_NOISE = 50.0
 """Log variance of the noise, at most, of a prediction: beyond it, chains have diverged."""
 GAMMA = (1.0, 1.0)
 """Shape and rate of the Gamma hyperprior of a layer's precision."""
+MOST_KICK = 10.0
+"""Pull that raises s, at most, in standard deviations of what batches of such noise pull. Where the noise is small, weights can swing for some
+steps: unlimited, that throws s so far up that it is not back before sampling ends."""
 AHEAD = 100
 """Batches drawn at a time: a call of the generator costs as much as their numbers."""
 ROWS = 1000
@@ -187,6 +190,13 @@ class BayesianNetwork:
         slope[:, :, 0] = 1.0
         return values[-1][:, :, 0], self.network.input_gradient(weights, values, slope)[:, :, : X.shape[-1]]
 
+    def least_slope_of_noise(self, data: Data, batch: int) -> Array:
+        """Return the least dU/ds of each task, `T`, that a chain follows, with so many points a step."""
+        n = len(data.z)
+        of_task = np.array([n]) if data.task is None else np.bincount(data.task, minlength=self.n_tasks)
+        least: Array = -MOST_KICK * np.sqrt(0.5 * np.maximum(of_task, 1) * n / min(batch, n))
+        return least.astype(np.float32)
+
     def _member(self, task: Any) -> Array:
         """Return which points are of which task: `... x T x n`."""
         member: Array = np.equal(np.arange(self.n_tasks)[:, None], np.asarray(task)[..., None, :]).astype(np.float32)
@@ -269,6 +279,7 @@ class Draws:
         theta, rounds = model.initial(k, rng=rng), -(-schedule.samples // k)
         chains = Sghmc(theta, **{"step": schedule.step, "full_batch": full, **SAMPLERS[schedule.sampler]})
         precisions, gradient, kept = model.precisions(theta), np.empty_like(theta), theta.copy()
+        of_noise, least = gradient[:, -model.n_tasks :], model.least_slope_of_noise(data, schedule.batch)
         drawn: list[Array] = []
         rows, ahead = None, np.empty((0, k, schedule.batch), dtype=np.intp)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -280,6 +291,7 @@ class Draws:
                         ahead = rng.integers(n, size=(AHEAD, k, schedule.batch))
                     rows = ahead[(t - 1) % AHEAD]
                 model.gradient(theta, data, precisions=precisions, out=gradient, rows=rows)
+                np.maximum(of_noise, least, out=of_noise)
                 chains.step(theta, gradient, rng=rng)
                 if (t - schedule.burn_in) % schedule.thin == 0:
                     lost = ~np.isfinite(theta).all(axis=1)

@@ -23,8 +23,8 @@ from history_store.errors import UsageError
 Floats = NDArray[np.float64]
 TaskCode = Literal["embedding", "one-hot"]
 
-ALONE, SEVERAL = 32, 96
-"""Points of a batch: with related tasks more of them, so that every batch has some of the target's."""
+ALONE, SEVERAL = 128, 256
+"""Points of a batch, all of them where there are no more: what batches leave out counts as noise. With related tasks every batch has some of the target's."""
 N_LATENT = 5
 """L, numbers that tell a task from others."""
 DOUBLE_UP_TO = 500
@@ -82,7 +82,7 @@ class Bohamiann:
             chains: that run side by side.
             burn_in: steps of every chain that are thrown away.
             thin: steps of a chain between two samples.
-            batch: points a step; left out, 32, or 96 with related tasks.
+            batch: points a step; left out, 128, or 256 with related tasks.
             step: ε of the sampler.
             fantasies: how pending points are conditioned on: `gaussian`, on the moments of the networks; `weights`, by
                 weighing the networks.

@@ -3,12 +3,14 @@
 import json
 
 import numpy as np
+import pytest
 from ConfigSpace import ConfigurationSpace, Float
 
 from bo import Optimizer, RelatedTask
-from bo.forecasts import Forecast
+from bo.error_units import ErrorUnits
+from bo.forecasts import Forecast, Forecasts, moments
 from bo.search import search_table
-from bo.surrogates import Task
+from bo.surrogates import GaussianProcess, Task
 
 
 def square():
@@ -30,10 +32,10 @@ def tasks(function, *, seed=0):
     return [(X, function(X)) for X in rng.random((2, 15, 2))]
 
 
-def search(related, n, *, seed=0, value=bowl, **settings):
+def search(related, n, *, seed=0, value=bowl, surrogate="mt-gp", **settings):
     run = Optimizer(
         square(),
-        surrogate="mt-gp",
+        surrogate=surrogate,
         related=[RelatedTask([dict(zip("xy", x, strict=True)) for x in X.tolist()], y) for X, y in related],
         seed=seed,
         **settings,
@@ -99,6 +101,33 @@ def test_where_a_search_stalls_every_fourth_suggestion_is_that_of_the_task_at_ha
     alone = [place + 9 for place, (_, suggests) in enumerate(steps) if suggests == "alone"]
     assert alone == [13]
     assert {predicts for predicts, _ in steps} == {"together"}
+
+
+@pytest.mark.parametrize("surrogate", ["mt-dngo", "mt-gp"])
+def test_a_gaussian_process_of_the_task_at_hand_alone_judges_related_tasks(surrogate, monkeypatch):
+    """Of networks, too: one that knows three points forecasts so widely that anything beats it."""
+    run = search(tasks(bowl), 3, surrogate=surrogate)
+    models = run._fitted
+    fitted, asked = models._fitted, []
+    monkeypatch.setattr(models, "_fitted", lambda name, *rest: asked.append(name) or fitted(name, *rest))
+    monkeypatch.setattr(models, "_forecasts", Forecasts())
+    models.forecast(run._log.data(), np.array([[0.2, 0.9]]))
+    z, units = ErrorUnits.standard(np.array([o.error for o in run.history()]))
+    judge = models._kept[asked[-1]].fitted(run._log.columns(run._log.points), z, revision=run._log.revision)
+    assert isinstance(judge, GaussianProcess)
+    (forecast,) = models._forecasts._known.values()
+    assert moments(judge.predict(np.array([[0.2, 0.9]])), units) == (forecast.mean_alone, forecast.sd_alone)
+
+
+def test_beyond_300_evaluations_nothing_is_judged(monkeypatch):
+    run = search(tasks(bowl), 3)
+    monkeypatch.setattr("bo.models.JUDGED", 2)
+    before = run._fitted._forecasts.to_dict()
+    run._fitted.forecast(run._log.data(), np.array([[0.2, 0.9]]))
+    assert run._fitted._forecasts.to_dict() == before
+    monkeypatch.setattr("bo.models.JUDGED", 3)
+    run._fitted.forecast(run._log.data(), np.array([[0.2, 0.9]]))
+    assert len(run._fitted._forecasts.to_dict()) == len(before) + 1
 
 
 def test_strangers_are_not_believed():

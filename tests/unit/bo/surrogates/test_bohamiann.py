@@ -57,6 +57,26 @@ def test_batches_estimate_the_gradient_without_bias(case):
     np.testing.assert_allclose(np.mean(batches, axis=0), whole, rtol=1e-9, atol=1e-9)
 
 
+def test_the_pull_that_raises_the_noise_is_at_most_ten_standard_deviations_of_a_batch_s():
+    """n points of residuals as the noise has them pull s by sqrt(n/2); batches of a fourth of them by twice that."""
+    model = BayesianNetwork(Network((1, 4, 1)), n_tasks=3)
+    data = Data(np.zeros((40, 1)), np.zeros(40), np.repeat([0, 1], [32, 8]))
+    np.testing.assert_allclose(model.least_slope_of_noise(data, 40), [-40.0, -20.0, -10.0 * 0.5**0.5], rtol=1e-6)
+    np.testing.assert_allclose(model.least_slope_of_noise(data, 10), 2.0 * model.least_slope_of_noise(data, 500))
+
+
+@pytest.mark.parametrize(("limit", "stays"), [(10.0, True), (np.inf, False)])
+def test_a_chain_whose_weights_swing_does_not_throw_the_noise_up(monkeypatch, limit, stays):
+    """Exact values; without the limit one chain of eight ends with a noise that is larger than the spread of the targets."""
+    monkeypatch.setattr("bo.surrogates.bohamiann.bayesian_network.MOST_KICK", limit)
+    rng = np.random.default_rng(17)
+    X = rng.random((14, 2))
+    y = np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1])
+    noise = Bohamiann().fit(X, y, rng=np.random.default_rng(17)).predict(X[:1]).noise[0] ** 0.5 / y.std()
+    assert (noise < 0.3) == stays
+    assert stays or noise > 1.0
+
+
 def test_the_hyperprior_draws_the_precision_of_a_layer():
     """λ | w ~ Gamma(1 + n/2, 1 + ½Σw²): with weights of sd ½, about 4; biases and ψ keep 1, s has none."""
     model, rng = BayesianNetwork(Network((40, 50, 1))), np.random.default_rng(0)
