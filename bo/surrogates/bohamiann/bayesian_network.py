@@ -280,6 +280,7 @@ class Draws:
         chains = Sghmc(theta, **{"step": schedule.step, "full_batch": full, **SAMPLERS[schedule.sampler]})
         precisions, gradient, kept = model.precisions(theta), np.empty_like(theta), theta.copy()
         of_noise, least = gradient[:, -model.n_tasks :], model.least_slope_of_noise(data, schedule.batch)
+        is_limited = SAMPLERS[schedule.sampler].get("adaptive", True)  # steps that do not adapt need the noise to rise
         drawn: list[Array] = []
         rows, ahead = None, np.empty((0, k, schedule.batch), dtype=np.intp)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -291,7 +292,8 @@ class Draws:
                         ahead = rng.integers(n, size=(AHEAD, k, schedule.batch))
                     rows = ahead[(t - 1) % AHEAD]
                 model.gradient(theta, data, precisions=precisions, out=gradient, rows=rows)
-                np.maximum(of_noise, least, out=of_noise)
+                if is_limited:
+                    np.maximum(of_noise, least, out=of_noise)
                 chains.step(theta, gradient, rng=rng)
                 if (t - schedule.burn_in) % schedule.thin == 0:
                     lost = ~np.isfinite(theta).all(axis=1)
