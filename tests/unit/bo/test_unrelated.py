@@ -159,6 +159,7 @@ def test_in_tables_the_second_row_is_drawn():
     assert len({second for _, second in firsts}) > 1
 
 
+@pytest.mark.slow
 def test_the_task_at_hand_alone_is_modelled_by_logarithms_where_the_evidence_prefers_them():
     """Errors go over nine orders of magnitude; unrelated tasks do not keep the search from seeing that."""
     runs = [
