@@ -38,7 +38,7 @@ ALONE_NEEDS = 2
 """Valid evaluations from which a model of the task at hand alone forecasts the next one."""
 JUDGE = "gp"
 """The surrogate of the task at hand alone whose forecasts those with related tasks are compared with."""
-JUDGED = 300
+JUDGES_UP_TO = 300
 """Valid evaluations up to which related tasks are judged: a process grows with the third power of their number."""
 MANY_FAIL = 0.1
 """Share of evaluations that fail, or miss a constraint, above which logarithms are not taken."""
@@ -258,7 +258,7 @@ class SurrogateModels:
     def forecast(self, data: TrialData, X: Floats) -> None:
         """Note what is expected at a `1 x d` point that is going to be evaluated, with related tasks and without; nothing where there are none."""
         valid = _valid(data)
-        if not self._compares or not 0 < len(valid) <= JUDGED:
+        if not self._compares or not 0 < len(valid) <= JUDGES_UP_TO:
             return
         if self._forecasts.given_up(*self._errors_at(data, valid)):
             return
@@ -267,7 +267,7 @@ class SurrogateModels:
         last = data.told[int(valid[-1])].error
         forecast = Forecast(mean, sd, last, None)
         if len(valid) >= ALONE_NEEDS:
-            judge = self._errors_alone(data, valid, judges=True)
+            judge = self._errors_judging(data, valid)
             forecast = Forecast(mean, sd, *moments(judge.model.predict(X), judge.units))
         self._forecasts.add(X[0], forecast)
 
@@ -310,13 +310,20 @@ class SurrogateModels:
         z, units = (None if self._surrogate.multitask else self._logarithms(data, X, y)) or self._scaled(y)
         return _Errors(self._fitted("errors", X, z, data.revision), z[is_valid], units, "together")
 
-    def _errors_alone(self, data: TrialData, valid: NDArray[np.intp], *, judges: bool = False) -> _Errors:
-        """Fit the errors that are known without related tasks, in units of their own, to suggest or to judge these tasks."""
+    def _errors_alone(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
+        """Fit the errors that are known without related tasks, to suggest."""
+        # with few, another chain: that of a search without related tasks begins where such a search begins it
+        return self._errors_by("alone" if len(valid) >= self._alone_from else "alone:few", data, valid)
+
+    def _errors_judging(self, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
+        """Fit the errors that are known without related tasks, to judge these."""
+        is_one = self._surrogate.alone == JUDGE
+        return self._errors_alone(data, valid) if is_one else self._errors_by("judge", data, valid)
+
+    def _errors_by(self, name: str, data: TrialData, valid: NDArray[np.intp]) -> _Errors:
+        """Fit the errors that are known by a model of the task at hand alone, in units of their own."""
         X, y, is_valid = _known_errors(data, valid)
         z, units = self._logarithms(data, X, y) or ErrorUnits.standard(y)
-        name = "judge" if judges and self._surrogate.alone != JUDGE else "alone"
-        if name == "alone" and len(valid) < self._alone_from:
-            name = "alone:few"  # the chain of the other begins where a search without related tasks begins it
         return _Errors(self._fitted(name, X, z, data.revision), z[is_valid], units, "alone")
 
     def _errors(self) -> Surrogate:

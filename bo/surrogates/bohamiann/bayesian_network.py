@@ -24,7 +24,7 @@ MOST_LOG_NOISE = 50.0
 """Log variance of the noise, at most, of a prediction: beyond it, chains have diverged."""
 GAMMA = (1.0, 1.0)
 """Shape and rate of the Gamma hyperprior of a layer's precision."""
-MOST_KICK = 10.0
+MOST_PULL = 10.0
 """Pull that raises s, at most, in standard deviations of what batches of such noise pull. Where the noise is small, weights can swing for some
 steps: unlimited, that throws s so far up that it is not back before sampling ends."""
 AHEAD = 100
@@ -194,7 +194,7 @@ class BayesianNetwork:
         """Return the least dU/ds of each task, `T`, that a chain follows, with so many points a step."""
         n = len(data.z)
         of_task = np.array([n]) if data.task is None else np.bincount(data.task, minlength=self.n_tasks)
-        least: Array = -MOST_KICK * np.sqrt(0.5 * np.maximum(of_task, 1) * n / min(batch, n))
+        least: Array = -MOST_PULL * np.sqrt(0.5 * np.maximum(of_task, 1) * n / min(batch, n))
         return least.astype(np.float32)
 
     def _member(self, task: Any) -> Array:
@@ -280,7 +280,6 @@ class Draws:
         chains = Sghmc(theta, **{"step": schedule.step, "full_batch": full, **SAMPLERS[schedule.sampler]})
         precisions, gradient, kept = model.precisions(theta), np.empty_like(theta), theta.copy()
         of_noise, least = gradient[:, -model.n_tasks :], model.least_slope_of_noise(data, schedule.batch)
-        is_limited = SAMPLERS[schedule.sampler].get("adaptive", True)  # steps that do not adapt need the noise to rise
         drawn: list[Array] = []
         rows, ahead = None, np.empty((0, k, schedule.batch), dtype=np.intp)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -292,7 +291,7 @@ class Draws:
                         ahead = rng.integers(n, size=(AHEAD, k, schedule.batch))
                     rows = ahead[(t - 1) % AHEAD]
                 model.gradient(theta, data, precisions=precisions, out=gradient, rows=rows)
-                if is_limited:
+                if chains.adaptive:  # else the noise must rise: steps as they are would be too long
                     np.maximum(of_noise, least, out=of_noise)
                 chains.step(theta, gradient, rng=rng)
                 if (t - schedule.burn_in) % schedule.thin == 0:

@@ -58,7 +58,7 @@ class Sghmc:
             friction: a, in (0, 1]; 1 is Langevin dynamics.
             full_batch: gradients are exact, so that their noise needs no correction.
         """
-        self._step, self._least, self._adaptive, self._exact = step**2, friction, adaptive, full_batch
+        self._step, self._least, self.adaptive, self._exact = step**2, friction, adaptive, full_batch
         self._buffer = np.empty_like(like)
         self.momentum = np.zeros_like(like)
         self.square: Array = np.ones_like(like)
@@ -70,7 +70,7 @@ class Sghmc:
 
     def step(self, theta: Array, gradient: Array, *, rng: np.random.Generator) -> None:
         """Move θ by one step along a gradient at the scale of all data; both arrays are overwritten."""
-        if self._adaptive and not self.settled:
+        if self.adaptive and not self.settled:
             self._adapt(gradient)
             self._rescale()
         momentum, buffer = self.momentum, self._buffer
@@ -113,7 +113,7 @@ class Sghmc:
             friction = np.clip(self._step * root, self._least, 1.0)
         self._keep = np.asarray(1.0 - friction, dtype=root.dtype)
         variance = 2.0 * friction * self._h
-        if not self._exact and self._adaptive:
+        if not self._exact and self.adaptive:
             noise = np.square(self._mean)
             np.subtract(self.square, noise, out=noise)
             np.maximum(noise, 0.0, out=noise)

@@ -121,11 +121,11 @@ def test_a_gaussian_process_of_the_task_at_hand_alone_judges_related_tasks(surro
 
 def test_beyond_300_evaluations_nothing_is_judged(monkeypatch):
     run = search(tasks(bowl), 3)
-    monkeypatch.setattr("bo.models.JUDGED", 2)
+    monkeypatch.setattr("bo.models.JUDGES_UP_TO", 2)
     before = run._fitted._forecasts.to_dict()
     run._fitted.forecast(run._log.data(), np.array([[0.2, 0.9]]))
     assert run._fitted._forecasts.to_dict() == before
-    monkeypatch.setattr("bo.models.JUDGED", 3)
+    monkeypatch.setattr("bo.models.JUDGES_UP_TO", 3)
     run._fitted.forecast(run._log.data(), np.array([[0.2, 0.9]]))
     assert len(run._fitted._forecasts.to_dict()) == len(before) + 1
 

@@ -68,7 +68,7 @@ def test_the_pull_that_raises_the_noise_is_at_most_ten_standard_deviations_of_a_
 @pytest.mark.parametrize(("limit", "stays"), [(10.0, True), (np.inf, False)])
 def test_a_chain_whose_weights_swing_does_not_throw_the_noise_up(monkeypatch, limit, stays):
     """Exact values; without the limit one chain of eight ends with a noise that is larger than the spread of the targets."""
-    monkeypatch.setattr("bo.surrogates.bohamiann.bayesian_network.MOST_KICK", limit)
+    monkeypatch.setattr("bo.surrogates.bohamiann.bayesian_network.MOST_PULL", limit)
     rng = np.random.default_rng(17)
     X = rng.random((14, 2))
     y = np.sin(6 * X[:, 0]) + np.cos(5 * X[:, 1])
