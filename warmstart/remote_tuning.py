@@ -21,16 +21,16 @@ from warmstart.studies.history.warm_start import tell_broken
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.expectations import StudyExpectations
-from warmstart.studies.results.progress import RunningTrial, StudyProgress
+from warmstart.studies.results.progress import RunningTrial, StudyProgress, tell_first_failure
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
 from warmstart.studies.results.saved_networks import check_savable, save_best
 from warmstart.studies.results.summary import JointResult, TuneResult
-from warmstart.studies.results.trial import Trial, best_of, check_any_error
+from warmstart.studies.results.trial import Trial, best_of, check_any_error, failures
 from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.study_group import check_different
 from warmstart.studies.state.trial_queue import Run, Wait
-from warmstart.studies.tune import check_log, compared, tell_exhausted
+from warmstart.studies.tune import check_log, compared, tell_early_end
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _tuned(
         _Tuned(_result(queue, each), queue.plan, each["warm"]["n_design"])
         for queue, each in zip(queues, begun, strict=True)
     ]
-    tell_exhausted([each.result for each in done], limits, options)
+    tell_early_end([each.result for each in done], limits, options)
     return done
 
 
@@ -233,7 +233,7 @@ class _Worker:
 
     def __init__(self, queues: Sequence[_Queue], options: TuneOptions, limits: Limits) -> None:
         self.queues = tuple(queues)
-        self._progress, self._limits = options.progress, limits
+        self._progress, self._on_message, self._limits = options.progress, options.on_message, limits
         self._done: list[tuple[Trial, ...]] = [()] * len(self.queues)
         self._began, self._before = time.monotonic(), 0
 
@@ -256,6 +256,10 @@ class _Worker:
         i = next(i for i, queue in enumerate(self.queues) if queue.study.name == found.study.name)
         return i, self.queues[i].hold(found)
 
+    def has_error(self) -> bool:
+        """Tell whether a trial of any of the studies gave an error; as `StudyGroup.has_error`."""
+        return any(trial.error is not None for queue in self.queues for trial in queue.ended())
+
     def look(self) -> None:
         """Tell how far the studies are; the first look tells of the first one alone."""
         if self._progress is None:
@@ -267,6 +271,7 @@ class _Worker:
         for i, (queue, ended) in enumerate(zip(self.queues, self._done, strict=True)):
             new = tuple(trial for trial in ended if queue.seen is not None and trial.number not in queue.seen)
             queue.seen = {trial.number for trial in ended}
+            tell_first_failure(queue.study.name, new, ended, self._on_message)
             if new or queue.running is not None or (is_first and i == 0):
                 self._tell(queue, ended, new)
 
@@ -282,8 +287,8 @@ class _Worker:
         done, total = sum(map(len, self._done)), self._limits.trials
         each = (time.monotonic() - self._began) / (done - self._before) if done > self._before else math.nan
         running = () if queue.running is None else (queue.running,)
-        best, left = best_of(ended), each * (total - done)
-        self._progress(StudyProgress(done, total, best, left, new, queue.study.name, running))
+        best, left, failed = best_of(ended), each * (total - done), len(failures(ended))
+        self._progress(StudyProgress(done, total, best, left, new, queue.study.name, running, n_failed=failed))
 
 
 def _request(name: str, query: Query | None, options: TuneOptions, client: Client) -> dict[str, Any]:

@@ -130,6 +130,10 @@ def test_every_trial_failed_is_told(place, cli):
     (place / "bad.py").write_text("def f(config, seed):\n    raise ValueError('no')\n")
     with running(storage=place / "s.db") as url:
         (place / "space.yaml").write_text("x: [0.0, 1.0]\n")
-        found = cli("tune", "--objective", "bad.py:f", "--space", "space.yaml", "--server", url, "--trials", "1", "-q")
-    assert found.code == 5
+        asked = ("tune", "--objective", "bad.py:f", "--space", "space.yaml", "--server", url, "--trials")
+        found = cli(*asked, "1", "-q")
+        longer = cli(*asked, "20", "--study", "more")
+    assert (found.code, longer.code) == (5, 5)
     assert "expected a trial that gives an error, got none of 1" in found.err
+    assert "more: trial 0 gave no error (crashed): ValueError: no (bad.py:2)." in longer.err
+    assert "All 5 trials failed in the same way, so no more was begun." in longer.err

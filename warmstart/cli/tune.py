@@ -410,6 +410,8 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
     said = []
     if now.best is not None and now.best.error is not None:
         said = [f"best {name}{metric.to_value(now.best.error):.4g} (trial {now.best.number})"]
+    if now.n_failed:
+        said.append(f"{now.n_failed} failed")
     if now.expected is not None:
         said.append(f"{_range(now.expected.best, metric)} expected")
     text, since = "", None

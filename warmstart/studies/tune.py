@@ -21,6 +21,7 @@ from training.workloads import get_workload
 from warmstart.arguments import check_path
 from warmstart.locations import PathLike, history_path
 from warmstart.prediction import predict_validation
+from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
 from warmstart.studies.history.record import check_recordable, record_study
@@ -396,22 +397,26 @@ def _tuned(
             limits = _in_time(timed, limits, group.queues[0], options, query=queries[title], networks=kept)
         if options.workers not in (None, 1):  # each has processes of its own
             tried.close()
-        watch = Watch(group, limits, options.progress)
+        watch = Watch(group, limits, options.progress, options.on_message)
         before, job = watch.look(), Job(store.url, tuple(paths), limits, targets, _log_file(options))
         if 0 < before < limits.trials and _is_namesake(options.objective):
             options.on_message(_goes_on(title, store, before))
         if before < limits.trials:
             _run(group, job, options, store, watch, runners)
         done = [(summarise(queue), queue.plan) for queue in group.queues]
-    tell_exhausted([found for found, _ in done], limits, options)
+    tell_early_end([found for found, _ in done], limits, options)
     return store, [(_concluded(found, plan, timed, limits), plan) for found, plan in done]
 
 
-def tell_exhausted(done: Sequence[TuneResult], limits: Limits, options: TuneOptions) -> None:
-    """Say of studies that ended early that every configuration had its trial."""
-    is_short = sum(len(found.trials) for found in done) < limits.trials
+def tell_early_end(done: Sequence[TuneResult], limits: Limits, options: TuneOptions) -> None:
+    """Say of studies with fewer trials than wanted that every configuration had its own, or that all failed alike."""
+    trials = [trial for found in done for trial in found.trials]
+    if len(trials) >= limits.trials:
+        return
+    if len(trials) >= ALIKE and fail_alike((trial.status, trial.note) for trial in trials):
+        options.on_message(f"All {len(trials)} trials failed in the same way, so no more was begun.")
     for found in done:
-        if found.exhausted and is_short:
+        if found.exhausted:
             options.on_message(
                 f"{found.study}: every configuration of the space has had its trial: the study ends after {len(found.trials)}."
             )

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 MANY = 2000
 """From a larger history, so many nearest datasets answer."""
+MOST_READ = 4
+"""Histories that are kept as they were read."""
 SPREAD = 10_000
 """From a larger history, the portfolio is made of so many datasets, evenly spread over all."""
 
@@ -143,9 +144,14 @@ def load_embedded_history(
         ImagesMissingError: embeddings are lacking, and so are the images to compute them from.
         UsageError: the history has no datasets.
     """
-    state = () if model is None else file_state(model)
-    hearer = _Hearer(progress)
-    found, untold = _embedded_history(history, file_state(history), model, state, device, threads, cache, hearer)
+    key = (history, file_state(history), model, None if model is None else file_state(model), device, threads, cache)
+    read = _read.get(key)
+    if read is None:
+        read = _embedded_history(history, model, device=device, threads=threads, cache=cache, progress=progress)
+        _read[key] = read
+        for old in list(_read)[:-MOST_READ]:
+            _read.pop(old, None)
+    found, untold = read
     said = tuple(untold)
     untold.clear()
     return replace(found, notes=(*found.notes, *said)) if said else found
@@ -163,23 +169,18 @@ def file_state(path: Path) -> tuple[int, ...]:
     return tuple(state)
 
 
-@dataclass(frozen=True, slots=True)
-class _Hearer:
-    """Who hears of progress: all are equal, so that they are no part of a cache's key."""
-
-    progress: Callable[[float, float], object] | None = field(compare=False)
+_read: dict[tuple[object, ...], tuple[EmbeddedHistory, list[str]]] = {}
+"""What was read last, by the state of the files; no `lru_cache`, which would keep the first caller's progress."""
 
 
-@lru_cache(maxsize=4)
 def _embedded_history(
     path: Path,
-    history_state: tuple[int, ...],  # noqa: ARG001  part of the key
     model_path: Path | None,
-    model_state: tuple[int, ...],  # noqa: ARG001  part of the key
+    *,
     device: str,
     threads: int | None,
-    cache: bool,  # noqa: FBT001  positional, as the key of the cache
-    hearer: _Hearer,
+    cache: bool,
+    progress: Callable[[float, float], object] | None,
 ) -> tuple[EmbeddedHistory, list[str]]:
     """Read a history and a model; return what is known, and what is to be told once."""
     from history_store.history import History
@@ -212,7 +213,7 @@ def _embedded_history(
             )
         if lacking:
             added, n_computed = embed_lacking(
-                history, lacking, header, device=device, threads=threads, cache=cache, progress=hearer.progress
+                history, lacking, header, device=device, threads=threads, cache=cache, progress=progress
             )
             known = known.plus(added)
             if n_computed:

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from history_store.space import load_space
 from training.workloads import DEFAULT
-from warmstart.studies.execution.pace import Pace, PacedRun
+from warmstart.studies.execution.first_failures import ALIKE, fail_alike
+from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
-from warmstart.studies.objectives.base import Objective
+from warmstart.studies.objectives.base import Objective, Outcome
 from warmstart.studies.objectives.load import load_objective, without_broken
 from warmstart.studies.objectives.measured import measured
 from warmstart.studies.state.spec import StudySpec
@@ -102,7 +103,7 @@ def work(
     reported: Callable[[], object] = lambda: None,
     runners: Runners | None = None,
 ) -> None:
-    """Run trials until the studies have as many as wanted, or the time is up.
+    """Run trials until the studies have as many as wanted, the time is up, or the first ones show that the objective fails.
 
     Args:
         group: the studies.
@@ -122,6 +123,7 @@ def work(
         runners = runners or Runners(objectives, log, stack)
         if limits.pace is not None:
             _keep_to(limits.pace, group)
+        first: list[Outcome] = []
         while time.monotonic() < limits.until:
             chosen = _next(group, limits)
             if chosen is None:
@@ -130,27 +132,47 @@ def work(
                 time.sleep(WAIT_S)
                 continue
             i, run = chosen
-            queue = group.queues[i]
-            paced = None if limits.pace is None else limits.pace.watch(queue, load_space(queue.plan.space), run)
-            begun()
-
-            def report(
-                step: float, error: float, queue: TrialQueue = queue, run: Run = run, paced: PacedRun | None = paced
-            ) -> bool:
-                stop = queue.report(run, step, error)
-                reported()
-                return stop or (paced is not None and paced.report(step))
-
-            outcome = runners[i].run(
-                run.config,
-                seed=run.seed,
-                budget=queue.plan.budget,
-                report=report,
-                timeout=limits.trial_timeout if paced is None else min(limits.trial_timeout, paced.seconds),
-                memory=limits.trial_memory,
-            )
-            queue.end(run, outcome if paced is None else paced.ended(outcome, timeout=limits.trial_timeout))
+            outcome = _evaluated(group.queues[i], run, runners[i], limits, begun=begun, reported=reported)
+            group.queues[i].end(run, outcome)
             ended()
+            if len(first) < ALIKE:
+                first.append(outcome)
+                if len(first) == ALIKE and _is_broken(first, group):
+                    return
+
+
+def _evaluated(
+    queue: TrialQueue,
+    run: Run,
+    runner: TrialRunner,
+    limits: Limits,
+    *,
+    begun: Callable[[], object],
+    reported: Callable[[], object],
+) -> Outcome:
+    """Run a trial, and give what came of it."""
+    paced = None if limits.pace is None else limits.pace.watch(queue, load_space(queue.plan.space), run)
+    begun()
+
+    def report(step: float, error: float) -> bool:
+        stop = queue.report(run, step, error)
+        reported()
+        return stop or (paced is not None and paced.report(step))
+
+    outcome = runner.run(
+        run.config,
+        seed=run.seed,
+        budget=queue.plan.budget,
+        report=report,
+        timeout=limits.trial_timeout if paced is None else min(limits.trial_timeout, paced.seconds),
+        memory=limits.trial_memory,
+    )
+    return outcome if paced is None else paced.ended(outcome, timeout=limits.trial_timeout)
+
+
+def _is_broken(first: Sequence[Outcome], group: StudyGroup) -> bool:
+    """Tell whether the first trials of a worker failed alike, and the studies have none that gave an error."""
+    return fail_alike((each.status, each.note) for each in first) and not group.has_error()
 
 
 def _next(group: StudyGroup, limits: Limits) -> tuple[int, Run] | Wait | None:

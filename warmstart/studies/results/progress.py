@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of
-from warmstart.studies.results.trial import Trial, best_of, ended_trials
+from warmstart.studies.results.trial import Trial, best_of, ended_trials, failures
 from warmstart.studies.state.study_group import StudyGroup
 from warmstart.studies.state.trial_queue import RUN, TrialQueue
 
@@ -59,6 +59,7 @@ class StudyProgress:
         study: its name.
         running: the trials of the study that are under way, in order of their numbers.
         expected: what error the study lets expect by now; None where the history knows too little.
+        n_failed: trials of the study that ended without an error, those that it stopped left out.
     """
 
     done: int
@@ -69,13 +70,20 @@ class StudyProgress:
     study: str
     running: tuple[RunningTrial, ...] = ()
     expected: StudyExpectations | None = None
+    n_failed: int = 0
 
 
 class Watch:
-    """Tells how far studies are: each trial that ends once, and what those under way report."""
+    """Tells how far studies are: each trial that ends once, what those under way report, and the first failure in words."""
 
-    def __init__(self, group: StudyGroup, limits: Limits, tell: Callable[[StudyProgress], None] | None) -> None:
-        self._queues, self._limits, self._tell = group.queues, limits, tell
+    def __init__(
+        self,
+        group: StudyGroup,
+        limits: Limits,
+        tell: Callable[[StudyProgress], None] | None,
+        on_message: Callable[[str], object],
+    ) -> None:
+        self._queues, self._limits, self._tell, self._on_message = group.queues, limits, tell, on_message
         self._known: list[set[int]] | None = None
         self._running: list[tuple[RunningTrial, ...]] = [()] * len(group.queues)
         self._expected: list[StudyExpectations | None] = [None] * len(group.queues)
@@ -105,11 +113,12 @@ class Watch:
         for i, (queue, ended) in enumerate(zip(self._queues, every, strict=True)):
             new = () if before is None else tuple(trial for trial in ended if trial.number not in before[i])
             is_first = before is None and i == 0
+            tell_first_failure(queue.study.study_name, new, ended, self._on_message)
             if self._tell is not None and (new or is_first or self._running[i] != was[i]):
                 left, name = self._left_s(done, every), queue.study.study_name
                 running = () if is_first else self._running[i]
-                total, best = self._limits.trials, best_of(ended)
-                self._tell(StudyProgress(done, total, best, left, new, name, running, self._expected[i]))
+                total, best, failed = self._limits.trials, best_of(ended), len(failures(ended))
+                self._tell(StudyProgress(done, total, best, left, new, name, running, self._expected[i], failed))
         return done
 
     def _left_s(self, done: int, every: Sequence[Sequence[Trial]]) -> float:
@@ -129,6 +138,24 @@ class Watch:
         if made <= 0:
             return math.nan
         return min((now - self._began) / made * rest, until)
+
+
+def tell_first_failure(
+    study: str, new: Sequence[Trial], ended: Sequence[Trial], on_message: Callable[[str], object]
+) -> None:
+    """Say why a trial failed, where it is the study's first to fail and none has given an error: it may be the objective's fault.
+
+    Args:
+        study: its name.
+        new: trials that ended since it was last asked.
+        ended: all that ended.
+        on_message: is told.
+    """
+    failed = failures(ended)
+    if failed and failed[0] in new and all(trial.error is None for trial in ended):
+        trial = failed[0]
+        note = trial.note.rstrip(".") or "no note"
+        on_message(f"{study}: trial {trial.number} gave no error ({trial.status.value}): {note}. The study goes on.")
 
 
 def _running(

@@ -54,6 +54,11 @@ def best_of(trials: Sequence[Trial]) -> Trial | None:
     return min(valid, key=lambda trial: trial.error or 0.0, default=None)
 
 
+def failures(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that gave no error; one that the study stopped itself is none."""
+    return [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
+
+
 def count_statuses(trials: Iterable[Trial]) -> dict[str, int]:
     """Count trials by status."""
     return dict(Counter(trial.status.value for trial in trials))
@@ -85,7 +90,7 @@ def check_any_error(name: str, trials: Sequence[Trial], *, workload: str | None)
         trials: that ended.
         workload: that was trained; None = the objective is a person's own.
     """
-    failed = [trial for trial in trials if trial.error is None and trial.status is not TrialStatus.PRUNED]
+    failed = failures(trials)
     if failed and len(failed) == len(trials):
         counts = ", ".join(f"{count} {status}" for status, count in count_statuses(trials).items())
         note = failed[-1].note.rstrip(".") or "no note"

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import re
 import shutil
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,21 @@ def slow(config):
 
 def fail(config):
     raise RuntimeError("never")
+
+
+def none(config):
+    return None
+
+
+def fail_for_many_reasons(config, seed):
+    return "abcdefgh"[seed % 8]
+
+
+def fail_but_once(config):
+    with suppress(FileExistsError):
+        Path("once").touch(exist_ok=False)
+        return 0.5
+    return None
 
 
 def total(config):
@@ -270,6 +287,27 @@ def test_the_report_says_it_all(use_tiny, tiny, tmp_path):
 def test_every_trial_failed():
     with pytest.raises(AllTrialsFailedError, match=r"expected a trial that gives an error, got none of 2 \(2 crashed; the last: RuntimeError: never.*Correct the objective; begin"):  # fmt: skip
         tune(objective=fail, trials=2)
+
+
+@pytest.mark.parametrize(("workers", "calls"), [(1, 2), (2, 1)])
+def test_first_trials_that_all_fail_alike_end_the_call_and_the_same_call_goes_on(workers, calls):
+    said = []
+    for least in range(5, 5 * calls + 1, 5):
+        with pytest.raises(AllTrialsFailedError, match="the last: expected an error that is") as failed:
+            tune(objective=none, trials=40, n_startup_trials=40, workers=workers, on_message=said.append)
+        ended = int(re.search(r"got none of (\d+)", str(failed.value))[1])
+        assert least <= ended <= least * workers
+        assert said[-1] == f"All {ended} trials failed in the same way, so no more was begun."
+    (told,) = [line for line in said if "gave no error" in line]
+    assert told.startswith(
+        "s: trial 0 gave no error (failed): expected an error that is one finite number, got nothing"
+    )
+
+
+def test_failures_that_configurations_may_cause_do_not_end_a_call():
+    with pytest.raises(AllTrialsFailedError, match="got none of 7"):
+        tune(objective=fail_for_many_reasons, trials=7, n_startup_trials=7)
+    assert tune(objective=fail_but_once, trials=7, n_startup_trials=7, study="t").counts == {"ok": 1, "failed": 6}
 
 
 def test_every_trial_of_a_workload_failed(photos):

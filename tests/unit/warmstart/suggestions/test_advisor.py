@@ -1,6 +1,8 @@
 """The advisor: one way from a dataset to its place, neighbours and suggestions; reading writes nothing."""
 
+import gc
 import shutil
+import weakref
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +96,7 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
     assert embedded == ["new"]
     again = advisor.neighbours(photos, 7)
     assert (again.neighbours, again.notes) == (first.neighbours, first.notes[1:])  # told once
-    embedded_history._embedded_history.cache_clear()  # as in another process
+    embedded_history._read.clear()  # as in another process
     assert advisor.neighbours(photos, 7).neighbours == first.neighbours
     assert embedded == ["new"]
     assert Path(grown).read_bytes() == before
@@ -110,6 +112,20 @@ def test_progress_tells_of_the_datasets_that_are_embedded(grown, tiny, photos):
     assert told == [(1, 1)], "read once, whoever hears of it"
 
 
+def test_who_hears_of_progress_is_not_kept(grown, tiny, photos):
+    class Bar:
+        def __call__(self, *_now):
+            pass
+
+    bar = Bar()
+    advisor = Advisor(grown, tiny.model, progress=bar)
+    advisor.neighbours(photos, 7)
+    kept = weakref.ref(bar)
+    del advisor, bar
+    gc.collect()
+    assert kept() is None
+
+
 def test_progress_of_storing_tells_of_every_stage(grown, tiny):
     told = []
     Advisor(grown, tiny.model, progress=lambda *now: told.append(now)).refresh()
@@ -121,7 +137,7 @@ def test_progress_of_storing_tells_of_every_stage(grown, tiny):
 
 def test_without_a_place_for_the_cache_the_answer_is_the_same(grown, tiny, photos, embedded):
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
-    embedded_history._embedded_history.cache_clear()
+    embedded_history._read.clear()
     assert Advisor(grown, tiny.model, cache=False).neighbours(photos, 7).neighbours == kept
     assert embedded == ["new", "new"]
 
@@ -170,6 +186,6 @@ def test_the_cache_is_never_trusted_with_a_damaged_entry(grown, tiny, photos, em
     kept = Advisor(grown, tiny.model).neighbours(photos, 7).neighbours
     for entry in EmbeddingCache(tmp_path / "cache" / "embeddings").folder.glob("*.emb"):
         entry.write_bytes(entry.read_bytes()[:-3])
-    embedded_history._embedded_history.cache_clear()
+    embedded_history._read.clear()
     assert Advisor(grown, tiny.model).neighbours(photos, 7).neighbours == kept
     assert embedded == ["new", "new"]
