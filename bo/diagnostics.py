@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from bo.error_units import Band, preferred_logarithms
+from bo.error_units import Band, all_equal, preferred_logarithms
 from bo.models import MANY_FAIL, Related, SurrogateModels, TrialData
 from bo.observation import Observation
 from bo.optimizer import SCHEMA
@@ -244,7 +244,7 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
     """Compute predictions and acquisition along each active hyperparameter, through the best configuration.
 
     Raises:
-        DataError: when there are too few evaluations for the surrogate.
+        DataError: when there are too few evaluations for the surrogate, or their errors are all equal.
     """
     evidence, fitted, encoding = run.evidence(), run.fitted(), run.encoding
     fitted.restore(run.record["models"])
@@ -252,6 +252,8 @@ def slices(run: Run, *, grid: int = GRID) -> list[Slice]:
     found = fitted.acquisition_function(evidence, rng=rng)
     if found is None or not np.isfinite(run.errors).any():
         raise DataError(_too_few(int(np.isfinite(run.errors).sum())))
+    if not run.record["related"]:
+        _check_differ(run.errors[np.isfinite(run.errors)])
     best = run.points[np.nanargmin(run.errors)]
     config, told = encoding.decode(best[None])[0], encoding.columns(run.points)
     cuts = []
@@ -291,11 +293,12 @@ def sensitivity(run: Run) -> Sensitivity:
     furthest.
 
     Raises:
-        DataError: when fewer than two evaluations are valid.
+        DataError: when fewer than two evaluations are valid, or their errors are all equal.
     """
     rows = np.flatnonzero(np.isfinite(run.errors))
     if len(rows) < 2:
         raise DataError(_too_few(len(rows)))
+    _check_differ(run.errors[rows])
     encoding, seed = run.encoding, run.record["settings"]["seed"]
     process = GaussianProcess(conditional=encoding.conditional)
     X = encoding.columns(run.points[rows])
@@ -336,6 +339,17 @@ def _tried(make: Callable[[], T], notes: list[str]) -> T | None:
     except DataError as error:
         notes.append(str(error))
         return None
+
+
+def _check_differ(errors: Floats) -> None:
+    """Refuse two errors or more among which there is nothing to tell apart.
+
+    Raises:
+        DataError: they are all equal, but for roundings.
+    """
+    if len(errors) > 1 and all_equal(errors):
+        msg = f"run: expected errors that differ for slices and sensitivities, got {len(errors)} that are all equal: nothing to tell apart. Tell the optimiser some more."
+        raise DataError(msg)
 
 
 def _too_few(count: int) -> str:

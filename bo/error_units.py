@@ -62,6 +62,11 @@ ROUNDINGS = 8
 """Units in the last place by which the least error is above a floor, at least: the logarithm of fewer is one of rounding."""
 
 
+def all_equal(y: Floats) -> bool:
+    """Tell whether `n` ≥ 1 errors differ by no more than roundings: then nothing tells what makes them."""
+    return bool(0.5 * y.max() - 0.5 * y.min() <= 0.5 * ROUNDINGS * np.spacing(np.abs(y).max()))  # may be 1e308
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorUnits:
     """z = (y - zero) / one; with a floor z = (log(y - floor) - zero) / one.

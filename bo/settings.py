@@ -32,7 +32,7 @@ def encoding_of(space: ConfigurationSpace) -> Encoding:
     from ConfigSpace import ConfigurationSpace
 
     if not isinstance(space, ConfigurationSpace):
-        msg = f"Optimizer: expected a ConfigSpace ConfigurationSpace, got {type(space).__name__}. Build one with ConfigurationSpace.add."
+        msg = f"Optimizer: expected a ConfigSpace ConfigurationSpace, got {type(space).__name__}. Build one with ConfigurationSpace.add, or from a dict or a file with warmstart.spaces.read_space."
         raise UsageError(msg)
     return Encoding(space)
 

@@ -52,6 +52,7 @@ _MEANT = {
     "when": "if",
 }
 """What other tools call the same."""
+_BOUNDS = ("min", "low", "lower", "from", "start"), ("max", "high", "upper", "to", "stop")
 STEPS = 10_001
 """The most values of a range with steps."""
 LEAST = 1e-12
@@ -149,6 +150,7 @@ def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
         if key not in (*KINDS, *_BESIDE):
             meant = _MEANT.get(str(key)) or next(iter(difflib.get_close_matches(str(key), (*KINDS, *_BESIDE), 1)), None)
             step = f"Write {meant}." if meant else f"Write {name}: {{log: [1e-5, 0.1]}} or {name}: [a, b, c]."
+            step = _from_bounds(name, entry) or step
             raise source.error((name, str(key)), f"{', '.join((*KINDS, *_BESIDE[:-1]))} or {_BESIDE[-1]}", key, step)
     kinds = [key for key in entry if key in KINDS]
     if len(kinds) != 1:
@@ -157,6 +159,15 @@ def _spec(name: str, entry: Any, source: Source) -> dict[str, Any]:
     if "step" in entry and kinds[0] not in ("float", "int"):
         raise source.error((name, "step"), "steps beside float or int", kinds[0], "List the values: [1, 2, 4, 8].")
     return dict(entry)
+
+
+def _from_bounds(name: str, entry: Mapping[Any, Any]) -> str:
+    """Say how a range is written that was given by its two bounds; empty where it was not."""
+    low, high = (next((entry[each] for each in names if each in entry), None) for names in _BOUNDS)
+    if not (_is_number(low) and _is_number(high)):
+        return ""
+    kind = "int" if isinstance(low, int) and isinstance(high, int) and (low, high) != (0, 1) else "float"
+    return f"Write {name}: {{{kind}: [{low}, {high}]}}."
 
 
 def _kind_of(name: str, entry: Any, source: Source) -> str:
@@ -179,7 +190,9 @@ def _kind_of(name: str, entry: Any, source: Source) -> str:
     low, high = entry
     kind, what = ("float", "number") if low == 0 and high == 1 else ("int", "whole number")
     step = f"Write {name}: {{{kind}: [{low}, {high}]}} for any {what} between, or {name}: {{choice: [{low}, {high}]}} for one of the two."
-    raise source.error((name,), "a range or two choices, and this may be either", list(entry), step)
+    if isinstance(entry, tuple):
+        step = f"Write {name}: (0.0, 1.0) for any {what} between, or {name}: {{'choice': [0, 1]}} for one of the two."
+    raise source.error((name,), "a range or two choices, and this may be either", entry, step)
 
 
 def _hyperparameter(name: str, spec: Mapping[str, Any], source: Source) -> Any:
@@ -286,6 +299,7 @@ def _check_plain(path: Path, value: Any, source: Source) -> None:
 def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source: Source) -> None:
     """Make a hyperparameter active only where others have certain values."""
     from ConfigSpace import AndConjunction, EqualsCondition, InCondition
+    from ConfigSpace.hyperparameters import FloatHyperparameter
 
     path, step = (name, "if"), f"Write {name}: {{..., if: {{optimizer: sgd}}}}."
     if not isinstance(condition, Mapping) or not condition:
@@ -300,6 +314,9 @@ def _add_condition(space: ConfigurationSpace, name: str, condition: Any, source:
             if value is None or not space[parent].legal_value(value):
                 allowed = space[parent]
                 raise source.error(path, f"a value of {parent} ({_values(allowed)})", value, "Correct it.")
+        if isinstance(space[parent], FloatHyperparameter):
+            what = "a hyperparameter of choices or whole numbers: one of any numbers hardly ever has just that value"
+            raise source.error(path, what, parent, f"Make {parent} a choice, or leave `if` out.")
         if not values:
             raise source.error(path, f"at least one value of {parent}", given, step)
         whole = space[name], space[parent]

@@ -53,6 +53,19 @@ class SampleStatistics:
         """
         return self.pixels[len(ABOUT) :]
 
+    @property
+    def neighbour_correlation(self) -> float:
+        """Return how neighbouring pixels of a line correlate, in [-1, 1], as the falls of the spectrum imply it.
+
+        Deviations from a line's mean; 0 = white. NaN where images are too small for any fall.
+        """
+        if not self.falls.size:
+            return float("nan")
+        level = np.exp(-np.concatenate([[0.0], np.cumsum(self.falls)]))
+        frequency = np.arange(1, 2 ** len(level))
+        power = level[np.log2(frequency).astype(int)]
+        return float(power @ np.cos(np.pi * frequency / 2 ** len(level)) / power.sum())
+
     def to_vector(self) -> Vector:
         """Return all numbers in one vector."""
         head = [self.n_images, self.distinct, self.paired, self.signal.score, self.signal.weight]

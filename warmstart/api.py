@@ -36,10 +36,7 @@ def suggest(
     workload: str | None = None,
     time: str | float | None = None,
 ) -> list[InitialDesign]:
-    """Suggest k configurations for a dataset, best first; arguments and refusals as in `answer`.
-
-    What a person should hear (a query far from everything, pictures left out) is logged by the logger ``warmstart``.
-    """
+    """Suggest k configurations for a dataset, best first; arguments, refusals and log as in `answer`."""
     found = answer(
         path,
         images=images,
@@ -60,8 +57,6 @@ def suggest(
         workload=workload,
         time=time,
     )
-    for note in found.notes:
-        _log.warning(note)
     return list(found.suggestions)
 
 
@@ -84,7 +79,7 @@ def neighbours(
 ) -> list[Neighbour]:
     """List the k datasets of the history that a dataset resembles most, nearest first; all where there are fewer.
 
-    Arguments and refusals as in `answer`.
+    Arguments, refusals and log as in `answer`.
     """
     dataset = dataset_of(path, images, labels)
     advisor = Advisor(
@@ -98,10 +93,7 @@ def neighbours(
         cache=cache,
         download=download,
     )
-    found = advisor.neighbours(dataset, k, workload=workload)
-    for note in found.notes:
-        _log.warning(note)
-    return list(found.neighbours)
+    return list(_told(advisor.neighbours(dataset, k, workload=workload)).neighbours)
 
 
 def answer(
@@ -127,6 +119,8 @@ def answer(
     time: str | float | None = None,
 ) -> Answer:
     """Say all that the history knows about a dataset: neighbours, configurations, confidence.
+
+    What a person should hear (a query far from everything, pictures left out) is logged by the logger ``warmstart``.
 
     Args:
         path: a folder, idx files, CIFAR binaries, ``.npz``, ``FILE.h5::name``, ``sklearn:digits``, ``torchvision:NAME``.
@@ -173,6 +167,14 @@ def answer(
         cache=cache,
         download=download,
     )
-    return advisor.suggest(
+    found = advisor.suggest(
         dataset, k, strategy=strategy, space=space, rename=rename, explain=explain, workload=workload, time=time
     )
+    return _told(found)
+
+
+def _told(found: Answer) -> Answer:
+    """Log what a person should hear."""
+    for note in found.notes:
+        _log.warning(note)
+    return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from history_store.errors import BrokenImagesError, DataError, MissingPathError,
 from history_store.wording import counted
 
 if TYPE_CHECKING:
+    from history_store.images import ImageSource
     from training.workloads import Classifier
     from warmstart.locations import PathLike
 
@@ -30,7 +31,7 @@ class Prediction:
     """What a classifier says of one picture.
 
     Attributes:
-        image: path of the file, or its number in a dataset.
+        image: path of the file, below its folder where it is of a dataset; a number where the dataset has no files.
         label: the most probable class.
         probability: of that class, in [0, 1].
         probabilities: by class, in the order of the classifier.
@@ -189,8 +190,7 @@ def predict_validation(
     found = SourceDataset(source, skip_broken=skip_broken)
     rows = found.rows("val")
     places = found.indices[rows]
-    files = getattr(source, "files", None)
-    names = [str(files[place]) if files is not None else str(place) for place in places.tolist()]
+    names = _names(source, places.tolist())
     truths = [found.class_names[label] for label in found.labels[rows].tolist()]
     if (probabilities := classifier.validated) is None:
         images = source.read(places, size=classifier.size).images
@@ -213,8 +213,7 @@ def thumbnails(images: Sequence[str], dataset: PathLike, *, size: int) -> list[N
     found: list[NDArray[np.uint8] | None] = [None] * len(images)
     try:
         source = open_path(os.fspath(dataset))
-        files = getattr(source, "files", None)
-        rows = {str(file): row for row, file in enumerate(range(len(source)) if files is None else files)}
+        rows = {name: row for row, name in enumerate(_names(source, range(len(source))))}
         for place, image in enumerate(images):
             if image in rows:
                 found[place] = source.read([rows[image]], size=size).images[0]
@@ -223,18 +222,27 @@ def thumbnails(images: Sequence[str], dataset: PathLike, *, size: int) -> list[N
     return found
 
 
+def _names(source: ImageSource, rows: Iterable[int]) -> list[str]:
+    """Name pictures of a dataset: by file where it has files, else by number."""
+    from history_store.readers.blobs import BlobSource
+
+    names = source.names if isinstance(source, BlobSource) else getattr(source, "files", None)
+    return [str(row if names is None else names[row]) for row in rows]
+
+
 def _nobody(done: int, total: int) -> None:
     """Hear of progress and do nothing."""
 
 
 def list_pictures(paths: Sequence[PathLike]) -> list[str]:
-    """List picture files: those named, and those in folders named and below, by name.
+    """List picture files: those named, and those in folders named and below, by name; hidden ones only where they are named.
 
     Raises:
         MissingPathError: when a path is not there.
-        DataError: when a folder holds no pictures.
+        DataError: when a folder holds no pictures, or cannot be read.
     """
     from history_store.picture import SUFFIXES
+    from history_store.readers.tree import walk
 
     found: list[str] = []
     for each in paths:
@@ -245,7 +253,9 @@ def list_pictures(paths: Sequence[PathLike]) -> list[str]:
         if not path.is_dir():
             found.append(str(path))
             continue
-        inside = sorted(str(file) for file in path.rglob("*") if file.suffix.lower() in SUFFIXES and file.is_file())
+        inside = sorted(
+            str(path / folder / name) for folder, names in walk(str(path)).pictures.items() for name in names
+        )
         if not inside:
             msg = f"{path}: expected pictures ({', '.join(sorted(SUFFIXES)[:6])} ...), got a folder without any. Name another one, or `dataset` for labelled images in other layouts."
             raise DataError(msg)
@@ -327,7 +337,7 @@ def _of_dataset(
         wanted = np.arange(start, min(start + _CHUNK, len(source)))
         read = source.read(wanted, size=classifier.size, skip_broken=skip_broken)
         broken += [(each.path, each.reason) for each in read.broken]
-        names = [str(number) for number in read.whole(source, wanted).tolist()]
+        names = _names(source, read.whole(source, wanted).tolist())
         truths = [source.class_names[label] for label in read.labels.tolist()]
         rows += _told(classifier, names, classifier.predict(to_channels(read.images, classifier.channels)), truths)
     tell(len(source), len(source))

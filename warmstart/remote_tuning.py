@@ -30,7 +30,7 @@ from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.study_group import check_different
 from warmstart.studies.state.trial_queue import Run, Wait
-from warmstart.studies.tune import check_log, compared, tell_early_end
+from warmstart.studies.tune import check_log, check_report_place, compared, log_beside, tell_early_end
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ def tune_on_server(dataset: str | None, options: TuneOptions, client: Client) ->
         return found
     saved = save_best(save, one.plan, found.trials, options.ensemble, options.on_message)
     if saved is not None and place is not None and found.report is not None and dataset is not None:
-        said = predict_validation(saved, save, dataset, skip_broken=options.skip_broken)
-        _written(place, lambda: add_classifier(place, said), options)
+        said = predict_validation(saved.judged, save, dataset, skip_broken=options.skip_broken)
+        _written(place, lambda: add_classifier(place, said, is_retrained=saved.is_retrained), options)
     return found
 
 
@@ -141,7 +141,7 @@ def _tuned(
     plans = [_local_plan(path, options, each) for path, each in zip(studies.values(), begun, strict=True)]
     one = RemoteStudy(client.transport, next(iter(studies)))
     queues = [_Queue(replace(one, name=name), plan, options.on_message) for name, plan in zip(studies, plans, strict=True)]  # fmt: skip
-    log = None if options.log is None else Path(options.log)
+    log = _log(options)
     with _Worker(queues, options, limits) as worker:
         targets = [options.target(plan) for plan in plans]
         worker.look()
@@ -165,6 +165,7 @@ def _check(options: TuneOptions, saved: Sequence[Path | None]) -> None:
         raise UsageError(msg, param="workers")
     check_warm(options.warm)
     check_log(options.log)
+    check_report_place(options.report)
     for path in saved:
         if path is not None:
             check_savable(path, is_own=options.objective is not None or options.command is not None)
@@ -383,6 +384,12 @@ def _result(queue: _Queue, begun: Mapping[str, Any]) -> TuneResult:
 def _report_place(options: TuneOptions) -> Path | None:
     """Return the place of the report where one was named: without it, the server's pages have all that it would say."""
     return None if options.report is None or options.report is True else Path(options.report)
+
+
+def _log(options: TuneOptions) -> Path | None:
+    """Return the place of what the trials print: the one named, else beside the report where there is one."""
+    place = _report_place(options)
+    return Path(options.log) if options.log is not None else None if place is None else log_beside(place)
 
 
 def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bool:

@@ -240,7 +240,11 @@ def test_a_dataset_of_ones_own_is_asked_about_by_what_was_measured(cli, tiny, ph
     assert run.code == 0, run.err
     report = run.json()
     assert (report["history"], report["model"]) == (str(tiny.history), str(tiny.model))
-    assert (report["n_datasets"], report["horizon"]) == (1, 4)  # the configuration that nobody else has says nothing
+    assert (report["n_datasets"], report["n_configs"], report["horizon"]) == (
+        1,
+        4,
+        4,
+    )  # the configuration that nobody else has says nothing
     assert {"random", "portfolio", "average-rank", "nearest-learned", "joint"} <= set(report["rivals"])
     assert report["rivals"]["joint"]["per_dataset"][0][-1] == 0.0
     (query,) = report["queries"]
@@ -250,8 +254,19 @@ def test_a_dataset_of_ones_own_is_asked_about_by_what_was_measured(cli, tiny, ph
     assert [one["config"] for one in query["suggested"][:2]] == runs[:2]
     assert cli(*call).json() == report
     table = cli("evaluate", "--query", f"{file}::photos")
-    assert "suggestions 1 to 3 reached 0.100 (place 1), 0.200 (place 2), not measured of 4 measured" in " ".join(
-        table.out.split()
+    said = " ".join(table.out.split())
+    assert "leave-source-out: 1 datasets in 1 groups, 4 configurations" in said
+    assert "suggestions 1 to 3 reached 0.100 (place 1), 0.200 (place 2), not measured of 4 measured, best 0.100. Measure what is suggested: `suggest --format json`, then `history collect --first`" in said  # fmt: skip
+
+
+def test_where_nothing_suggested_was_measured_the_next_step_is_named():
+    from warmstart.models.query_evaluation import told
+
+    none = {"config": {}, "error": None, "rank": None}
+    (line,) = told([{"dataset": "h.h5::d", "measured": 6, "best_error": 0.1, "suggested": [none] * 3}])
+    assert line == (
+        "h.h5::d: none of suggestions 1 to 3 is among the 6 configurations that both have measured, best 0.100. "
+        "Measure what is suggested: `suggest --format json`, then `history collect --first`"
     )
 
 

@@ -91,6 +91,10 @@ def test_far_from_everything_falls_back_to_the_portfolio_and_says_so(cli, tmp_pa
     assert document["confidence"]["typical"] is False
     assert document["confidence"]["distance_percentile"] == 100.0
     assert document["strategy"] == "portfolio"
+    between_two = cli("suggest", "--dataset", far, "--exclude-group", "group1", "--format", "json").json()["confidence"]
+    assert between_two["distance_percentile"] is None
+    assert "far_from_history" not in between_two["reasons"]
+    assert "Confidence unknown: it takes 3 groups to tell what is far" in between_two["note"]
     assert "Far from everything" in document["confidence"]["note"]
     assert "Far from everything" in run.err
     assert [suggestion["from"] for suggestion in document["suggestions"]] == [None] * 3

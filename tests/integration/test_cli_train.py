@@ -45,7 +45,9 @@ def test_train_makes_a_model_that_suggest_uses(cli, copy, tmp_path, photos, more
     report = run.json()
     assert report["steps"] == 3
     assert report["held_out"] == ["stripes2", "stripes3"]
-    assert set(report["quality"]) == {"spearman", "per_query"}
+    assert set(report["quality"]) == {"spearman", "per_query", "n_pairs"}
+    assert report["quality"]["n_pairs"] == 2 * 4
+    assert "spearman and per_query compare 8 pairs of datasets: so few say little" in " ".join(run.err.split())
     assert len(json.loads((tmp_path / "own.safetensors.curves.json").read_text())["loss"]) == 3
     assert (tmp_path / "own.safetensors.curves.png").read_bytes().startswith(b"\x89PNG")
     assert not (tmp_path / "own.safetensors.checkpoint").exists()

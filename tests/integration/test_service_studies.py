@@ -152,6 +152,7 @@ def test_tune_on_a_server_and_on_from_there_at_home(tiny, tmp_path, cli, monkeyp
         assert json.loads((tmp_path / "told.json").read_text())["settings"]["surrogate"] == "gp-map"
         assert document["report"] == "told.md"
         assert (tmp_path / "told.html").is_file()
+        assert (tmp_path / "trials.log").is_file()
     at_home = cli(*own, "--storage", "s.db", "--history", str(tiny.history), "--trials", "5", "--format", "json")
     assert at_home.code == 0, at_home.err
     assert json.loads(at_home.out)["trials"] == {"ok": 5}

@@ -136,7 +136,10 @@ def test_ctrl_c_in_the_middle_of_a_bar(place, env):
 def test_long_lists_leave_columns_out_and_say_so():
     seen = type_in("history", "list", columns=60)
     check(seen, 60)
-    assert "Left out for want of room" in seen.text.replace("\n", " ")
+    left_out = seen.text.replace("\n", " ").partition("Left out for want of room: ")[2]
+    assert left_out.startswith("n_test, ")
+    wide = type_in("history", "list", columns=90).text
+    assert "group" in wide.partition("Left out")[0], "--exclude-group asks for it"
     full = type_in("history", "list", "-v", columns=60)
     check(full, 60)
     assert "n_train" in full.text

@@ -97,6 +97,7 @@ class Classifier(ABC):
         channels: 1 or 3.
         error: validation error of the average.
         validated: `v x classes`, what it says of the validation images of its dataset, in the order of their rows; None = not known.
+        first_error: validation error of the first of several models alone; None = not known.
     """
 
     members: tuple[Member, ...]
@@ -105,6 +106,7 @@ class Classifier(ABC):
     channels: int
     error: float
     validated: NDArray[np.float64] | None = None
+    first_error: float | None = None
 
     @property
     def models(self) -> Sequence[object]:
@@ -247,7 +249,16 @@ class Workload(ABC):
         """Tell for how many steps a network that is saved is trained once more before, where there is time; 0 = it is not."""
         return 0
 
-    def recipe(self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int) -> str:  # noqa: ARG002  the interface
+    def recipe(
+        self,
+        config: Config,  # noqa: ARG002  the interface
+        program: str,
+        *,
+        dataset: str,  # noqa: ARG002
+        n_train: int,  # noqa: ARG002
+        n_classes: int,  # noqa: ARG002
+        skip_broken: bool = False,  # noqa: ARG002
+    ) -> str:
         """Write a configuration for another program.
 
         Args:
@@ -256,6 +267,7 @@ class Workload(ABC):
             dataset: path of the images.
             n_train: training images.
             n_classes: number of classes.
+            skip_broken: whether what is written leaves out images that cannot be decoded; given only where it shall.
 
         Raises:
             UsageError: when the workload writes nothing for this program.

@@ -91,7 +91,7 @@ class Bar:
             done: units that are done; a part of one counts as a part.
             total: units in all; None = unknown.
             text: what runs, e.g. ``trial 7``.
-            left_s: seconds that are left; NaN = estimated from the pace so far.
+            left_s: seconds that are left; NaN = estimated from the pace so far, infinity = nobody knows.
             since: `time.monotonic` when what runs began.
             more: what else there is to say.
         """
@@ -117,9 +117,9 @@ class Bar:
         """Return the wall time left in words; empty while it is unknown."""
         left_s = self._now.left_s - (self._clock() - self._now.at)
         is_over = self._now.total is not None and self._now.done >= self._now.total
-        if is_over or math.isnan(left_s) or math.isinf(left_s):
+        if is_over or not 0 <= left_s < math.inf:  # what takes longer than was said may take as long again
             return ""
-        return f"{duration(max(left_s, 0.0))} left"
+        return f"{duration(left_s)} left"
 
     @property
     def count(self) -> str:

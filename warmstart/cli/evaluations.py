@@ -67,7 +67,7 @@ def add(
     from history_store.external_import import carry_out
     from history_store.history import History
     from history_store.readers.csv_labels import labelled
-    from warmstart.histories.add import DatasetCard, add_source
+    from warmstart.histories.add import DatasetCard, add_source, note_on_twins
     from warmstart.histories.import_runs import Asked, plan_asked, read_asked
     from warmstart.locations import history_path
     from warmstart.suggestions.query import open_path
@@ -87,10 +87,11 @@ def add(
             skip_broken=skip_broken,
             seed=seed,
         )
+        twins = note_on_twins(opened, info)
         if plan is not None:
             carry_out(opened, replace(plan, datasets=()))
-    for picture in broken:
-        shell.note(picture.left_out)
+    for note in (*(picture.left_out for picture in broken), *filter(None, [twins])):
+        shell.note(note)
     row = {
         "name": info.name,
         "group": info.group,

@@ -39,7 +39,7 @@ def list_(
         where = str(opened.path)
     shown = "" if len(rows) == n else f"the first {len(rows)} of "
     title = f"{where}: {shown}{counted(n, 'dataset')}\n"
-    optional = ("group", "n_test", "n_val", "n_train", "n_classes")
+    optional = ("n_test", "n_val", "n_train", "n_classes", "group")
     shell.result({"schema_version": 1, "history": where, "datasets": rows}, rows, title=title, optional=optional)
 
 

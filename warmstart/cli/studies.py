@@ -72,13 +72,13 @@ def show(
     verbose: VerboseOption = 0,
 ) -> None:
     """Show a study: what it is of, its best trials, what the warm ones promised and what came, what went wrong."""
-    from warmstart.studies.results.study_record import choose_study, read_study_record, running_rows
+    from warmstart.studies.results.study_record import choose_study, read_study_record, unended_rows
     from warmstart.studies.state.reading import open_to_read
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with open_to_read(storage) as store:
         found = read_study_record(store, choose_study(store, study))
-        running = running_rows(store, found.name)
+        running, interrupted = unended_rows(store, found.name)
     every = found.rows()
     ranked = sorted(
         (row for row in every if row["error"] is not None and row["feasible"]), key=lambda row: row["error"]
@@ -94,10 +94,13 @@ def show(
         "settings": dict(found.settings or {}),
         "all": every,
         "under_way": running,
+        "to_run_again": interrupted,
     }
     shell.result(document, best, title=_about(found), optional=("seconds",))
     if format == Format.TABLE:
-        _tell_more(shell, found, every, running)
+        _tell_more(shell, found, every)
+        _tell_unended(shell, running, interrupted)
+        _tell_rest(shell, found, every)
 
 
 def _flat(row: dict[str, Any], found: "StudyRecord") -> dict[str, Any]:
@@ -120,7 +123,10 @@ def _about(found: "StudyRecord") -> str:
     return "\n".join([*lines, ""])
 
 
-def _tell_more(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]], running: list[dict[str, Any]]) -> None:
+def _tell_more(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]]) -> None:
+    if found.pruned_line:
+        write("")
+        shell.say(found.pruned_line)
     tried = [row for row in every if row["warm"]]
     if tried:
         write("\nWarm configurations\n")
@@ -128,9 +134,18 @@ def _tell_more(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]], 
     if found.expected is not None:
         write("")
         shell.say(found.expected_line)
+
+
+def _tell_unended(shell: Shell, running: list[dict[str, Any]], interrupted: list[dict[str, Any]]) -> None:
     if running:
         write("\nUnder way\n")
         shell.table(running)
+    if interrupted:
+        write("\nInterrupted, to run again in the next call\n")
+        shell.table(interrupted)
+
+
+def _tell_rest(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]]) -> None:
     failures = [row for row in every if row["note"]]
     if failures:
         write("\nWhat went wrong\n")

@@ -111,7 +111,7 @@ def suggest(
             SuggestFormat.RAY: lambda: formats.to_ray(found),
             SuggestFormat.CONFIGSPACE: lambda: formats.to_configspace(found),
         }
-        write(texts[format]() if format in texts else formats.to_recipe(found, format.value))
+        write(texts[format]() if format in texts else formats.to_recipe(found, format.value, skip_broken=skip_broken))
 
 
 _ADVISED = ("skip_broken", "seed", "device", "threads", "download")

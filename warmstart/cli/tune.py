@@ -1,5 +1,6 @@
 """`tune`: tune an objective, starting from the history's suggestions."""
 
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -266,7 +267,7 @@ def tune(
     from warmstart.integrations.ray.cluster import chosen_cluster
     from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.results.summary import TuneResult
-    from warmstart.studies.tune import tune_dataset, tune_datasets
+    from warmstart.studies.tune import all_there, tune_dataset, tune_datasets
     from warmstart.studies.tune_options import TuneOptions
 
     shell, loaded = Shell(format, quiet=quiet, verbose=verbose), monotonic() - began
@@ -277,12 +278,17 @@ def tune(
 
         def told(now: "StudyProgress") -> None:
             if not latest and now.done >= now.total:
-                shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials goes on.")
+                known = all_there(now.done)
+                shell.note(f"{known[0].upper()}{known[1:]} A larger --trials goes on.")
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
             _show(show, now, where, judged)
             for trial in now.latest:
                 shell.detail(where + _line(trial, judged, now.expected))
+
+        def said(line: str) -> None:
+            if not (latest and all_there(latest[0].done) in line):  # `told` says it with the name of the option
+                shell.note(line)
 
         try:
             spelled = {
@@ -299,7 +305,7 @@ def tune(
                 "report": report or True,
                 "cache": not no_cache,
                 "progress": told,
-                "on_message": shell.note,
+                "on_message": said,
             }
             options = TuneOptions.of({**given, **spelled})
             if server is not None:
@@ -323,10 +329,6 @@ def tune(
     studies = [found] if isinstance(found, TuneResult) else found.studies
     if save_model is not None and any(study.best is None for study in studies):
         raise typer.Exit(ALL_FAILED)  # what was asked for is not there
-
-
-def _all_there(n: int) -> str:
-    return "The 1 trial is there" if n == 1 else f"All {n} trials are there"
 
 
 def _tuned_on_server(
@@ -429,7 +431,8 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
         text = f"{where}trials {shown}" + (" and others" if len(now.running) > 8 else "")
     parts = sum(trial.share or 0.0 for trial in now.running)
     total = None if now.total == float("inf") else now.total
-    show(now.done + parts, total, text, left_s=now.left_s, since=since, more=", ".join(said))
+    left_s = math.inf if math.isnan(now.left_s) else now.left_s  # the bar knows no better
+    show(now.done + parts, total, text, left_s=left_s, since=since, more=", ".join(said))
 
 
 def _range(expected: "ExpectedError", metric: "Metric") -> str:

@@ -143,6 +143,18 @@ def _same(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:
     return known
 
 
+def note_on_twins(history: "History", info: DatasetInfo) -> str | None:
+    """Say which dataset of another group has the very images of one that was added; None where there is none."""
+    others = (each for each in history.datasets if each.fingerprint == info.fingerprint and each.group != info.group)
+    twin = next(others, None)
+    if twin is None:
+        return None
+    return (
+        f"The same images are there as {twin.name!r} in the group {twin.group!r}: an evaluation would let each answer for the "
+        f"other. Remove one of the two (`warmstart history remove`), or remove {info.name!r} and add it with `--group {twin.group}`."
+    )
+
+
 def import_into(path: Path, source: Path) -> dict[str, int]:
     """Read exported evaluations into a history, which is made where it is not there.
 

@@ -1,6 +1,6 @@
 """Merge bundles into a history: the set of records grows, and what answers is decided anew from all of it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -189,7 +189,7 @@ def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] =
     records = [parse(line, "record") for line in sorted(known | fresh)]
     runs = [each for each in records if isinstance(each, SharedRun)]
     described = [each for each in records if isinstance(each, Described)]
-    own_ids = {dataset_id(info): info for info in infos}
+    own_ids = _by_id(infos, lambda: {*_described_names(bundle), *_contributed_names(history)})
     others = describe_all(own_ids, described)
     about = {**others, **own_ids}
     for run in runs:
@@ -219,6 +219,27 @@ def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] =
         features=_references({info.name: features[key] for key, info in shown.items() if key in features}),
         embeddings=_embeddings(history, records, {key: info.name for key, info in shown.items()}),
     )
+
+
+def _by_id(infos: Sequence[DatasetInfo], named: Callable[[], Collection[str]]) -> dict[str, DatasetInfo]:
+    """Return the history's own datasets by id; of several with the same images one that contributors name so, else the first."""
+    found: dict[str, DatasetInfo] = {}
+    for info in infos:
+        found.setdefault(dataset_id(info), info)
+    if len(found) == len(infos):
+        return found
+    names = named()
+    return found | {dataset_id(info): info for info in reversed(infos) if info.name in names}
+
+
+def _described_names(bundle: Bundle) -> set[str]:
+    described = (parse(line, "record") for line in bundle.lines if '"kind":"dataset"' in line)
+    return {each.info.name for each in described if isinstance(each, Described)}
+
+
+def _contributed_names(history: "History") -> set[str]:
+    """Name the datasets under which contributed runs answer already."""
+    return {run.dataset for run in history.evaluations() if split_origin(run.origin)[1] is not None}
 
 
 def carry_out(history: "History", plan: MergePlan) -> None:

@@ -89,7 +89,8 @@ def evaluate_queries(
     reference = plan.reference or ("joint" if "joint" in methods else next(iter(methods)))
     report = make_report(outcome, reference=reference)
     said = [_suggested(query, embedded) for query in asked]
-    return {**report, "history": str(embedded.path), "model": str(model), "queries": said}
+    shared = int(np.any([~np.isnan(query.errors) for query in asked], axis=0).sum())
+    return {**report, "n_configs": shared, "history": str(embedded.path), "model": str(model), "queries": said}
 
 
 def _find(query: str, embedded: "EmbeddedHistory", *, device: str) -> MeasuredQuery:
@@ -202,14 +203,19 @@ def _suggested(query: MeasuredQuery, embedded: "EmbeddedHistory") -> dict[str, A
 
 
 def told(queries: Sequence[dict[str, Any]]) -> list[str]:
-    """Say in a line a query what came of what would have been suggested."""
+    """Say in a line a query what came of what would have been suggested, and how to learn the rest."""
     lines = []
     for query in queries:
+        errors = [one["error"] for one in query["suggested"]]
         parts = [
             "not measured" if one["error"] is None else f"{one['error']:.3f} (place {one['rank']})"
             for one in query["suggested"]
         ]
-        lines.append(
-            f"{query['dataset']}: suggestions 1 to {len(parts)} reached {', '.join(parts)} of {query['measured']} measured, best {query['best_error']:.3f}"
-        )
+        came = f"suggestions 1 to {len(parts)} reached {', '.join(parts)} of {query['measured']} measured"
+        if all(error is None for error in errors):
+            came = f"none of suggestions 1 to {len(parts)} is among the {query['measured']} configurations that both have measured"
+        step = ""
+        if None in errors:
+            step = ". Measure what is suggested: `suggest --format json`, then `history collect --first`"
+        lines.append(f"{query['dataset']}: {came}, best {query['best_error']:.3f}{step}")
     return lines

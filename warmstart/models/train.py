@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from training.siamese.train import TrainedSiamese
 
 
+FEW_PAIRS = 30
+"""With fewer pairs of a held-out and a trained dataset a rank correlation is off by 0.2 by chance."""
+
+
 @dataclass(frozen=True)  # without slots, so that the command can read the defaults
 class TrainingRun:
     """How long a training takes at most, and on what it runs.
@@ -74,7 +78,9 @@ def train_model(
         checkpoint.unlink(missing_ok=True)
     else:
         notes.append(f"Stopped after {len(trained.curves.loss)} of {settings.steps} steps; --resume goes on.")
-    header, quality = read_header(out), trained.quality
+    header = read_header(out)
+    quality, caveat = _quality(trained, header)
+    notes += caveat
     notes += _store_embeddings(history, header, run)
     return {
         "model": str(out),
@@ -82,10 +88,22 @@ def train_model(
         "history": str(history),
         "steps": len(trained.curves.loss),
         "loss": trained.curves.loss[-1],
-        "quality": None if quality is None else {"spearman": quality.spearman, "per_query": quality.per_query},
+        "quality": quality,
         "held_out": list(header.fields.get("held_out", ())),
         "notes": notes,
     }
+
+
+def _quality(trained: "TrainedSiamese", header: "ModelHeader") -> tuple[dict[str, Any] | None, list[str]]:
+    """Return how well the distances to held-out datasets agree with the true ones, and a note where these are few."""
+    if (found := trained.quality) is None:
+        return None, []
+    n_pairs = len(header.fields["held_out"]) * len(header.fields["datasets"])
+    quality = {"spearman": found.spearman, "per_query": found.per_query, "n_pairs": n_pairs}
+    if n_pairs >= FEW_PAIRS:
+        return quality, []
+    note = f"spearman and per_query compare {n_pairs} pairs of datasets: so few say little of the model. `warmstart evaluate` holds out every group in turn."
+    return quality, [note]
 
 
 def _checkpoint(out: Path, *, resume: bool) -> Path:

@@ -8,7 +8,9 @@ import numpy as np
 from warmstart.plots.best_so_far import WARM, edge_of
 from warmstart.plots.natural_axis import NaturalAxis
 from warmstart.plots.style import FAINT, GREY, INK, new_figure
+from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.results.study_record import StudyRecord
+from warmstart.studies.results.trial import Trial
 
 MOST = 12
 """Hyperparameters side by side; of more, the first that are given."""
@@ -17,7 +19,7 @@ LINES = 300
 
 
 def parallel_figure(found: StudyRecord, axes_of_space: Sequence[NaturalAxis]) -> Any:
-    """Draw a line a trial with an error, from its hyperparameters to its error; darker = better, warm trials dashed.
+    """Draw a line a trial, from its hyperparameters to its error; darker = better, warm trials dashed, pruned ones dotted to what they reported last.
 
     Args:
         found: the study.
@@ -37,14 +39,14 @@ def parallel_figure(found: StudyRecord, axes_of_space: Sequence[NaturalAxis]) ->
     axes = figure.add_subplot()
     colours = LinearSegmentedColormap.from_list("best to worst", ["#08306b", "#4a90c2", "#c9dcea"])
     low, high = float(errors.min()), edge_of(errors)
-    last = len(shown)
+    last, pruned = len(shown), _pruned(found)
+    for trial in pruned:
+        y = _heights(shown, trial, trial.curve[-1][1], low, high)
+        axes.plot(range(last + 1), y, color=GREY, linewidth=0.8, dashes=(1, 1.8), alpha=0.8, zorder=1)
     for row in reversed(range(len(trials))):  # the best ones above
         trial = trials[row]
-        places = [axis.place(trial.config.get(axis.name)) for axis in shown]
-        end = 0.0 if high <= low else min((errors[row] - low) / (high - low), 1.0)
-        y = np.array([-0.09 if np.isnan(place) else place for place in places] + [end])
-        is_warm = found.warm_of(trial) is not None
-        is_best = row == 0
+        y = _heights(shown, trial, errors[row], low, high)
+        is_warm, is_best = found.warm_of(trial) is not None, row == 0
         axes.plot(
             range(last + 1), y, color=WARM if is_warm else colours(ranks[row]), linewidth=2.4 if is_best else 1.1,
             dashes=(4, 1.5) if is_warm else (None, None), alpha=1.0 if is_best or is_warm else 0.75, zorder=3 if is_best else 2,
@@ -56,7 +58,7 @@ def parallel_figure(found: StudyRecord, axes_of_space: Sequence[NaturalAxis]) ->
     if high < errors.max():
         texts[-1] = f"≥ {texts[-1]}" if not found.metric.maximize else f"≤ {texts[-1]}"
     _ruler(axes, last, np.linspace(0, 1, len(values)).tolist(), texts)
-    if any(axis.name not in trial.config for axis in shown for trial in trials):
+    if any(axis.name not in trial.config for axis in shown for trial in (*trials, *pruned)):
         axes.text(-0.06, -0.09, "unused", ha="right", va="center", fontsize=7, color=GREY)
     axes.set_xlim(-0.35, last + 0.55)
     axes.set_ylim(-0.13, 1.04)
@@ -72,8 +74,23 @@ def parallel_figure(found: StudyRecord, axes_of_space: Sequence[NaturalAxis]) ->
     ]
     if any(found.warm_of(trial) is not None for trial in trials):
         keys.append(Line2D([], [], color=WARM, dashes=(4, 1.5), label="warm"))
-    figure.legend(handles=keys, loc="outside lower left", ncols=3, frameon=False)
+    if pruned:
+        keys.append(Line2D([], [], color=GREY, linewidth=0.8, dashes=(1, 1.8), label="stopped early: its last report"))
+    figure.legend(handles=keys, loc="outside lower left", ncols=4, frameon=False)
     return figure
+
+
+def _pruned(found: StudyRecord) -> list[Trial]:
+    """Return the pruned trials without an error, by what they reported last; of more than `LINES`, the best."""
+    pruned = [t for t in found.trials if t.status is TrialStatus.PRUNED and t.error is None and t.curve]
+    return sorted(pruned, key=lambda trial: trial.curve[-1][1])[:LINES]
+
+
+def _heights(shown: Sequence[NaturalAxis], trial: Trial, error: float, low: float, high: float) -> Any:
+    """Return where the line of a trial crosses each axis; below them where it has no value."""
+    places = [axis.place(trial.config.get(axis.name)) for axis in shown]
+    end = 0.0 if high <= low else min(max((error - low) / (high - low), 0.0), 1.0)
+    return np.array([-0.09 if np.isnan(place) else place for place in places] + [end])
 
 
 def _ruler(axes: Any, column: int, places: Sequence[float], texts: Sequence[str]) -> None:

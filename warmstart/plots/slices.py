@@ -1,6 +1,7 @@
 """Predicted error along each hyperparameter of a study, in natural units, with the trials."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ _BAND = "#c9dcea"
 
 
 def slices_figure(found: StudyRecord, profiles: Sequence[Profile], axes_by_name: dict[str, NaturalAxis]) -> Any:
-    """Draw a panel a hyperparameter: the prediction with its 95 % band, the others as in the best trial, and all trials.
+    """Draw a panel a hyperparameter: the error, or the metric, predicted with its 95 % band, the others as in the best trial, and all trials.
 
     Args:
         found: the study.
@@ -34,6 +35,7 @@ def slices_figure(found: StudyRecord, profiles: Sequence[Profile], axes_by_name:
     errors = np.array([trial.error for trial in trials], dtype=np.float64)
     warm = np.array([found.warm_of(trial) is not None for trial in trials])
     low, high = _limits(np.concatenate([errors, *(cut.mean for cut in cuts)]))
+    value = np.vectorize(found.metric.to_value, otypes=[np.float64])
     columns = min(len(cuts), _ROW)
     rows = -(-len(cuts) // columns)
     figure = new_figure(max(2.05 * columns + 0.6, 4.6), 2.2 * rows + 0.9)
@@ -41,26 +43,28 @@ def slices_figure(found: StudyRecord, profiles: Sequence[Profile], axes_by_name:
     for place, cut in enumerate(cuts):
         axes, axis = panels[divmod(place, columns)], axes_by_name[cut.name]
         x = np.array([axis.place(value) for value in cut.value])
+        ends = np.sort([value(cut.low), value(cut.high)], axis=0)  # a low error is a high metric
+        cut = replace(cut, mean=value(cut.mean), low=ends[0], high=ends[1])
         _prediction(axes, x, cut, is_line=not axis.choices)
         told = np.array([axis.place(trial.config.get(cut.name)) for trial in trials])
         for mask, colour, marker in ((~warm, INK, "o"), (warm, WARM, "D")):
             shown = mask & (errors <= high)
-            axes.plot(told[shown], errors[shown], marker, color=colour, markersize=3, mfc="none", mew=0.7)
+            axes.plot(told[shown], value(errors[shown]), marker, color=colour, markersize=3, mfc="none", mew=0.7)
         axes.axvline(axis.place(best.config.get(cut.name)), color=INK, linewidth=0.9, dashes=(1.5, 1.5), zorder=1)
         ticks, texts = axis.ticks(4)
         if axis.choices:
             texts = [short(text, max(4, _LETTERS // len(texts))) for text in texts]
         axes.set_xticks(ticks, texts, fontsize=7.5)
         axes.set_xlim(-0.04, 1.04)
-        axes.set_ylim(low, high)
+        axes.set_ylim(*np.sort(value([low, high])))
         axes.set_title(axis.title, fontsize=9)
         if place % columns == 0:
-            axes.set_ylabel("error" if found.metric.is_plain else f"error ({found.metric.name})")
+            axes.set_ylabel(found.metric.name)
     for place in range(len(cuts), rows * columns):
         panels[divmod(place, columns)].set_visible(False)
     left_out = len(profiles) - len(cuts)
     more = f"\n{left_out} hyperparameters that matter less are left out." if left_out > 0 else ""
-    words = "Line and band: predicted error and its 95 % band, the others as in the best trial (dotted).\nCircles: all trials, whatever else they varied; diamonds: warm ones."
+    words = f"Line and band: predicted {found.metric.name} and its 95 % band, the others as in the best trial (dotted).\nCircles: all trials, whatever else they varied; diamonds: warm ones."
     figure.supxlabel(words + more, fontsize=8)
     return figure
 

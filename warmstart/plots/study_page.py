@@ -18,6 +18,7 @@ from warmstart.plots.read_report import read_json
 from warmstart.plots.study import PICTURES, study_pictures
 from warmstart.plots.style import styled
 from warmstart.prediction import thumbnails
+from warmstart.studies.results.report import RETRAINED
 from warmstart.studies.results.study_record import StudyRecord, records_of_report
 from warmstart.studies.results.trial import Trial
 
@@ -108,9 +109,10 @@ def _section(found: StudyRecord, notes: list[str], seed: int) -> str:
 
 def _classifier(said: Mapping[str, Any], dataset: str | None) -> str:
     """Return what the saved classifier says of the validation part: who is taken for whom, and the pictures of its worst errors."""
+    since = RETRAINED if said.get("trained_on_validation") else ""
     n_images = sum(count for row in said["confusion"] for count in row.values() if isinstance(count, int))
     parts = [
-        f"<h2>The saved classifier</h2><p>{escape(said['model'])}, on the {n_images} images of the validation part: error {said['error']:.4g}.</p>",
+        f"<h2>The saved classifier</h2><p>{escape(said['model'])}, on the {n_images} images of the validation part: error {said['error']:.4g}{since}.</p>",
         f'<div class="wide">{table("A row for each true class, a column for each answer", said["confusion"])}</div>',
     ]
     if said["worst"]:

@@ -45,7 +45,7 @@ from warmstart.studies.options import (
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
 from warmstart.studies.results.progress import StudyProgress, Watch
 from warmstart.studies.results.report import add_classifier, write_joint_report, write_report
-from warmstart.studies.results.saved_networks import check_savable, save_best
+from warmstart.studies.results.saved_networks import Saved, check_savable, save_best
 from warmstart.studies.results.summary import JointResult, TuneResult, summarise
 from warmstart.studies.results.trial import check_any_error, ended_trials
 from warmstart.studies.state.spec import StudySpec, check_warm
@@ -56,7 +56,6 @@ from warmstart.studies.state.trial_queue import TrialQueue, find_plan
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
 if TYPE_CHECKING:
-    from training.workloads import Classifier
     from warmstart.integrations.ray.cluster import Cluster
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.query import Query
@@ -162,7 +161,7 @@ def tune(
         cluster: of Ray, where trials run; None = on this machine. Its workers need the storage and the objective.
         seed: of everything random, the trials' seeds among it.
         device: of the networks.
-        log: file to which all that the trials print is appended.
+        log: file to which all that the trials print is appended; with a report, ``trials.log`` beside that when left out.
         record: name under which the dataset and the trials are added to the history in the end.
         report: Markdown file to write in the end, JSON beside it; True = beside the storage, named after the study.
         save_model: file for the best network; see `training.workloads.load_classifier`.
@@ -239,10 +238,11 @@ def _tune_one(name: str, dataset: str | None, output: _Outputs, options: TuneOpt
         reported = replace(found, report=str(place))
         found = reported if _written(place, lambda: write_report(place, reported, plan), options) else found
     check_any_error(name, found.trials, workload=plan.workload)
-    classifier = _hand_out(options, outputs[name], found, plan, over=began + options.check_time())
-    if classifier is not None and found.report is not None and dataset is not None:
-        said = predict_validation(classifier, options.save_model or "", dataset, skip_broken=options.skip_broken)
-        _written(Path(found.report), lambda: add_classifier(Path(found.report or ""), said), options)
+    saved = _hand_out(options, outputs[name], found, plan, over=began + options.check_time())
+    if saved is not None and found.report is not None and dataset is not None:
+        place = Path(found.report)
+        said = predict_validation(saved.judged, options.save_model or "", dataset, skip_broken=options.skip_broken)
+        _written(place, lambda: add_classifier(place, said, is_retrained=saved.is_retrained), options)
     return found
 
 
@@ -399,8 +399,7 @@ def _tuned(
             tried.close()
         watch = Watch(group, limits, options.progress, options.on_message)
         before, job = watch.look(), Job(store.url, tuple(paths), limits, targets, _log_file(options))
-        if 0 < before < limits.trials and _is_namesake(options.objective):
-            options.on_message(_goes_on(title, store, before))
+        _tell_known(title, store, before, limits, options)
         if before < limits.trials:
             _run(group, job, options, store, watch, runners)
         done = [(summarise(queue), queue.plan) for queue in group.queues]
@@ -468,15 +467,26 @@ def _run(
         run_workers(job, options.workers, watch.look)
 
 
+def _tell_known(study: str, store: Store, trials: int, limits: Limits, options: TuneOptions) -> None:
+    """Say of an old study that there is nothing left to run, or that its function may have been another one."""
+    other = "For another function begin another study with `study`." if _is_namesake(options.objective) else ""
+    if trials >= limits.trials:
+        options.on_message(f"{study}: {all_there(trials)} A larger `trials` goes on. {other}".rstrip())
+    elif trials and other:
+        options.on_message(
+            f"{study} in {store.shown}: goes on from {trials} trials, begun with a function of the same name. {other}"
+        )
+
+
+def all_there(n: int) -> str:
+    """Say that a call found all its trials, so that it ran none."""
+    return f"{'the 1 trial is' if n == 1 else f'all {n} trials are'} there already: none was run."
+
+
 def _is_namesake(objective: object) -> bool:
-    """Tell whether an objective is a function whose name another one may have: a lambda, or one of a notebook."""
-    name = getattr(objective, "__qualname__", "")
-    return callable(objective) and ("<lambda>" in name or getattr(objective, "__module__", "") == "__main__")
-
-
-def _goes_on(study: str, store: Store, trials: int) -> str:
-    """Say that a study is an old one: functions of one name, such as lambdas, may differ."""
-    return f"{study} in {store.shown}: goes on from {trials} trials, begun with a function of the same name. For another function begin another study with `study`."
+    """Tell whether an objective is one whose name another may have: a lambda, a closure, an object, one of a notebook."""
+    name = getattr(objective, "__qualname__", "<object>")
+    return callable(objective) and ("<" in name or getattr(objective, "__module__", "") == "__main__")
 
 
 def _loaded(options: TuneOptions, targets: Sequence[Objective], stack: ExitStack) -> Runners | None:
@@ -521,14 +531,15 @@ def compared(found: TuneResult, plan: StudySpec) -> Comparison:
 def _check_outputs(output: _Outputs, plan: StudySpec, options: TuneOptions) -> None:
     """Check that there will be what is wanted in the end, and a place for it."""
     if output.record is not None:
-        check_recordable(history_path(options.history, workload=plan.workload), plan)
+        path = history_path(options.history, workload=plan.workload)
+        check_recordable(path, output.record, plan, download=options.download)
     if output.save_model is not None:
         check_savable(output.save_model, is_own=plan.workload is None)
 
 
 def _hand_out(
     options: TuneOptions, output: _Outputs, found: TuneResult, plan: StudySpec, *, over: float = math.inf
-) -> Classifier | None:
+) -> Saved | None:
     """Add a study to the history, and save its networks, as far as that is wanted and fits in until the call is over; return what was saved."""
     if output.record is not None:
         path = history_path(options.history, workload=plan.workload)
@@ -555,17 +566,40 @@ def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:
 def _check_places(options: TuneOptions, plans: Mapping[str, StudySpec], outputs: Mapping[str, _Outputs]) -> None:
     """Check that there is a place for all that a call shall write."""
     check_log(options.log)
+    check_report_place(options.report)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
 
 
 def check_log(log: PathLike | None) -> None:
     """Check that there is a place for what the trials print; raises `MissingPathError`."""
-    if log is None:
+    if log is not None:
+        _check_file("log", log)
+
+
+def check_report_place(report: PathLike | Literal[True] | None) -> None:
+    """Check that there is a place for a report and for what is written beside it.
+
+    Raises:
+        UsageError: a file that one of these would overwrite.
+        MissingPathError: a folder, or a file in one that is not there.
+    """
+    if report is None or report is True:
         return
-    if Path(log).is_dir() or not Path(log).absolute().parent.is_dir():
-        msg = f"expected a file in a folder that is there, got {os.fspath(log)}. Make the folder first, and name a file in it."
-        raise MissingPathError(msg, param="log")
+    _check_file("report", report)
+    if Path(report).suffix.lower() in _BESIDE:
+        msg = f"expected a file for Markdown, got {os.fspath(report)}; {', '.join(_BESIDE)} are for what lies beside it. Give a .md file."
+        raise UsageError(msg, param="report")
+
+
+_BESIDE = (".json", ".html", ".log")
+"""Endings of what is written beside a report."""
+
+
+def _check_file(name: str, path: PathLike) -> None:
+    if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
+        msg = f"expected a file in a folder that is there, got {os.fspath(path)}. Make the folder first, and name a file in it."
+        raise MissingPathError(msg, param=name)
 
 
 def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bool:
@@ -575,7 +609,9 @@ def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bo
             place.parent.mkdir(parents=True, exist_ok=True)
         write()
     except OSError as error:
-        options.on_message(f"{place}: the report could not be written ({error.strerror}); the study itself is kept.")
+        options.on_message(
+            f"{place}: the report could not be written ({error.strerror}); the study itself is kept. The same call writes it: name another file with `report`, or correct this."
+        )
         return False
     return True
 
@@ -592,16 +628,23 @@ def _study_folder(storage: Path | None, name: str) -> Path:
 
 
 def _with_log(options: TuneOptions, storage: Path | None, name: str) -> TuneOptions:
-    """Put the log beside the report where neither is named; a cluster's nodes may not see the folder."""
-    if options.report is not True or options.log is not None or options.cluster is not None:
+    """Put the log beside the report where it is not named; a cluster's nodes may not see the folder."""
+    if options.report is None or options.log is not None or options.cluster is not None:
         return options
+    if options.report is not True:
+        return replace(options, log=log_beside(options.report))
     folder = _study_folder(storage, name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         options.on_message(f"{folder}: no folder for the report and the log could be made ({error.strerror}).")
         return options
-    return replace(options, log=folder / "trials.log")
+    return replace(options, log=log_beside(folder / "report.md"))
+
+
+def log_beside(report: PathLike) -> Path:
+    """Name the log of the trials beside a report."""
+    return Path(report).with_name("trials.log")
 
 
 @contextmanager

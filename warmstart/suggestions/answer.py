@@ -118,7 +118,7 @@ class Confidence:
     Attributes:
         typical: whether no reason speaks against it.
         distance_percentile: where its nearest distance lies among the history's leave-one-group-out ones, in [0, 100];
-            None where the history has no two groups.
+            None where the history has fewer than three groups.
         note: for people: one sentence a reason.
         reasons: stable codes of what speaks against it, see `warmstart.suggestions.doubts.Code`.
     """
@@ -204,13 +204,20 @@ class Answer:
     expectation: "DatasetExpectation | None" = field(default=None, compare=False)
 
     def __repr__(self) -> str:
-        """Return a few lines: the dataset, the first configurations, the nearest datasets."""
+        """Return a few lines: the dataset, doubts, the first configurations, who chose them, the nearest datasets."""
         about, more = self.dataset, len(self.suggestions) - LINES
         near = ", ".join(f"{each.name} ({each.distance:.3g})" for each in self.neighbours[:LINES])
         lines = [
             f"Answer: {about.path}, {about.n_images} images, {about.n_classes} classes",
+            *([] if self.confidence.typical else [f"  {self.confidence.note}"]),
             *(f"  {rank}. {_line(each)}" for rank, each in enumerate(self.suggestions[:LINES], start=1)),
             *([f"  and {more} more in .suggestions"] if more > 0 else []),
+            *([f"  strategy: {self.strategy}"] if any(each.is_of_history for each in self.suggestions) else []),
+            *(
+                []
+                if (best := self.expected_error) is None
+                else [f"  error expected of a search: {best.value:.3g} ({best.low:.3g} to {best.high:.3g})"]
+            ),
             *([f"  near: {near}"] if near else []),
         ]
         return "\n".join(lines)

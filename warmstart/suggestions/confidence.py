@@ -8,12 +8,15 @@ from numpy.typing import NDArray
 
 from bo.transfer.novelty import TYPICAL_PERCENTILE, judge_novelty
 from warmstart.suggestions.answer import Confidence
-from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, Code, Doubt, find_doubts
+from warmstart.suggestions.doubts import DISTANCES_SAY_NOTHING, NOTHING_TO_EXPECT, Code, Doubt, find_doubts
 from warmstart.suggestions.embedded_history import SPREAD, EmbeddedHistory, nearest_places
 from warmstart.suggestions.norms import norms_of
 
 if TYPE_CHECKING:
     from metafeat.sample_statistics import SampleStatistics
+
+LEAST_GROUPS = 3
+"""With fewer groups nothing is called far."""
 
 
 def judge_query(
@@ -32,7 +35,8 @@ def judge_query(
         near = nearest_places(distances)
         rows, distances = rows[near], distances[near]
     norms = norms_of(embedded, rows)
-    verdict = judge_novelty(float(distances.min()), norms.nearest)
+    # Between two groups there is one distance, which says nothing of how far others may lie.
+    verdict = judge_novelty(float(distances.min()), norms.nearest if norms.n_groups >= LEAST_GROUPS else ())
     nearest = f"{norms.names[int(distances.argmin())]!r} at distance {verdict.nearest:.3g}"
     doubts = find_doubts(sample, class_names, norms)
     slack = embedded.references.slack(sample.n_images) if embedded.references and sample else 0.0
@@ -53,10 +57,12 @@ def judge_query(
     texts = [doubt.text for doubt in doubts]
     if verdict.percentile is None:
         texts.append(
-            f"Confidence unknown: the history has no two groups to compare with; the nearest dataset is {nearest}."
+            f"Confidence unknown: it takes {LEAST_GROUPS} groups to tell what is far; the nearest dataset is {nearest}."
         )
     elif not DISTANCES_SAY_NOTHING.isdisjoint(codes):
         texts.append("Its neighbours' configurations say little; the portfolio does well on all datasets.")
     else:
         texts.append(f"The nearest dataset is {nearest} (percentile {verdict.percentile:.0f} of the history's own).")
+    if not NOTHING_TO_EXPECT.isdisjoint(codes):
+        texts.append("No expected error is given for such images.")
     return Confidence(typical=False, distance_percentile=verdict.percentile, note=" ".join(texts), reasons=codes)

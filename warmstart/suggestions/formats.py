@@ -85,8 +85,13 @@ def to_configspace(answer: Answer) -> str:
     return to_json({"space": json.loads(answer.space_json), "configurations": _points(answer)})
 
 
-def to_recipe(answer: Answer, program: str) -> str:
+def to_recipe(answer: Answer, program: str, *, skip_broken: bool = False) -> str:
     """Write the first suggestion for another program, as its workload does.
+
+    Args:
+        answer: with a suggestion.
+        program: as the workload calls it.
+        skip_broken: the answer left out pictures that cannot be decoded, and what is written shall too.
 
     Raises:
         UsageError: when the answer is of no workload that writes for this program.
@@ -101,7 +106,8 @@ def to_recipe(answer: Answer, program: str) -> str:
     workload = get_workload(answer.workload or DEFAULT)
     config, dataset = answer.suggestions[0].config, answer.dataset
     n_train = max(1, count_train(dataset.n_images) if dataset.n_train is None else dataset.n_train)
-    return workload.recipe(config, program, dataset=dataset.path, n_train=n_train, n_classes=dataset.n_classes)
+    told = {"skip_broken": True} if skip_broken else {}  # workloads of others may not know it
+    return workload.recipe(config, program, dataset=dataset.path, n_train=n_train, n_classes=dataset.n_classes, **told)
 
 
 def _points(answer: Answer) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """Suggestions for a space that is not the history's: what the two have in common, and what was done about the rest."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from bo.transfer.strategies import Choice
     from warmstart.spaces import SpaceLike
     from warmstart.suggestions.embedded_history import EmbeddedHistory
+
+OPTIMISER_NAMES = frozenset({"optimizer", "optimiser", "opt"})
+"""Last parts, in lower case, of names that a hyperparameter has which chooses the optimiser."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,12 @@ class Translation:
     Attributes:
         space: the other.
         columns: one value for each of the history's `n` configurations, by the other space's name; None = not known.
-        moved: `n` bool by the same name, whether the value was clipped, rounded or snapped to what the space allows.
+        moved: `n` bool by the same name, whether the value was clipped, rounded or snapped to what the space allows;
+            of `trained_by` too.
         lost: `n` bool, the configuration has a value that the other space does not.
         matches: what became of each hyperparameter; `there` is the history, `here` the other space.
+        optimiser: by which all of the history's configurations were trained; empty = not known, or one of its hyperparameters.
+        trained_by: the choice that is this optimiser, by the other space's name; for Adam also AdamW.
     """
 
     space: "ConfigurationSpace"
@@ -54,6 +60,8 @@ class Translation:
     moved: Mapping[str, NDArray[np.bool_]]
     lost: NDArray[np.bool_]
     matches: tuple[Match, ...]
+    optimiser: str = ""
+    trained_by: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def space_json(self) -> str:
@@ -137,7 +145,7 @@ class Translation:
     def known(self, row: int) -> dict[str, Value]:
         """Return what one of the history's configurations says here."""
         values = {name: self.columns[name][row] for name in self.columns}
-        return {name: value for name, value in values.items() if value is not None}
+        return {**{name: value for name, value in values.items() if value is not None}, **self.trained_by}
 
     def _open(self, config: Mapping[str, Value], row: int | None) -> tuple[str, ...]:
         """Name the values of a configuration that were not measured."""
@@ -198,8 +206,13 @@ class Translation:
             )
             notes.append(f"Moved to the nearest value that your space allows: {said}.")
         varied = [str(match.here) for match in self.matches if match.there is None and match.filled]
+        varied = [name for name in varied if name not in self.trained_by]
         if varied:
             notes.append(f"Not measured there, so varied over the suggestions: {', '.join(varied)}.")
+        notes += [
+            f"Measured with {self.optimiser} there, so {name} is {choice} in all of these."
+            for name, choice in self.trained_by.items()
+        ]
         if unfit:
             notes.append(f"Left out: {', '.join(f'{match.there} ({match.reason})' for match in unfit)}.")
         without = [str(match.there) for match in self.matches if match.here is None and match not in unfit]
@@ -230,7 +243,10 @@ def translate(embedded: "EmbeddedHistory", space: "SpaceLike", rename: Mapping[s
     """
     from warmstart.spaces import read_space
 
-    return translate_configs(embedded.configs, load_space(embedded.space_json), read_space(space), rename=rename)
+    with_ = embedded.measured_with
+    optimiser = "" if with_ is None else with_.optimiser or ""
+    there, here = load_space(embedded.space_json), read_space(space)
+    return translate_configs(embedded.configs, there, here, rename=rename, optimiser=optimiser)
 
 
 def translate_configs(
@@ -239,6 +255,7 @@ def translate_configs(
     here: "ConfigurationSpace",
     *,
     rename: Mapping[str, str],
+    optimiser: str = "",
 ) -> Translation:
     """Put `n` configurations of one space into another, as far as they say something there.
 
@@ -247,6 +264,7 @@ def translate_configs(
         there: the one space, by which scales are checked; None = not known, and names are trusted.
         here: the other.
         rename: names of the other by the one's, or by the natural ones behind its logarithms.
+        optimiser: by which all of them were trained; empty = not known, or one of their hyperparameters.
 
     Raises:
         UsageError: names that neither has.
@@ -261,20 +279,36 @@ def translate_configs(
     lost = np.zeros(len(rows), dtype=np.bool_)
     for each in found.values():
         lost |= each.bad
-    matches = [found[name].match if name in found else _unmeasured(here[name], len(rows)) for name in here]
-    return Translation(
-        here,
-        {name: each.values for name, each in found.items()},
-        {name: each.moved for name, each in found.items()},
-        lost,
-        (*matches, *left),
-    )
+    trained_by = _trained_by(optimiser, [here[name] for name in here if name not in found])
+    matches = [
+        found[name].match if name in found else _unmeasured(here[name], len(rows), trained_by.get(name))
+        for name in here
+    ]
+    moved = {name: each.moved for name, each in found.items()}
+    for name, choice in trained_by.items():
+        moved[name] = np.full(len(rows), str(choice).lower() != optimiser.lower())
+    values = {name: each.values for name, each in found.items()}
+    return Translation(here, values, moved, lost, (*matches, *left), optimiser, trained_by)
 
 
-def _unmeasured(hyperparameter: Any, n: int) -> Match:
+def _trained_by(optimiser: str, unmeasured: Sequence[Any]) -> dict[str, Value]:
+    """Return the choice that is an optimiser, for each hyperparameter that chooses one and has it."""
+    wanted = {"": (), "adam": ("adam", "adamw")}.get(optimiser.lower(), (optimiser.lower(),))
+    found: dict[str, Value] = {}
+    for each in unmeasured:
+        if each.name.rpartition(".")[2].lower() in OPTIMISER_NAMES:
+            choices = {str(choice).lower(): choice for choice in getattr(each, "choices", ())}
+            if chosen := [choices[name] for name in wanted if name in choices]:
+                found[each.name] = chosen[0]
+    return found
+
+
+def _unmeasured(hyperparameter: Any, n: int, trained_by: Value | None) -> Match:
     """Say of a hyperparameter that the history never measured what becomes of it."""
     if hasattr(hyperparameter, "value"):
         return Match(None, hyperparameter.name, "filled", f"not measured; {hyperparameter.value}, the only value")
+    if trained_by is not None:
+        return Match(None, hyperparameter.name, "filled", f"{trained_by}, by which all was trained there", filled=n)
     return Match(None, hyperparameter.name, "filled", "not measured; varied over the suggestions", filled=n)
 
 

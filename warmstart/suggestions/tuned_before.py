@@ -24,8 +24,8 @@ class TunedBefore:
     """What the history knows of the very dataset that is asked about.
 
     Attributes:
-        name: of the dataset in the history.
-        n_measured: configurations measured on it, failed ones included.
+        name: of the dataset in the history; of several with the same images, the one with the lowest error.
+        n_measured: configurations measured on these images, failed ones included.
         best_error: lowest validation error, in [0, 1].
         config: the configuration that reached it.
         is_complete: every configuration of the history was measured on it.
@@ -82,22 +82,22 @@ def find_tuned_before(
     if not alike:
         return None
     fingerprint = _content_fingerprint(query.source)
-    for place in alike:
-        row = int(rows[place])
-        errors = embedded.errors[row]
-        if embedded.about[row].fingerprint != fingerprint or np.isnan(errors).all():
-            continue
-        best, measured = int(np.nanargmin(errors)), ~np.isnan(errors) | embedded.failed[row]
-        error, distance = float(errors[best]), float(distances[place])
-        return TunedBefore(
-            embedded.names[row],
-            int(measured.sum()),
-            error,
-            dict(embedded.configs[best]),
-            bool(measured.all()),
-            Choice(best, place, distance=None if np.isnan(distance) else distance, source_error=error),
-        )
-    return None
+    twins = [place for place in alike if embedded.about[rows[place]].fingerprint == fingerprint]
+    errors, failed = embedded.errors[rows[twins]], embedded.failed[rows[twins]]
+    if np.isnan(errors).all():
+        return None
+    twin, best = (int(each) for each in np.unravel_index(np.nanargmin(errors), errors.shape))
+    measured = (~np.isnan(errors) | failed).any(axis=0)
+    place, error = twins[twin], float(errors[twin, best])
+    distance = float(distances[place])
+    return TunedBefore(
+        embedded.names[int(rows[place])],
+        int(measured.sum()),
+        error,
+        dict(embedded.configs[best]),
+        bool(measured.all()),
+        Choice(best, place, distance=None if np.isnan(distance) else distance, source_error=error),
+    )
 
 
 def _size(info: DatasetInfo) -> int | None:

@@ -139,7 +139,7 @@ def test_slices_show_what_the_run_would_maximise_next():
     np.testing.assert_allclose(cut.acquisition, function.value(run.encoding.columns(points)), rtol=1e-6)
 
 
-@pytest.mark.parametrize("values", [[1e250, 1.0, 2.0, 3.0], [-1e300, 1e300, 0.0, 0.0], [1e-300] * 4])
+@pytest.mark.parametrize("values", [[1e250, 1.0, 2.0, 3.0], [-1e300, 1e300, 0.0, 0.0], [1e-300, 2e-300] * 2])
 def test_errors_of_any_size_are_looked_at(values):
     given = iter(values)
     found = diagnose(read_run(record(4, error=lambda config: next(given))), folds=2)
@@ -210,6 +210,13 @@ def test_a_young_run_has_less_to_see():
         failed = read_run(record(n, error=lambda config: math.nan))
         with pytest.raises(DataError, match="expected enough valid evaluations for the surrogate, got 0"):
             diagnose(failed)
+
+
+def test_equal_errors_have_nothing_to_tell_apart():
+    found = diagnose(read_run(record(6, error=lambda config: 0.3 + 1e-17 * config["layers"])), folds=2)
+    assert (found.slices, found.sensitivity) == (None, None)
+    (note,) = found.notes
+    assert "got 6 that are all equal: nothing to tell apart" in note
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_a_dict_says_the_same() -> None:
     assert build_space(entries, Source("space")) == expected()
     tuples = {"lr": {"log": (np.float64(1e-5), 0.1)}, "layers": (1, np.int64(9)), "kind": ("a", "b")}
     made = build_space(tuples, Source("space"))
-    with pytest.raises(DataError, match="may be either"):
+    with pytest.raises(DataError, match=r"may be either, got \(0, 1\). Write a: \(0.0, 1.0\) for any number between"):
         build_space({"a": (0, 1)}, Source("space"))
     assert (made["lr"].lower, made["layers"].upper, made["kind"].choices) == (1e-5, 9, ("a", "b"))
 
@@ -119,6 +119,10 @@ def test_small_numbers_however_written(number: str) -> None:
         ("a: [1.5, 3]\nlr: {log: [0.1, 1e-5]}", r"s.yaml, line 2: lr log: expected two numbers, the lower one first, got \[0.1, 1e-05\]"),
         ("a: [1.5, 3]\n\nlr:\n  default: 3\n  log: [0, 1]", "s.yaml, line 5: lr log: expected numbers from 1e-12 on"),
         ("a: [0, 1]", r"line 1: a: expected a range or two choices, and this may be either, got \[0, 1\]. Write a: {float: \[0, 1\]}"),
+        ("a: {min: 0, max: 1}", r"expected float, .* got 'min'. Write a: {float: \[0, 1\]}"),
+        ("a: {low: 1, high: 9}", r"got 'low'. Write a: {int: \[1, 9\]}"),
+        ("a: {lower: 0.5, upper: 2}", r"got 'lower'. Write a: {float: \[0.5, 2\]}"),
+        ("a: {float: [0, 1]}\nb: {float: [0, 1], if: {a: 0.5}}", r"line 2: b if: expected a hyperparameter of choices or whole numbers: .* got 'a'. Make a a choice"),
         ("a: [16, 32]", r"may be either, got \[16, 32\]. Write a: {int: \[16, 32\]} for any whole number between, or a: {choice: \[16, 32\]}"),
         ("a: {choices: [x, y]}", "line 1: a choices: expected float, log, .* or if, got 'choices'. Write choice."),
         ("a: {flaot: [1, 2]}", "got 'flaot'. Write float."),

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 import warmstart
+from bo.transfer.expected_error import ExpectedError
 from history_store.space import shown as natural_names
 from warmstart.html import table
 from warmstart.studies.objectives.base import TrialStatus
@@ -78,10 +79,27 @@ def test_an_answer_shows_its_configurations(tiny, monkeypatch):
     assert set(natural_names(found.suggestions[0].config)) <= set(heads)
     assert {"from", "name", "best_error"} <= set(heads)
     assert sum(tag == "tr" for tag, _ in shown.tags) == 2 + 2 + len(found.neighbours)
-    text = repr(replace(found, suggestions=found.suggestions * 3)).splitlines()
+    assert repr(found).splitlines()[1] == f"  {found.confidence.note}", "doubts come first"
+    sure = replace(found.confidence, typical=True)
+    expected = ExpectedError(0.0867, 0.0294, 0.14)
+    text = repr(
+        replace(found, suggestions=found.suggestions * 3, confidence=sure, expected_error=expected)
+    ).splitlines()
     assert text[0] == f"Answer: sklearn:digits, {found.dataset.n_images} images, 10 classes"
     assert text[1].startswith("  1. ")
     assert text[1].endswith(f"(from {found.suggestions[0].source or 'all datasets'})")
     assert text[4] == "  and 3 more in .suggestions"
-    assert text[5].startswith(f"  near: {found.neighbours[0].name} (")
-    assert len(text) == 6
+    assert text[5] == f"  strategy: {found.strategy}"
+    assert text[6] == "  error expected of a search: 0.0867 (0.0294 to 0.14)"
+    assert text[7].startswith(f"  near: {found.neighbours[0].name} (")
+    assert len(text) == 8
+
+
+def test_an_answer_logs_its_doubts_once(tiny, monkeypatch, caplog):
+    monkeypatch.setenv("WARMSTART_HISTORY", str(tiny.history))
+    monkeypatch.setenv("WARMSTART_MODEL", str(tiny.model))
+    for ask in (warmstart.answer, warmstart.suggest):
+        caplog.clear()
+        with caplog.at_level("WARNING", logger="warmstart"):
+            ask("sklearn:digits", k=1)
+        assert sum("The history is small" in record.getMessage() for record in caplog.records) == 1

@@ -1,6 +1,7 @@
 """A saved classifier is asked about pictures; the network is one of the built-in workload, so that no extra is needed."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -83,6 +84,33 @@ def test_a_labelled_dataset_is_counted(model, tmp_path):
     assert sum(value for row in table for name, value in row.items() if name != "truth") == len(labels)
     with pytest.raises(DataError, match="expected some of the classes a, b, c, d, got 0, 1"):
         predict(model, dataset="sklearn:digits")
+
+
+def test_pictures_of_a_dataset_are_named_by_their_files(model, tmp_path, cli):
+    images, labels = pictures(0)
+    for number in range(8):
+        place = tmp_path / "photos" / "abcd"[labels[number]] / f"{number}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(images[number].squeeze()).save(place)
+    names = sorted(str(file.relative_to(tmp_path / "photos")) for file in (tmp_path / "photos").rglob("*.png"))
+    assert [row.image for row in predict(model, dataset=tmp_path / "photos").rows] == names
+    shutil.make_archive(str(tmp_path / "photos"), "zip", tmp_path / "photos")
+    assert [row.image for row in predict(model, dataset=tmp_path / "photos.zip").rows] == names
+    (tmp_path / "photos" / names[0]).write_bytes(b"no picture")
+    run = cli("predict", model, "--dataset", tmp_path / "photos", "--skip-broken", "--format", "csv")
+    assert [line.split(",")[0] for line in run.out.splitlines()] == ["image", *names[1:]]
+    np.savez(tmp_path / "s.npz", images=images, labels=np.array(["abcd"[label] for label in labels]))
+    assert predict(model, dataset=tmp_path / "s.npz").rows[1].image == "1"
+
+
+def test_hidden_files_are_asked_only_by_name(model, folder):
+    whole = (folder / "0.png").read_bytes()
+    for name in (".hidden.png", "._0.png", ".thumbnails/0.png", "@eaDir/0.png"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(whole)
+    assert len(predict(model, folder).rows) == 6
+    assert [row.image for row in predict(model, folder / ".hidden.png").rows] == [str(folder / ".hidden.png")]
+    assert len(predict(model, folder / ".thumbnails").rows) == 1
 
 
 def test_a_notebook_shows_few_lines(model, folder, tmp_path):
@@ -186,3 +214,8 @@ def test_a_report_gets_the_confusion_and_the_worst_pictures(tmp_path):
     document = json.loads((tmp_path / "r.json").read_text())
     assert document["best"] == 1
     assert [row["image"] for row in document["classifier"]["worst"]] == ["4.png", "2.png", "1.png"]
+    assert document["classifier"]["trained_on_validation"] is False
+    assert "error 0.6. A row" in text
+    add_classifier(tmp_path / "r.md", said, is_retrained=True)
+    assert "error 0.6, before the saved file was trained on these images too. A row" in (tmp_path / "r.md").read_text()
+    assert json.loads((tmp_path / "r.json").read_text())["classifier"]["trained_on_validation"] is True

@@ -71,7 +71,8 @@ class Networks(Classifier):
         assert data.mean is not None  # noqa: S101  standardised here
         assert data.spread is not None  # noqa: S101
         found = _error_of(networks, data) if error is None else error
-        return cls(
+        first = _error_of(networks[:1], data) if error is None and len(networks) > 1 else None
+        made = cls(
             members,
             [network.cpu() for network in networks],
             classes=classes,
@@ -80,6 +81,8 @@ class Networks(Classifier):
             spread=data.spread.cpu(),
             error=found,
         )
+        made.first_error = first
+        return made
 
     def predict(self, images: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Return the probabilities of the classes.

@@ -156,9 +156,14 @@ class PreparedTransfer(Prepared):
         )  # fmt: skip
         if error is None:
             pairs = zip(members, own, strict=True)
-            made.validated = np.mean([self._probabilities(member, model, images) for member, model in pairs], axis=0)
-            made.error = int((made.validated.argmax(1) != self.val_labels).sum()) / len(self.val_labels)
+            of_each = [self._probabilities(member, model, images) for member, model in pairs]
+            made.validated = np.mean(of_each, axis=0)
+            made.error, made.first_error = self._error(made.validated), self._error(of_each[0])
         return made
+
+    def _error(self, probabilities: NDArray[np.float64]) -> float:
+        """Return the share of wrong answers among the validation images."""
+        return int((probabilities.argmax(1) != self.val_labels).sum()) / len(self.val_labels)
 
     def _probabilities(self, member: Member, model: TransferModel, images: NDArray[np.uint8]) -> NDArray[np.float64]:
         """Compute what a model says of the validation images, by features that are there already where it is frozen."""

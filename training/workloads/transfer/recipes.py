@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -15,6 +17,7 @@ RECIPES = ("timm", "python", "trainer")
 BATCH_SIZE = 16
 _READ = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})
 """Endings of files that torchvision's `ImageFolder` reads."""
+_Writer = Callable[[TransferConfig, str, int, int], str]
 LINEAR_PROBE = Tuning(
     steps=200,
     learning_rate=1e-2,
@@ -31,7 +34,9 @@ LAYER_GROUPS = {"tf_efficientnet_lite0": 18, "tf_efficientnet_lite1": 23, "tf_ef
 """Over which timm's layer decay goes, the classifier's among them; of other networks 18 are assumed."""
 
 
-def write_recipe(config: Config, recipe: str, *, dataset: str, n_train: int, n_classes: int) -> str:
+def write_recipe(
+    config: Config, recipe: str, *, dataset: str, n_train: int, n_classes: int, skip_broken: bool = False
+) -> str:
     """Write a configuration for another program.
 
     Args:
@@ -40,12 +45,14 @@ def write_recipe(config: Config, recipe: str, *, dataset: str, n_train: int, n_c
         dataset: path of the images, as `open_images` takes it.
         n_train: training images; steps become epochs with it.
         n_classes: number of classes.
+        skip_broken: the script leaves out pictures that cannot be decoded; the other programs read with their own readers.
 
     Raises:
         UsageError: when there is no such recipe.
         DataError: when the configuration is not one of the workload's.
     """
-    writers = {"timm": _timm, "python": _python, "trainer": _trainer}
+    python = partial(_python, skip_broken=skip_broken)
+    writers: dict[str, _Writer] = {"timm": _timm, "python": python, "trainer": _trainer}
     if recipe not in writers:
         msg = f"expected one of {', '.join(RECIPES)}, got {recipe!r}. Leave it out for a table."
         raise UsageError(msg, param="format")
@@ -168,7 +175,14 @@ def _trainer(config: TransferConfig, dataset: str, n_train: int, n_classes: int)
     )
 
 
-def _python(config: TransferConfig, dataset: str, n_train: int, n_classes: int) -> str:  # noqa: ARG001  one signature
+def _python(
+    config: TransferConfig,
+    dataset: str,
+    n_train: int,  # noqa: ARG001  one signature
+    n_classes: int,  # noqa: ARG001
+    *,
+    skip_broken: bool,
+) -> str:
     """Write a script of PyTorch, torchvision and timm: ridge on pooled features, then fine-tuning from it."""
     features, tuning = config.features, config.tuning
     architecture, _, file = features.backbone.partition("@")
@@ -177,7 +191,7 @@ def _python(config: TransferConfig, dataset: str, n_train: int, n_classes: int) 
         name = architecture.removeprefix("tf_efficientnet_").capitalize()
         weights = (
             f"import {package} as package\n\n"
-            f'body = timm.create_model("{architecture}", num_classes=1000)\n'
+            f'body = timm.create_model("{architecture}", num_classes=1000).eval()\n'
             f"state = torch.load(package.Efficientnet{name}ModelFile.get_model_file_path(), weights_only=True)\n"
             "body.load_state_dict(dict(zip(body.state_dict(), state.values(), strict=True)))\n"
             "body.reset_classifier(0)\n"
@@ -186,14 +200,15 @@ def _python(config: TransferConfig, dataset: str, n_train: int, n_classes: int) 
     else:
         overlay = f', pretrained_cfg_overlay={{"file": {file!r}}}' if file else ""
         weights = (
-            f'body = timm.create_model("{architecture}", pretrained=True, num_classes=0{overlay})\n'
+            f'body = timm.create_model("{architecture}", pretrained=True, num_classes=0{overlay}).eval()\n'
             'mean, std = body.pretrained_cfg["mean"], body.pretrained_cfg["std"]'
         )
-    folders = _split_folders(dataset)
-    reading = _BY_READER if folders is None else _BY_SPLIT if folders else _BY_CLASS
+    folders = None if skip_broken else _split_folders(dataset)  # torchvision stops at a broken picture
+    reading = _BY_READER if folders is None else _LOAD + (_BY_SPLIT if len(folders) > 1 else _BY_CLASS)
+    where = "folder" if not folders else f"folder + {'/' + folders[0]!r}"
     script = _SCRIPT.format(
         weights=weights,
-        reading=reading.format(folders=list(folders or ())),
+        reading=reading.format(where=where, folders=list(folders or ()), skip_broken=skip_broken),
         dataset=dataset,
         size=features.image_size,
         parts=features.depth.split("+"),
@@ -216,29 +231,40 @@ def _python(config: TransferConfig, dataset: str, n_train: int, n_classes: int) 
     return script
 
 
+_LOAD = """\
+import numpy as np
+from PIL import Image, ImageOps
+
+
+def load(path):  # turned as its EXIF says, 16 bits and floats scaled to 8 bits, transparency laid on white
+    picture = ImageOps.exif_transpose(Image.open(path))
+    if picture.mode[0] in "IF":
+        scale = 255 if picture.mode == "F" else 1 / 257
+        picture = Image.fromarray((np.asarray(picture) * scale).round().astype("uint8"))
+    return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture.convert("RGBA")).convert("RGB")
+
+
+"""
 _BY_CLASS = """\
-pictures = datasets.ImageFolder(folder, look)
+pictures = datasets.ImageFolder({where}, look, loader=load)
 x, y, classes = torch.stack([image for image, _ in pictures]), torch.tensor(pictures.targets), pictures.classes
-order = torch.randperm(len(y))
-train, val = order[: int(0.75 * len(y))], order[int(0.75 * len(y)) :]"""
+train, val = torch.randperm(len(y)).tensor_split([int(0.75 * len(y))])"""
 _BY_SPLIT = """\
-parts = [datasets.ImageFolder(f"{{folder}}/{{part}}", look) for part in {folders}]
+parts = [datasets.ImageFolder(f"{{folder}}/{{part}}", look, loader=load) for part in {folders}]
 x, classes = torch.stack([image for part in parts for image, _ in part]), parts[0].classes
 y = torch.tensor([classes.index(part.classes[label]) for part in parts for label in part.targets])
-order = torch.arange(len(y)) if len(parts) > 1 else torch.randperm(len(y))
-cut = len(parts[0]) if len(parts) > 1 else int(0.75 * len(y))
-train, val = order[:cut], order[cut:]"""
+train, val = torch.arange(len(y)).split([len(part) for part in parts])"""
 _BY_READER = """\
-from history_store.readers import open_images  # of warmstart: ImageFolder does not read these pictures
+from history_store.images import read_all  # of warmstart: ImageFolder does not read these pictures
+from history_store.readers import open_images
 
-source = open_images(folder)
-found = source.read(range(len(source.labels)), size=size)
+found, splits = read_all(open_images(folder), size, skip_broken={skip_broken})
 x = torch.from_numpy(found.images.reshape(len(found.labels), size, size, -1)).permute(0, 3, 1, 2)
 y, classes = torch.tensor(found.labels), found.class_names
-order = torch.tensor(source.splits["train"])[torch.randperm(len(source.splits["train"]))]
+order = torch.tensor(splits["train"])[torch.randperm(len(splits["train"]))]
 train, val = order[: int(0.75 * len(order))], order[int(0.75 * len(order)) :]
-if "val" in source.splits:
-    train, val = order, torch.tensor(source.splits["val"])"""
+if "val" in splits:
+    train, val = order, torch.tensor(splits["val"])"""
 _SCRIPT = dedent('''\
     """A classifier on pretrained features. Run: python train.py [PICTURES like those it was written for]"""
     import sys
@@ -255,7 +281,6 @@ _SCRIPT = dedent('''\
     steps = [each["reduction"] for each in list(body.feature_info)] if isinstance(body.feature_info, list) else body.feature_info.reduction()
     stages = [max(i for i, step in enumerate(steps) if step <= side) for side in (8, 16)]
     mean, std = torch.tensor(mean).view(3, 1, 1), torch.tensor(std).view(3, 1, 1)
-    body.eval()
 
 
     def features(images):
@@ -288,8 +313,7 @@ _TUNING = dedent("""\
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, {steps})
     change = transforms.Compose([
         transforms.RandomResizedCrop(size, ({crop}, 1.0), (1.0, 1.0), antialias=True), transforms.RandomHorizontalFlip({flip})])
-    mixed = torch.distributions.Beta({mixup}, {mixup})
-    loss_of = torch.nn.CrossEntropyLoss(label_smoothing={smoothing})
+    mixed, loss_of = torch.distributions.Beta({mixup}, {mixup}), torch.nn.CrossEntropyLoss(label_smoothing={smoothing})
     for _ in range({steps}):
         chosen = train[torch.randint(len(train), ({batch},))]
         images, share = torch.stack([change(image) for image in x[chosen]]).float(), mixed.sample()

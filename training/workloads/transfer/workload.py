@@ -83,11 +83,15 @@ class Transfer(Workload):
         tuning = TransferConfig.of(config).tuning
         return 0 if tuning is None else tuning.steps
 
-    def recipe(self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int) -> str:
+    def recipe(
+        self, config: Config, program: str, *, dataset: str, n_train: int, n_classes: int, skip_broken: bool = False
+    ) -> str:
         """Write a command of timm's `train.py`, a PyTorch script or Hugging Face's `TrainingArguments`."""
         if program not in RECIPES:
             return super().recipe(config, program, dataset=dataset, n_train=n_train, n_classes=n_classes)
-        return write_recipe(config, program, dataset=dataset, n_train=n_train, n_classes=n_classes)
+        return write_recipe(
+            config, program, dataset=dataset, n_train=n_train, n_classes=n_classes, skip_broken=skip_broken
+        )
 
     def largest_image(self, space: ConfigurationSpace) -> int | None:
         """Return the largest `image_size` of a space that can be trained."""

@@ -39,6 +39,7 @@ from history_store.errors import SpaceExhaustedError, UsageError
 from history_store.records import Config
 from warmstart.integrations.optuna.problem import CLAIM, Known, Problem, read_trials
 from warmstart.integrations.optuna.space import Presence, shown, to_distributions, to_space
+from warmstart.spaces import read_space
 
 if TYPE_CHECKING:
     from warmstart.locations import PathLike
@@ -74,7 +75,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     def __init__(
         self,
         *,
-        space: ConfigurationSpace | None = None,
+        space: SpaceLike | None = None,
         surrogate: str = "gp",
         acquisition: str = "ei",
         initial: Sequence[Config] = (),
@@ -91,7 +92,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         """Set up a sampler.
 
         Args:
-            space: what to search, with conditions and forbidden clauses; None = what the trials show.
+            space: what to search, in any form that `warmstart.spaces.read_space` takes; None = what the trials show.
             surrogate: a name in `bo.surrogates.SURROGATES`.
             acquisition: a name in `bo.models.ACQUISITIONS`.
             initial: configurations of the space to evaluate first and in order; without a space, use `study.enqueue_trial`.
@@ -128,9 +129,9 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         usual = 0 if related else N_STARTUP_TRIALS
         self._n_startup_trials = usual if n_startup_trials is None else n_startup_trials
         self._constraints_func = constraints_func
-        self._given = None if space is None else Problem(space, to_distributions(space), is_given=True)
+        any_space = read_space({"x": [0.0, 1.0]} if space is None else space)
+        self._given = None if space is None else Problem(any_space, to_distributions(any_space), is_given=True)
         self._shown: tuple[Any, Problem] | None = None  # the last one: building a space takes time
-        any_space = ConfigurationSpace({"x": (0.0, 1.0)}) if space is None else space
         checked = Optimizer(any_space, **self._settings, n_startup_trials=n_startup_trials, seed=seed)
         self._seed: int = checked.to_dict()["settings"]["seed"]
         self._unread: set[int] = set()

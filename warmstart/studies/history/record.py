@@ -16,8 +16,8 @@ from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.spec import StudySpec, same_space
 
 if TYPE_CHECKING:
-    from history_store.history import History
     from history_store.images import ImageSource
+    from history_store.records import DatasetInfo
 
 STATUS = {
     TrialStatus.OK: Status.OK,
@@ -82,7 +82,7 @@ def record_study(
     source = open_path(plan.dataset, download=download)
     with History.open(path, write=True) as history:
         if name in history.names:
-            _check_same(history, name, source)
+            _check_same(path, history.dataset(name), source)
         else:
             card = DatasetCard(name, name, f"tuned by {plan.measured}")
             add_source(history, source, card, skip_broken=plan.skip_broken, seed=0)
@@ -93,36 +93,61 @@ def record_study(
     return Recorded(str(path), name, len(new), len(trials) - len(found))
 
 
-def check_recordable(path: Path, plan: StudySpec) -> None:
+def check_recordable(path: Path, name: str, plan: StudySpec, *, download: bool = False) -> None:
     """Check that a history could take the trials of a study, before any of them is run.
 
+    Args:
+        path: the history.
+        name: of the dataset in it.
+        plan: of the study.
+        download: let torchvision fetch what is missing of the dataset.
+
     Raises:
-        UsageError: a study without a dataset, or over another space than the history's; the history that was shipped.
+        UsageError: a study without a dataset, or over another space than the history's; images that the history has under
+            another name; the history that was shipped.
+        DataError: a dataset that cannot be read, or other images than those that the history knows by this name.
         StorageError: a history that cannot be written.
     """
     from history_store.history import History
     from warmstart.locations import is_shipped
+    from warmstart.suggestions.query import open_path
 
     if plan.dataset is None:
         msg = "expected a study of a dataset, got one without. Give `dataset`."
         raise UsageError(msg, param="record")
     if is_shipped(path):
-        msg = f"expected a history of your own, got the shipped one, which an upgrade replaces. Copy {path}, and name the copy with `history`."
+        msg = "expected a history of your own, got the shipped one, which an upgrade replaces. Make a copy with an id of its own, `warmstart history create grown.h5 --from-default`, and name it with `history`."
         raise UsageError(msg, param="record")
     with History.open(path, write=True) as history:
         if not same_space(history.space_json, plan.space):
             msg = f"expected a study over the space of {path}, got one over another. Leave `space` out, or `record`."
             raise UsageError(msg, param="record")
-
-
-def _check_same(history: History, name: str, source: ImageSource) -> None:
-    """Check that a dataset is the one that a history knows by a name."""
-    file, _, own = source.location.rpartition("::")
-    if source.layout == "history" and own == name and Path(file).resolve() == Path(history.path).resolve():
+        datasets = {info.name: info for info in history.datasets}
+    source = open_path(plan.dataset, download=download)
+    if name in datasets:
+        _check_same(path, datasets[name], source)
         return
-    known, got = history.dataset(name).fingerprint, source.fingerprint("content")
-    if known != got:
-        msg = f"{history.path}:{name}: expected the images that it knows by this name ({known or 'no fingerprint'}), got {got}. Record under another name."
+    own, content = _own_name(path, source), source.fingerprint("content")
+    twins = [info.name for info in datasets.values() if info.fingerprint == content and info.fraction == 1]
+    known = own or next(iter(twins), None)
+    if known is not None:
+        msg = f"expected {known!r}, under which {path} has these images already, got {name!r}. Record under that name."
+        raise UsageError(msg, param="record")
+
+
+def _own_name(path: Path, source: ImageSource) -> str | None:
+    """Return the name of a source in a history where it is one of its datasets."""
+    file, _, own = source.location.rpartition("::")
+    return own if source.layout == "history" and Path(file).resolve() == path.resolve() else None
+
+
+def _check_same(path: Path, known: DatasetInfo, source: ImageSource) -> None:
+    """Check that a dataset is the one that a history knows by a name."""
+    if _own_name(path, source) == known.name:
+        return
+    got = source.fingerprint("content")
+    if known.fingerprint != got:
+        msg = f"{path}:{known.name}: expected the images that it knows by this name ({known.fingerprint or 'no fingerprint'}), got {got}. Record under another name."
         raise DataError(msg)
 
 

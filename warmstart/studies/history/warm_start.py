@@ -64,12 +64,14 @@ def ask_history(
     def locate() -> Location:
         return advisor().locate(query or plan.dataset, strategy=plan.strategy)
 
-    asked = ask_related(plan, locate, history=sources.history, has_images=plan.has_images or query is not None)
+    is_young = _is_young(plan, sources.history)
+    has_images = not is_young and (plan.has_images or query is not None)
+    asked = ask_related(plan, locate, history=sources.history, has_images=has_images)
     if plan.pruner == "history":
         asked = replace(asked, curves=_curves(plan, None if query is None and plan.dataset is None else locate))
     is_unasked = plan.initial or plan.warm == "none"
     usual = None if is_unasked else _usual_configs(plan, sources.history)
-    if plan.skip_broken and (is_unasked or usual is not None):
+    if plan.skip_broken and (is_unasked or is_young or usual is not None):
         tell_broken(query, on_message)  # else the history's answer does
     if plan.initial:
         assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
@@ -81,15 +83,27 @@ def ask_history(
             f"The history knows nothing of {plan.workload}: the study begins with the usual configurations of that workload."
         )
         return replace(asked, configs=tuple(usual[place] for place in _different(plan, usual, on_message)))
-    place = locate()
-    found = _suggested(plan, place, advisor(), timed)
+    if is_young:
+        on_message("The history has no runs yet. The study begins cold.")
+        return asked
+    found = _suggested(plan, locate(), advisor(), timed)
     for note in (*found.notes, *(() if found.suggestions else ("The study begins cold.",))):
         on_message(note)
-    configs = _warm_configs(found) + _other_kinds(plan, place.embedded.configs)
+    configs = _warm_configs(found) + _other_kinds(plan, locate().embedded.configs)
     kept, expectation = _different(plan, configs, on_message), found.expectation
     if expectation is not None:
         expectation = expectation.of([i for i in kept if i < len(expectation.mean) - 1])
     return asked.with_warm(tuple(configs[i] for i in kept), history_state(Path(found.history)), expectation)
+
+
+def _is_young(plan: StudySpec, history: str | os.PathLike[str] | None) -> bool:
+    """Tell whether a history that is asked for a warm start alone has no run to answer with."""
+    from history_store.history import History
+
+    if plan.warm == "none" or plan.related or (plan.initial and not plan.members):
+        return False
+    with History.open(history_path(history)) as opened:
+        return not opened.n_evaluations
 
 
 def _advisor(plan: StudySpec, sources: Sources) -> Advisor:

@@ -25,13 +25,16 @@ from history_store.records import Config
 from history_store.space import natural
 from training.processes.supervisor import Supervised, describe_end
 from warmstart.studies.objectives.base import Report, TrialStatus
-from warmstart.studies.objectives.metric import NUMBER, Metric, MetricReader
+from warmstart.studies.objectives.metric import LAST_HINT, NUMBER, Metric, MetricReader
 
 _PLACE = re.compile(r"\{([^{}]+)\}")
 OWN = ("seed", "budget", "dataset", "config")
 """What a placeholder stands for besides hyperparameters, as `warmstart.seed`, or `seed` where no hyperparameter has that name."""
 _OF_TRIAL, _OF_SPACE = "warmstart.", "space."
 _LOG = "log10_"
+_OPERATORS = frozenset({"&&", "||", "|", ";", ">", ">>", "<", "2>", "2>&1", "&>", "&"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_BUILTINS = frozenset({"cd", "export", "source", ".", "set", "ulimit", "eval", "exec"})
 LISTEN_S = 1.0
 
 
@@ -75,6 +78,7 @@ class CommandObjective:
         except ValueError as error:
             msg = f"expected a command as typed in a shell, got {self.command!r}, whose quotes or backslash stay open. Close them."
             raise UsageError(msg, param="command") from error
+        _check_no_shell(self.command)
         used = {name for word in self._words for name in _PLACE.findall(word)}
         self._check_names(used)
         unused = [name for name in self.names if not {*_spellings(name), "config", f"{_OF_TRIAL}config"} & used]
@@ -150,6 +154,20 @@ class CommandObjective:
         values: dict[str, Any] = {f"{_OF_SPACE}{name}": value for name, value in own.items()}
         values |= trial | own | {f"{_OF_TRIAL}{name}": value for name, value in trial.items()}
         return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def _check_no_shell(command: str) -> None:
+    """Refuse what only a shell understands: operators outside quotes, variables before the program, commands of its own."""
+    try:
+        words = shlex.split(command, posix=False)  # with their quotes
+    except ValueError:  # an apostrophe inside a word
+        return
+    shells = [word for word in words if word in _OPERATORS or (word.endswith(";") and word[0] not in "'\"")]
+    if words and (_ASSIGNMENT.match(words[0]) or (words[0] in _BUILTINS and shutil.which(words[0]) is None)):
+        shells.insert(0, words[0])
+    if shells:
+        msg = f"expected a program and its arguments, got {shells[0]!r}, which only a shell understands: commands run without one. Write bash -c '...' around them."
+        raise UsageError(msg, param="command")
 
 
 def _spellings(name: str) -> tuple[str, ...]:
@@ -233,7 +251,7 @@ def _result(line: str) -> object:
         got = repr(line[:80]) if line else "no line"
         note = f"expected the error as JSON on the last line of its output, got {got}"
         if NUMBER.search(line):
-            note += "; the metric 'last' takes the last number printed"
+            note += f"; {LAST_HINT}"
         return {"status": TrialStatus.FAILED, "note": note}
     if isinstance(result, dict):
         result.pop("step", None)

@@ -16,6 +16,7 @@ from history_store.wording import in_words
 Scale = Literal["fraction", "percent", "any"]
 """What a metric may be: 0 to 1, 0 to 100, or any number."""
 LAST = "last"
+LAST_HINT = "the metric 'last' takes the last number printed; say maximize where larger is better"
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
 LARGER = frozenset(
     [
@@ -193,10 +194,11 @@ class MetricReader:
         """
         self._metric, self._file, self._before = metric, file, _state(file)
         self._found: object = None
+        self._last = ""
 
     def read(self, line: str) -> float | None:
         """Read a line that the trial prints; return the step where it is a report."""
-        metric = self._metric
+        metric, self._last = self._metric, line
         if metric.pattern is not None:
             for match in re.finditer(metric.pattern, line):
                 self._found = _number(match[1] if match.re.groups else match[0])
@@ -229,11 +231,20 @@ class MetricReader:
             return metric.result(found if metric.key is None else {metric.key: found})
         if self._found is None:
             what = {LAST: "a number", None: "a number as the last JSON line"}.get(metric.spec, f"{metric.spec!r}")
-            hint = "; the metric 'last' takes the last number printed" if metric.spec is None else ""
-            return _failed(f"expected {what} in what it prints, got none{hint}")
+            got = f"none; the last line is {_shown(self._last)}" if self._last else "no line"
+            return _failed(f"expected {what} in what it prints, got {got}{self._hint()}")
         if isinstance(self._found, Mapping):
             self._found = {name: value for name, value in self._found.items() if name != "step"}
         return metric.result(self._found)
+
+    def _hint(self) -> str:
+        """Name the metric that would have found a number in the last line; empty where none would."""
+        number, key = NUMBER.search(self._last), self._metric.key
+        if number is None:
+            return ""
+        if key is not None and key in self._last and not self._last.startswith("{"):
+            return f"; the metric 'regex:{re.escape(key)}[^0-9]*([0-9.]+)' takes that number"
+        return f"; {LAST_HINT}" if self._metric.spec is None else ""
 
     def _read_json(self, line: str) -> float | None:
         """Keep a line of JSON that holds the metric, or is a number alone."""

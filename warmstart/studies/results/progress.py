@@ -54,7 +54,7 @@ class StudyProgress:
         done: trials that ended, of the whole study, or of all that are tuned together.
         total: that there shall be; infinite where time alone decides.
         best: so far, of the study.
-        left_s: seconds that the rest will take; NaN while nothing is known.
+        left_s: seconds that the rest will take; NaN while nothing is known, as of a trial that runs longer than all before.
         latest: the trials of the study that ended since the last progress.
         study: its name.
         running: the trials of the study that are under way, in order of their numbers.
@@ -125,19 +125,25 @@ class Watch:
         """Extrapolate from what this call did so far; no longer than there is time."""
         now = time.monotonic()
         took = [trial.duration for trials in every for trial in trials if trial.duration]
-        usual = sum(took) / len(took) if took else math.inf
-        running = [
-            min((now - trial.since) / usual, 0.95) if trial.share is None else trial.share
-            for trials in self._running
-            for trial in trials
-        ]
+        running = [_share(trial, took, now) for trials in self._running for trial in trials]
         part, until = sum(running), max(self._limits.until - now, 0.0)
+        if math.isnan(part):
+            return math.nan
         made, rest = done - self._before + part, max(self._limits.trials - done - part, 0)
         if made < 1 and took:  # a call that has only begun says little: what trials of before took
-            return min(usual * rest / max(len(running), 1), until)
+            return min(sum(took) / len(took) * rest / max(len(running), 1), until)
         if made <= 0:
             return math.nan
         return min((now - self._began) / made * rest, until)
+
+
+def _share(trial: RunningTrial, took: Sequence[float], now: float) -> float:
+    """Return the part of a trial that is done: as it reports, else of what those took that ran as long; NaN where none did."""
+    if trial.share is not None or not took:
+        return trial.share or 0.0
+    gone = now - trial.since
+    longer = [seconds for seconds in took if seconds > gone]
+    return gone * len(longer) / sum(longer) if longer else math.nan
 
 
 def tell_first_failure(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SHOWN = 10
 """Best trials, and failures, in the Markdown."""
+RETRAINED = ", before the saved file was trained on these images too"
 
 
 def write_report(path: Path, found: TuneResult, plan: StudySpec) -> None:
@@ -34,8 +35,13 @@ def write_report(path: Path, found: TuneResult, plan: StudySpec) -> None:
     path.write_text(_markdown(found, plan), encoding="utf-8")
 
 
-def add_classifier(path: Path, said: Predictions) -> None:
+def add_classifier(path: Path, said: Predictions, *, is_retrained: bool = False) -> None:
     """Add to a report what the saved classifier says of the validation part: who is taken for whom, and its worst errors.
+
+    Args:
+        path: of the report.
+        said: of the validation part.
+        is_retrained: the classifier that was saved was then trained on these images too.
 
     Raises:
         OSError: when that is not possible.
@@ -45,6 +51,8 @@ def add_classifier(path: Path, said: Predictions) -> None:
         for row in said.worst(SHOWN)
     ]
     summary = {"model": said.model, "error": said.error, "confusion": said.confusion(), "worst": worst}
+    summary["trained_on_validation"] = is_retrained
+    since = RETRAINED if is_retrained else ""
     place = path.with_suffix(".json")
     document = {**json.loads(place.read_text(encoding="utf-8")), "classifier": summary}
     place.write_text(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -52,7 +60,7 @@ def add_classifier(path: Path, said: Predictions) -> None:
         "",
         "## The saved classifier",
         "",
-        f"`{said.model}`, on the {len(said.rows)} images of the validation part: error {said.error:.4g}. A row for each true class, a column for each answer:",
+        f"`{said.model}`, on the {len(said.rows)} images of the validation part: error {said.error:.4g}{since}. A row for each true class, a column for each answer:",
         "",
         *_table(said.confusion()),
         "",
@@ -170,7 +178,10 @@ def _metric_text(found: TuneResult) -> str:
     metric = found.metric
     way = "larger is better" if metric.maximize else "smaller is better"
     at = f"; best {found.best_value:.6g}" if found.best_value is not None else ""
-    return f"{metric.name}, {way}{at}; errors are what the study minimises for it"
+    errors = "; errors are fractions" if metric.scale == "percent" else ""
+    if metric.maximize:
+        errors = "; errors are what the study minimises for it"
+    return f"{metric.name}, {way}{at}{errors}"
 
 
 def _warm(found: TuneResult, plan: StudySpec) -> list[str]:

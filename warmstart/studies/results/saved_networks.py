@@ -83,6 +83,19 @@ def train_best(
 
 
 @dataclass(frozen=True, slots=True)
+class Saved:
+    """What was written.
+
+    Attributes:
+        judged: the classifier as the validation images judged it.
+        is_retrained: whether it was then trained on these images too.
+    """
+
+    judged: Classifier
+    is_retrained: bool
+
+
+@dataclass(frozen=True, slots=True)
 class _Trained:
     """A model, and the seconds that training it again takes: 0 = next to none."""
 
@@ -134,7 +147,7 @@ def save_best(
     left: Callable[[], float] = lambda: math.inf,
     networks: KeptNetworks | None = None,
     threads: int = 1,
-) -> Classifier | None:
+) -> Saved | None:
     """Join the best networks of a study and write them; return them as they were judged, None where no trial ended well.
 
     Args:
@@ -147,15 +160,39 @@ def save_best(
         networks: of trials, that were kept.
         threads: see `train_best`.
     """
-    if not any(trial.status is TrialStatus.OK and trial.feasible for trial in trials):
+    n_valid = sum(trial.status is TrialStatus.OK and trial.feasible for trial in trials)
+    if not n_valid:
         on_message(f"{path}: not written: no trial ended well and met its constraints.")
         return None
     judged, final = train_best(plan, trials, k=k, left=left, networks=networks, threads=threads)
     final.save(path)
+    saved = Saved(judged, is_retrained=final is not judged)
+    why = _why_fewer(len(judged.members), k, n_valid, is_timed=math.isfinite(left()))
+    on_message(" ".join(filter(None, [f"{path}: {_said(saved)}", why, _better_alone(judged)])))
+    return saved
+
+
+def _said(saved: Saved) -> str:
+    """Say how many networks were saved, and how good they are."""
+    judged = saved.judged
     together = " together" if len(judged.members) > 1 else ""
-    since = "" if final is judged else ", before it was trained on the validation images too"
+    since = ", before it was trained on the validation images too" if saved.is_retrained else ""
     of = "" if judged.validated is None else f" of {counted(len(judged.validated), 'image')}"
-    on_message(
-        f"{path}: {counted(len(judged.members), 'network')}, validation error {judged.error:.4g}{of}{together}{since}."
-    )
-    return judged
+    return f"{counted(len(judged.members), 'network')}, validation error {judged.error:.4g}{of}{together}{since}."
+
+
+def _why_fewer(n: int, k: int, n_valid: int, *, is_timed: bool) -> str:
+    """Say why fewer networks were saved than asked for; nothing where they are as many."""
+    if n >= k:
+        return ""
+    if n == n_valid:
+        return f"{k} were asked for, but no more trials ended well."
+    return f"{k} were asked for, but {'no time was left to train the others' if is_timed else 'the others failed when they were trained'} again."
+
+
+def _better_alone(judged: Classifier) -> str:
+    """Say that the best network alone has a smaller validation error; nothing where that is not so, or not known."""
+    alone = judged.first_error
+    if alone is None or alone >= judged.error:
+        return ""
+    return f"The best one alone has an error of {alone:.4g}: leave out `ensemble` to save that."

@@ -42,18 +42,22 @@ def model_study(found: StudyRecord, *, seed: int = 0) -> StudyModel:
     """Fit the study's surrogate to its trials; related datasets do not count.
 
     Raises:
-        DataError: fewer than `LEAST` trials with an error, or no space.
+        DataError: fewer than `LEAST` trials with an error, errors that are all equal, or no space.
     """
     from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     from bo import Optimizer
     from bo.diagnostics import read_run
+    from bo.error_units import all_equal
     from bo.importance import importance, profiles
 
     trials = [trial for trial in found.trials if trial.error is not None and trial.feasible]
     if found.space is None or len(trials) < LEAST:
         got = "none that share a space" if found.space is None else f"{len(trials)}"
         msg = f"{found.name}: expected at least {LEAST} trials with an error for importance and slices, got {got}. Run some more."
+        raise DataError(msg)
+    if all_equal(np.array([trial.error for trial in trials], dtype=np.float64)):
+        msg = f"{found.name}: expected errors that differ for importance and slices, got {len(trials)} that are all equal: nothing to tell apart. Run other configurations, or a metric that is finer."
         raise DataError(msg)
     trials = _thinned(trials)
     search = found.settings or {}

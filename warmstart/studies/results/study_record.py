@@ -14,7 +14,7 @@ from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
 from warmstart.studies.state.spec import StudySpec, WarmConfig, evaluated_of, warm_of
-from warmstart.studies.state.trial_queue import RUN, WORKER, plan_of
+from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted, plan_of
 
 if TYPE_CHECKING:
     import optuna
@@ -33,7 +33,7 @@ class StudyRecord:
         storage: where it is kept, for people.
         evaluated: what its trials evaluate; empty where another program made it.
         trials: those that ended, in order of their numbers.
-        running: trials that were begun and have not ended.
+        running: trials that were begun and have not ended, those left out that are known to be interrupted.
         space: that is searched; None where the trials do not show one.
         dataset: path; None where there is none.
         warm: configurations that the history suggested, or a person gave, best first.
@@ -41,6 +41,7 @@ class StudyRecord:
         settings: of the search, by name.
         updated: when its last trial ended, ISO 8601 in UTC; None where that is not known.
         expected: what error was promised, and what is expected after each trial; None where the history knows too little.
+        interrupted: trials that lost their worker, and run again in the next call.
     """
 
     name: str
@@ -55,6 +56,7 @@ class StudyRecord:
     settings: Mapping[str, Any] | None = None
     updated: str | None = None
     expected: StudyExpectations | None = None
+    interrupted: int = 0
 
     @property
     def expected_line(self) -> str:
@@ -67,10 +69,21 @@ class StudyRecord:
         return best_of(self.trials)
 
     @property
+    def pruned_line(self) -> str:
+        """Say how many trials were pruned, and how far the best of them came; empty where none reported."""
+        pruned = [trial for trial in self.trials if trial.status is TrialStatus.PRUNED]
+        best = min((trial for trial in pruned if trial.curve), key=lambda trial: trial.curve[-1][1], default=None)
+        if best is None:
+            return ""
+        step, error = best.curve[-1]
+        value = self.metric.to_value(error)
+        return f"{len(pruned)} pruned, the best at {self.metric.name} {value:.4g} after step {step:g}, trial {best.number}."
+
+    @property
     def counts(self) -> dict[str, int]:
         """Count the trials by status."""
-        running = {"running": self.running} if self.running else {}
-        return count_statuses(self.trials) | running
+        unended = {"running": self.running, "interrupted": self.interrupted}
+        return count_statuses(self.trials) | {status: n for status, n in unended.items() if n}
 
     def value(self, trial: Trial) -> float | None:
         """Return the metric of a trial; None where it has none."""
@@ -89,6 +102,7 @@ class StudyRecord:
             "objective": self.evaluated or None,
             "trials": len(self.trials) + self.running,
             "running": self.running,
+            "interrupted": self.interrupted,
             "failed": sum(trial.error is None and trial.status is not TrialStatus.PRUNED for trial in self.trials),
             "warm": len(self.warm),
             "metric": self.metric.name,
@@ -178,13 +192,13 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
         return _external(store, study, trials, running, updated)
     from history_store.space import load_space
 
-    ended = ended_trials(trials)
+    ended, lost = ended_trials(trials), len(interrupted(store, study, plan, trials))
     return StudyRecord(
         name,
         store.shown,
         plan.measured,
         ended,
-        running,
+        running - lost,
         load_space(plan.space),
         plan.dataset,
         plan.configs,
@@ -192,6 +206,7 @@ def read_study_record(store: Store, name: str) -> StudyRecord:
         settings_of_search(plan),
         updated,
         expectations_of(plan, ended),
+        lost,
     )
 
 
@@ -235,21 +250,25 @@ def _external(
     return StudyRecord(study.study_name, store.shown, "", tuple(read), running, space, metric=metric, updated=updated)
 
 
-def running_rows(store: Store, name: str) -> list[dict[str, Any]]:
-    """Return a line a trial that has not ended: its number, who runs it, its configuration."""
+def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return a line a trial under way, and one each that was interrupted: its number, who runs or ran it, its configuration."""
     import optuna
 
     with store.guard():
-        trials = optuna.load_study(study_name=name, storage=store.optuna).get_trials(deepcopy=False)
-    return [
-        {
+        study = optuna.load_study(study_name=name, storage=store.optuna)
+        trials = study.get_trials(deepcopy=False)
+    plan = plan_of(store, study)
+    lost = [] if plan is None else interrupted(store, study, plan, trials)
+    rows = {
+        trial.number: {
             "trial": trial.number,
             "worker": trial.user_attrs.get(WORKER),
             **trial.user_attrs.get(RUN, {"config": dict(trial.params)})["config"],
         }
         for trial in trials
         if not trial.state.is_finished()
-    ]
+    }
+    return [row for number, row in rows.items() if number not in lost], [rows[number] for number in lost]
 
 
 def records_of_report(document: Any, where: str) -> list[StudyRecord]:

@@ -93,8 +93,11 @@ class TuneResult:
         """Say in one line how the search compares with uniform configurations; empty where that was not asked."""
         if self.comparison is None:
             return ""
-        is_said = self.metric.is_plain or self.comparison.gain is None
-        return self.comparison.line + ("" if is_said else f" These are errors that {self.metric.name} stands for.")
+        if self.comparison.gain is None:
+            return self.comparison.line
+        of_metric = f" These are errors that {self.metric.name} stands for." if self.metric.maximize else ""
+        as_fractions = " These are errors as fractions." if not of_metric and self.metric.scale == "percent" else ""
+        return self.comparison.line + of_metric + as_fractions
 
     def value(self, trial: Trial) -> float | None:
         """Return the metric of a trial; None where it has none."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from history_store.errors import MissingPathError, StorageError, StorageFullError, UsageError, WarmstartError
 from history_store.file.durable import open_companion
 from history_store.wording import in_words
-from warmstart.studies.state.locks import ASKING, NO_STUDY, DatabaseClaims, FileClaims, TrialLocks
+from warmstart.studies.state.locks import ASKING, NO_STUDY, DatabaseClaims, FileClaims, TrialLocks, is_claimed
 from warmstart.studies.state.sqlite_file import check_not_elsewhere, engine_options
 
 if TYPE_CHECKING:
@@ -83,6 +83,10 @@ class Store:
             return FileClaims(_beside(self.path, ".claims"), study, like=self.path)
         assert self.sessions is not None  # noqa: S101  one of the two is there
         return DatabaseClaims(self.sessions, study)
+
+    def is_claimed(self, study: int, number: int) -> bool | None:
+        """Tell whether somebody has a claim, without taking it; None where that cannot be told, as on a server."""
+        return None if self.path is None else is_claimed(_beside(self.path, ".claims"), study, number)
 
     def check(self) -> None:
         """Check that a local storage is still the file that was opened: SQLite writes on to one that is gone.

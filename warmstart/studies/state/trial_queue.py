@@ -354,6 +354,28 @@ def begun(trials: Sequence[FrozenTrial]) -> int:
     return sum(trial.state != TrialState.WAITING and not is_extra(trial) for trial in trials)
 
 
+def interrupted(store: Store, study: optuna.Study, plan: StudySpec, trials: Sequence[FrozenTrial]) -> list[int]:
+    """Number the trials that lost their worker, as far as claims tell that; nothing is claimed.
+
+    Raises:
+        StorageError: when the storage does not answer.
+    """
+    from optuna.trial import TrialState
+
+    now, number, found = time.time(), study._study_id, []  # noqa: SLF001
+    for trial in trials:
+        is_chosen = RUN in trial.user_attrs
+        if trial.state != TrialState.RUNNING or is_leased(trial, now) or (plan.members and not is_chosen):
+            continue
+        # A trial is claimed once it is made; who makes it asks meanwhile, in a group on its first study.
+        if store.is_claimed(number, trial.number + 1 if is_chosen else ASKING) is False:
+            with store.guard():  # it may have ended since it was read: it is told before its claim is given back
+                latest = store.optuna.get_trial(trial._trial_id)  # noqa: SLF001
+            if not latest.state.is_finished():
+                found.append(trial.number)
+    return found
+
+
 def find_plan(store: Store, name: str) -> StudySpec | None:
     """Read the plan of a study; None where there is no such study, or it has none yet.
 

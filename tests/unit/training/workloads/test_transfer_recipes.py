@@ -166,9 +166,9 @@ def test_the_script_runs_on_what_it_was_written_for(tmp_path, made):
 @pytest.mark.parametrize(
     ("made", "line"),
     [
-        (class_folders, "datasets.ImageFolder(folder, look)"),
+        (class_folders, "datasets.ImageFolder(folder, look, loader=load)"),
         (split_folders, "for part in ['train', 'val']]"),
-        (training_and_test_folders, "for part in ['train']]"),
+        (training_and_test_folders, "datasets.ImageFolder(folder + '/train', look, loader=load)"),
         (arrays, "open_images(folder)"),
         (an_empty_class, "open_images(folder)"),
         (another_kind_of_file, "open_images(folder)"),
@@ -184,6 +184,79 @@ def test_the_script_reads_the_parts_that_we_read(tmp_path, made, line):
     compile(text, "train.py", "exec")
 
 
+def written(script, until):
+    """Run a script up to a line, and return what it has defined."""
+    found = {}
+    exec(compile(script.partition(until)[0], "train.py", "exec"), found)
+    return found
+
+
+def pictures():
+    """Yield pictures of many modes by the name of a file, with what they are saved with."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    grey, colour, both = (rng.integers(0, 256, (9, 7, *more), dtype=np.uint8) for more in ((), (3,), (4,)))
+    deep = np.linspace(0, 65535, 63).astype(np.uint16).reshape(9, 7)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    yield "L.png", Image.fromarray(grey), {}
+    yield "RGB.png", Image.fromarray(colour), {}
+    yield "RGBA.png", Image.fromarray(both), {}
+    yield "LA.png", Image.fromarray(both).convert("LA"), {}
+    yield "P.png", Image.fromarray(colour).quantize(16), {"transparency": 3}
+    yield "I;16.png", Image.fromarray(deep), {}
+    yield "I;16 with a transparent value.png", Image.fromarray(deep), {"transparency": 0}
+    yield "F.tif", Image.fromarray((deep / 65535).astype(np.float32)), {}
+    yield "turned.jpg", Image.fromarray(colour), {"exif": turned}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="needs torchvision")
+def test_the_script_reads_a_picture_as_we_do(tmp_path):
+    """Torchvision's own loader makes 16 bits white, drops transparency and leaves pictures lying on their side."""
+    from PIL import Image
+
+    from history_store.picture import plain
+
+    script = write_recipe(FROZEN, "python", dataset="my photos", n_train=160, n_classes=3)
+    load = written("import numpy as np" + script.partition("import numpy as np")[2], "\n\n\npictures =")["load"]
+    for name, picture, how in pictures():
+        picture.save(tmp_path / name, **how)
+        with Image.open(tmp_path / name) as opened:
+            ours = plain(opened).convert("RGB")
+        theirs = load(tmp_path / name)
+        assert theirs.mode == "RGB", name
+        np.testing.assert_array_equal(np.asarray(theirs), np.asarray(ours), err_msg=name)
+
+
+@pytest.mark.parametrize("made", [class_folders, split_folders])
+def test_the_script_leaves_out_what_was_left_out(tmp_path, made):
+    place = made(tmp_path)
+    broken = min((tmp_path / "digits").rglob("0.png"))
+    broken.write_bytes(b"no picture")
+    asked = {"dataset": place, "n_train": 45, "n_classes": 3}
+    text = write_recipe(FROZEN, "python", **asked, skip_broken=True)
+    script = f"import torch\nfolder, size = {place!r}, 8\n" + "from history" + text.partition("from history")[2]
+    found = written(script, "steps = [")
+    assert len(found["x"]) == len(found["y"]) == (59 if made is class_folders else 119)
+    rows = np.concatenate([found["train"], found["val"]])
+    assert sorted(rows) == list(range(len(found["x"])))
+    assert "history_store" not in write_recipe(FROZEN, "python", **asked)
+
+
+def test_a_workload_that_leaves_out_nothing_is_not_asked_to(monkeypatch):
+    from types import SimpleNamespace
+
+    import training.workloads
+    from warmstart.suggestions.formats import to_recipe
+
+    monkeypatch.setattr(training.workloads, "get_workload", lambda _: SimpleNamespace(recipe=lambda *_, **told: told))
+    dataset = SimpleNamespace(path="photos", n_images=60, n_classes=3, n_train=None)
+    answer = SimpleNamespace(suggestions=[SimpleNamespace(config={})], workload="other", dataset=dataset)
+    assert "skip_broken" not in to_recipe(answer, "python")
+    assert to_recipe(answer, "python", skip_broken=True)["skip_broken"] is True
+
+
 def test_suggest_answers_a_workload_that_the_history_never_measured(cli):
     asked = ("suggest", "sklearn:digits", "--workload", "transfer", "--history", history_path())
     run = cli(*asked, "-k", 2, "--format", "csv")
@@ -192,6 +265,7 @@ def test_suggest_answers_a_workload_that_the_history_never_measured(cli):
     assert len(run.out.splitlines()) == 3
     assert "never measured transfer" in run.err
     assert "--model tf_efficientnet_lite0" in cli(*asked, "-f", "timm").out
+    assert "read_all(open_images(folder), size, skip_broken=True)" in cli(*asked, "-f", "python", "--skip-broken").out
     wrong = cli("suggest", "sklearn:digits", "-f", "timm")
     assert wrong.code == 2
     assert "--format: workload 'cnn'" in wrong.err

@@ -1,6 +1,7 @@
 """How far a command is, at any time."""
 
 import io
+import math
 import time
 
 import pytest
@@ -8,6 +9,9 @@ import pytest
 from history_store.wording import duration
 from warmstart.cli import bar as module
 from warmstart.cli.bar import Bar, progress_on_stderr
+from warmstart.cli.tune import _show
+from warmstart.studies.objectives.metric import Metric
+from warmstart.studies.results.progress import StudyProgress
 
 
 @pytest.fixture
@@ -27,8 +31,10 @@ def test_time_left_counts_down_between_two_updates(clock):
     assert bar.line() == "tuning: 2/10, trial 2 for 5 s, best 0.1 (trial 0), 2 min left"
     clock.now += 60
     assert bar.line() == "tuning: 2/10, trial 2 for 1 min, best 0.1 (trial 0), 30 s left"
-    clock.now += 60
+    clock.now += 30
     assert bar.left == "0 s left"
+    clock.now += 1
+    assert bar.left == ""  # it takes longer than was thought
 
 
 def test_the_bar_moves_inside_a_unit_and_never_past_it(clock):
@@ -51,6 +57,14 @@ def test_what_is_left_follows_from_the_pace_where_nobody_tells(clock):
     assert bar.left == "40 s left"
     bar.show(0, 50, "another model")  # begins anew
     assert bar.left == ""
+
+
+def test_what_nobody_knows_is_not_estimated(clock):
+    bar = Bar("tuning", clock=clock)
+    bar.show(0, 2, "")
+    clock.now += 10
+    _show(bar.show, StudyProgress(1, 2, None, math.nan, (), "s"), "", Metric())
+    assert bar.line() == "tuning: 1/2"
 
 
 @pytest.mark.parametrize(("total", "count"), [(None, "3"), (12, "3/12")])

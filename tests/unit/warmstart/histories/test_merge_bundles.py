@@ -133,6 +133,15 @@ def check_algebra(parts: list[list[Evaluation]]) -> None:
             assert kept == histories.plain(own)
 
 
+@pytest.mark.parametrize("name", ["bees", "again"])
+def test_of_own_twins_the_one_of_the_same_name_gets_the_runs(tmp_path, name):
+    with history_of(tmp_path / "mine.h5", [run("bees", 0, 0.5)]) as mine:
+        mine.add_dataset(DatasetInfo(**{**_fields(about("bees")), "name": "again"}))
+        for bundle in (bundled([run("bees", 1, 0.2)], bees=name), Bundle(frozenset())):
+            carry_out(mine, plan_merge(mine, bundle))
+            assert mine.evaluations(name)[-1].config == CONFIGS[1]
+
+
 def test_the_command_line_merges_in_any_order(tmp_path, cli):
     parts = [[run("ants", 0, 0.1, seed=0)], [run("ants", 0, 0.4, seed=0), run("bees", 1, 0.2)], [run("bees", 1, 0.2)]]
     files = [str(write_bundle(bundled(runs), tmp_path)) for runs in parts]

@@ -69,6 +69,14 @@ def test_a_stated_space_is_sampled_from_the_first_trial_with_its_conditions_and_
         study.tell(trial, config["rate"] + i)
 
 
+def test_a_space_is_stated_in_any_form(tmp_path):
+    (tmp_path / "s.yaml").write_text("x: {float: [0, 1]}\n")
+    forms = {"x": FloatDistribution(0, 1)}, {"x": {"float": [0, 1]}}, tmp_path / "s.yaml"
+    assert [(each["x"].lower, each["x"].upper) for each in (WarmStartSampler(space=form).space for form in forms)] == [(0, 1)] * 3  # fmt: skip
+    with pytest.raises(UsageError, match="space: expected a file, a dict or a ConfigurationSpace, got int"):
+        WarmStartSampler(space=3)
+
+
 def test_what_the_optimizer_can_be_told_the_sampler_can(monkeypatch):
     """`restarts` and `warp_errors` reach it; what does not fit is refused when the sampler is made."""
     made = []

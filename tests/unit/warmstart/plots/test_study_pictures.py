@@ -68,6 +68,7 @@ def test_all_pictures_come_and_are_the_same_twice(tmp_path):
     assert "log10" not in "".join(texts.values())
     assert all(word in texts["a-parallel"] for word in ("rate", "<adam>", "unused", "error"))
     assert "stopped early" in texts["a-curves"]
+    assert "stopped early: its last report" in texts["a-parallel"]
 
 
 @pytest.mark.timeout(60)
@@ -78,12 +79,30 @@ def test_a_metric_of_which_more_is_better_is_drawn_as_it_is(tmp_path):
     assert f"{1 - min(t.error for t in study.trials if t.error is not None):.5g}" in text_of(files[0])
 
 
+@pytest.mark.timeout(60)
+def test_slices_are_in_the_metric(tmp_path):
+    study = a_study(8, metric=Metric("val.acc", maximize=True, scale="percent"))
+    files, _ = draw_study(study, tmp_path, suffix=".svg")
+    (text,) = [text_of(file) for file in files if file.stem.endswith("slices")]
+    assert "predicted val.acc" in text
+    assert "error" not in text
+    assert "90" in text  # errors are from 0.1 on
+
+
 def test_a_young_study_has_what_there_is(tmp_path):
     files, notes = draw_study(a_study(3), tmp_path)
     assert [file.name for file in files] == ["study.png", "study-parallel.png", "study-curves.png"]
     assert "expected at least 5 trials with an error" in notes[0]
     with pytest.raises(DataError, match="expected a trial with an error to draw, got none of 0"):
         draw_study(StudyRecord("s", "x.db", "f", ()), tmp_path)
+
+
+def test_equal_errors_have_no_importance(tmp_path):
+    study = a_study(9)
+    equal = [replace(trial, error=trial.error and 0.25) for trial in study.trials]
+    files, (note,) = draw_study(replace(study, trials=tuple(equal)), tmp_path)
+    assert "got 7 that are all equal: nothing to tell apart" in note
+    assert not [file for file in files if file.stem.endswith(("importance", "slices"))]
 
 
 @pytest.mark.timeout(60)
@@ -109,6 +128,7 @@ def test_the_page_shows_what_a_saved_classifier_takes_for_another_class(tmp_path
     said = {
         "model": "<clf>",
         "error": 2 / 3,
+        "trained_on_validation": True,
         "confusion": [{"truth": "cat", "cat": 1, "dog": 1}, {"truth": "dog", "cat": 1, "dog": 0}],
         "worst": [
             {"image": name, "truth": "cat", "answer": "dog", "probability of the truth": 0.123456}
@@ -118,9 +138,8 @@ def test_the_page_shows_what_a_saved_classifier_takes_for_another_class(tmp_path
     study = replace(a_study(5), dataset=str(tmp_path / "pets"))
     write_page(tmp_path / "s.html", [study], title="s", classifier=said)
     text = (tmp_path / "s.html").read_text()
-    assert (
-        "<h2>The saved classifier</h2><p>&lt;clf&gt;, on the 3 images of the validation part: error 0.6667.</p>" in text
-    )
+    heading, since = "<h2>The saved classifier</h2>", "before the saved file was trained on these images too"
+    assert f"{heading}<p>&lt;clf&gt;, on the 3 images of the validation part: error 0.6667, {since}.</p>" in text
     assert "<td>cat</td><td>1</td><td>1</td>" in text
     assert text.count("cat, taken for dog; probability of the truth 0.1235<br>cat/") == 2
     (shot,) = re.findall(r"image/png;base64,([\w+/=]+)", text)  # that of the file that is there

@@ -102,6 +102,12 @@ def test_a_value_is_one_argument_whatever_it_holds():
     assert outcome.error == 3 + len("a b; exit 3 {seed} $HOME") / 100
 
 
+def test_true_is_written_as_python_does_and_a_flag_is_a_choice():
+    objective = CommandObjective("python t.py {augment} {nesterov}", ("augment", "nesterov"))
+    values = objective._values({"augment": True, "nesterov": "--no-nesterov"}, 0, None)
+    assert fill(objective._words, values) == ["python", "t.py", "True", "--no-nesterov"]
+
+
 def test_the_dataset_and_the_whole_configuration():
     code = "import sys, json; c = json.loads(sys.argv[1]); print(c['momentum'] if sys.argv[2] == 'my photos' else 9)"
     assert run(code, "{config} {dataset}", dataset="my photos").error == 0.5
@@ -159,7 +165,7 @@ def test_a_last_line_of_a_step_is_the_result_too():
     ("code", "status", "note"),
     [
         ("", "failed", "expected the error as JSON on the last line of its output, got no line"),
-        ("print('error: 0.3')", "failed", "expected the error as JSON on the last line of its output, got 'error: 0.3'; the metric 'last' takes the last number printed"),
+        ("print('error: 0.3')", "failed", "expected the error as JSON on the last line of its output, got 'error: 0.3'; the metric 'last' takes the last number printed; say maximize where larger is better"),
         ("print(float('nan'))", "failed", "expected the error as JSON on the last line of its output, got 'nan'"),
         ("print('NaN')", "failed", "expected an error that is one finite number, got nan"),
         ("print('[0.1, 0.2]')", "failed", "expected an error that is one finite number, got [0.1, 0.2]"),
@@ -191,6 +197,10 @@ def test_limits_hold_for_the_command():
         ("python {config} {warmstart.dataset}", r"^command: expected a dataset for {warmstart.dataset}, got none"),
         ("python {momentum}", r"none for log10_learning_rate. Add {learning_rate}, or"),
         ("python {config} {dataset}", r"^command: expected a dataset for {dataset}, got none"),
+        ("cd sub && python t.py {config}", r"^command: expected a program and its arguments, got 'cd', which only a shell understands.* bash -c"),
+        ("LR=3 python t.py {config}", r"got 'LR=3', which only a shell"),
+        ("python t.py {config} | tail -1", r"got '\|', which only a shell"),
+        ("echo 3; rm {config}", r"got '3;', which only a shell"),
         ("surely-not-there {config}", r"^command: expected a program that can be run, got 'surely-not-there'"),
     ],
 )  # fmt: skip

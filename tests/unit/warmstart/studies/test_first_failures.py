@@ -16,7 +16,8 @@ FAILED, CRASHED = TrialStatus.FAILED, TrialStatus.CRASHED
             [(CRASHED, "ended with code 2: " + "x" * 100 + "a"), (CRASHED, "ended with code 2: " + "x" * 100 + "b")],
             True,
         ),
-        ([(CRASHED, "KeyError: 'lr'"), (CRASHED, "KeyError: 'rate'")], False),
+        ([(CRASHED, "KeyError: 'True'"), (CRASHED, "KeyError: 'False'")], True),
+        ([(CRASHED, "KeyError: 'lr'"), (CRASHED, "ValueError: 'lr'")], False),
         ([(CRASHED, "no"), (FAILED, "no")], False),
         ([(TrialStatus.TIMEOUT, "no result in 5 s"), (TrialStatus.TIMEOUT, "no result in 5 s")], False),
         ([(TrialStatus.OOM, "out of memory"), (TrialStatus.OOM, "out of memory")], False),
@@ -24,5 +25,5 @@ FAILED, CRASHED = TrialStatus.FAILED, TrialStatus.CRASHED
         ([], False),
     ],
 )
-def test_alike_are_the_same_words_whatever_the_numbers(ends, alike):
+def test_alike_are_the_same_words_whatever_the_values(ends, alike):
     assert fail_alike(ends) is alike

@@ -78,6 +78,8 @@ PRINTS = {
     "json": 'print(\'{"step": 1, "val": {"acc": 0.5}}\'); print(\'{"val": {"acc": 0.75}, "n": 3}\'); print("saved")',
     "file": 'import pathlib; pathlib.Path("m7.json").write_text(\'{"val": {"acc": 0.75}}\')',
     "nothing": 'print("done")',
+    "nan": 'print(float("nan"))',
+    "silent": "",
 }
 
 
@@ -86,7 +88,19 @@ PRINTS = {
     [
         ("log", "regex:acc=([0-9.]+)", 0.25),
         ("log", "regex:acc=[0-9.]+", "expected score that is one finite number, got 'acc=0.75'"),
-        ("log", "regex:f1=(.*)", "expected 'regex:f1=(.*)' in what it prints, got none"),
+        (
+            "log",
+            "regex:f1=(.*)",
+            "expected 'regex:f1=(.*)' in what it prints, got none; the last line is 'acc=0.75 after 12.5 s'",
+        ),
+        (
+            "log",
+            "acc",
+            "got none; the last line is 'acc=0.75 after 12.5 s'; the metric 'regex:acc[^0-9]*([0-9.]+)' takes that number",
+        ),
+        ("nan", "last", "expected a number in what it prints, got none; the last line is 'nan'"),
+        ("silent", "accuracy", "expected 'accuracy' in what it prints, got no line"),
+        ("json", "val.accuracy", "got none; the last line is 'saved'"),
         ("log", "last", "expected score of at most 1"),
         ("json", "val.acc", 0.25),
         ("json", "val.f1", "expected 'val.f1' in what it prints"),

@@ -74,9 +74,45 @@ def test_the_best_one_is_always_trained_and_others_as_they_fit(monkeypatch, seco
 @pytest.mark.parametrize(("validated", "said"), [(np.zeros((12, 2)), "0.1 of 12 images"), (None, "0.1")])
 def test_the_validation_error_says_of_how_many_images_it_is(monkeypatch, tmp_path, validated, said):
     """It is another number than the error of a trial, which may count training images too."""
-    judged = SimpleNamespace(members=[0], error=0.1, validated=validated, save=lambda path: None)
+    judged = SimpleNamespace(members=[0], error=0.1, first_error=0.1, validated=validated, save=lambda path: None)
     monkeypatch.setattr(saved_networks, "train_best", lambda *_, **__: (judged, judged))
     lines = []
     trial = Trial(0, {}, 0.05, TrialStatus.OK, 1.0, seed=0)
     save_best(tmp_path / "clf.safetensors", None, [trial], 1, lines.append)
     assert lines == [f"{tmp_path / 'clf.safetensors'}: 1 network, validation error {said}."]
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "left", "said"),
+    [
+        (1, 1, math.inf, ""),
+        (3, 3, math.inf, ""),
+        (3, 4, math.inf, " 4 were asked for, but no more trials ended well."),
+        (2, 3, 9.0, " 3 were asked for, but no time was left to train the others again."),
+        (2, 3, math.inf, " 3 were asked for, but the others failed when they were trained again."),
+    ],
+)
+def test_fewer_networks_than_asked_for_are_told_with_the_reason(monkeypatch, tmp_path, n, k, left, said):
+    line = saved_line(monkeypatch, tmp_path, n, k=k, left=lambda: left, first_error=0.1)
+    assert line.partition("validation error 0.1")[2].removeprefix(" together") == f".{said}"
+
+
+def test_a_best_network_that_is_better_alone_is_told(monkeypatch, tmp_path):
+    line = saved_line(monkeypatch, tmp_path, 3, k=3, first_error=0.05)
+    assert line.endswith("0.1 together. The best one alone has an error of 0.05: leave out `ensemble` to save that.")
+    for first_error in (0.1, 0.2, None):
+        assert saved_line(monkeypatch, tmp_path, 3, k=3, first_error=first_error).endswith("0.1 together.")
+
+
+def saved_line(monkeypatch, tmp_path, n, *, k, first_error, **options):
+    """Save n networks of three trials, and return what is said."""
+    judged = SimpleNamespace(members=range(n), error=0.1, first_error=first_error, validated=None, save=lambda _: None)
+    monkeypatch.setattr(saved_networks, "train_best", lambda *_, **__: (judged, judged))
+    trials = [Trial(number, {}, 0.05, TrialStatus.OK, 1.0, seed=0) for number in range(3)]
+    trials.append(Trial(3, {}, None, TrialStatus.CRASHED, 1.0, seed=0))
+    lines = []
+    saved = save_best(tmp_path / "clf.safetensors", None, trials, k, lines.append, **options)
+    assert saved.judged is judged
+    assert not saved.is_retrained
+    (line,) = lines
+    return line

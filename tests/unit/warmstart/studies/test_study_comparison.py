@@ -6,7 +6,9 @@ from ConfigSpace import ConfigurationSpace
 
 from bo.space.encoding import Encoding
 from warmstart.studies.objectives.base import TrialStatus
-from warmstart.studies.results.comparison import LEAST, compare_with_uniform
+from warmstart.studies.objectives.metric import Metric
+from warmstart.studies.results.comparison import LEAST, Comparison, compare_with_uniform
+from warmstart.studies.results.summary import TuneResult
 from warmstart.studies.results.trial import Trial
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0), "y": (0.0, 1.0)})
@@ -66,3 +68,18 @@ def test_few_trials_and_those_that_break_a_constraint_tell_nothing():
         assert (compared.verdict, compared.gain) == ("unknown", None)
         assert "cannot tell" in compared.line
     assert compare(trials(uniform(12, 0))).to_dict() == compare(trials(uniform(12, 0))).to_dict()
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        (Metric(), ""),
+        (Metric("last"), ""),
+        (Metric("loss"), ""),
+        (Metric("error", scale="percent"), " These are errors as fractions."),
+        (Metric("val.acc", maximize=True), " These are errors that val.acc stands for."),
+    ],
+)
+def test_the_line_says_what_its_errors_are_where_the_metric_is_another_number(metric, said):
+    found = Comparison(12, 0.1, 0.2, (0.05, 0.15), "better")
+    assert TuneResult("s", "s.db", None, None, (), comparison=found, metric=metric).comparison_line == found.line + said

@@ -3,7 +3,9 @@
 import gzip
 import json
 import os
+import re
 import shutil
+import sys
 from pathlib import Path
 
 import optuna
@@ -11,10 +13,22 @@ import pytest
 
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from warmstart.plots.read_study import read_any
+from warmstart.studies.objectives.base import TrialStatus
+from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.results.export import trial_rows
-from warmstart.studies.results.study_record import choose_study, read_study_record, records_of_report, study_names
+from warmstart.studies.results.study_record import (
+    StudyRecord,
+    choose_study,
+    read_study_record,
+    records_of_report,
+    study_names,
+    unended_rows,
+)
+from warmstart.studies.results.trial import Trial
 from warmstart.studies.state.reading import open_to_read
 from warmstart.studies.state.spec import PLAN, StudySpec
+from warmstart.studies.state.storage import open_store
+from warmstart.studies.state.trial_queue import open_queue
 from warmstart.studies.tune import tune
 
 ARCHIVE = Path(__file__).parents[3] / "compat" / "v0_1"
@@ -56,7 +70,8 @@ def test_studies_of_0_1_are_shown_and_left_as_they_are(archive, name):
     with open_to_read(archive / name) as store:
         found = [read_study_record(store, each) for each in study_names(store)]
     assert [len(record.trials) > 1 and record.best is not None for record in found] == [True] * len(found)
-    assert sum(record.running for record in found) == {"running.db": 1, "running.journal": 2}.get(name, 0)
+    unended = sum(record.running + record.interrupted for record in found)
+    assert unended == {"running.db": 1, "running.journal": 2}.get(name, 0)
     assert files() == before
     if name == "done.db":
         (record,) = found
@@ -93,6 +108,44 @@ def test_the_plan_that_people_see_is_short_and_0_1_refuses_it(tmp_path):
     assert "warm" not in study.trials[1].user_attrs
     again = begun(tmp_path, initial=[{"x": 0.25}])
     assert len(again.trials) == 4
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells who has a lock")
+def test_a_trial_whose_worker_is_gone_is_interrupted(tmp_path):
+    begun(tmp_path)
+
+    def looked():
+        with open_to_read(tmp_path / "s.db") as store:
+            record, rows = read_study_record(store, "s"), unended_rows(store, "s")
+        return record.counts, record.row()["trials"], [[row["trial"] for row in some] for some in rows]
+
+    ours, theirs = os.pipe(), os.pipe()
+    worker = os.fork()
+    if not worker:
+        with open_queue(open_store(tmp_path / "s.db"), "s") as queue:
+            queue.next(5)
+            os.write(theirs[1], b"begun")
+            os.read(ours[0], 1)
+            os._exit(0)
+    os.read(theirs[0], 5)
+    assert looked() == ({"ok": 4, "running": 1}, 5, [[4], []])
+    os.write(ours[1], b"!")
+    os.waitpid(worker, 0)
+    assert looked() == ({"ok": 4, "interrupted": 1}, 4, [[], [4]])
+    with open_queue(open_store(tmp_path / "s.db"), "s") as queue:
+        assert queue.next(5).number == 4
+        assert looked()[0] == {"ok": 4, "running": 1}  # its own claims a process cannot tell
+        assert queue.hold(4)
+
+
+def test_the_best_of_the_pruned_trials_is_named():
+    def trial(number, *curve):
+        return Trial(number, {"x": 0.1}, None, TrialStatus.PRUNED, 1.0, 0, curve=curve)
+
+    trials = (trial(0, (1.0, 0.2), (2.0, 0.5)), trial(1, (3.0, 0.4)), trial(2))
+    record = StudyRecord("s", "s.db", "f", trials, metric=Metric("acc", maximize=True))
+    assert record.pruned_line == "3 pruned, the best at acc 0.6 after step 3, trial 1."
+    assert StudyRecord("s", "s.db", "f", trials[2:]).pruned_line == ""
 
 
 def test_studies_of_other_programs_are_shown(tmp_path):
@@ -169,3 +222,9 @@ def test_a_report_names_the_workload_as_its_study_does(tmp_path):
     assert records_of_report(document, "report")[0].evaluated == "transfer/time"
     document["settings"]["objective"] = {"workload": "cnn", "target_budget": "compact-400"}
     assert records_of_report(document, "report")[0].evaluated == "compact-400"
+
+
+def test_a_report_does_not_tell_a_metric_from_the_error_that_it_is(tmp_path):
+    text = (tmp_path / begun(tmp_path, report=True, metric="loss").report).read_text()
+    (line,) = [line for line in text.splitlines() if line.startswith("- metric: ")]
+    assert re.fullmatch(r"- metric: loss, smaller is better; best [-0-9.e]+", line)

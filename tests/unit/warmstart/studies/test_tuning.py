@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import shutil
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -32,6 +33,16 @@ def slow(config):
     return config["x"]
 
 
+def speak(config):
+    sys.stdout.write("spoken\n")
+    return config["x"]
+
+
+def remove_folder(config):
+    Path("there").rmdir()
+    return config["x"]
+
+
 def fail(config):
     raise RuntimeError("never")
 
@@ -41,7 +52,7 @@ def none(config):
 
 
 def fail_for_many_reasons(config, seed):
-    return "abcdefgh"[seed % 8]
+    return {"status": "failed", "note": "abcdefgh"[seed % 8]}
 
 
 def fail_but_once(config):
@@ -111,7 +122,7 @@ def test_a_finite_space_ends_the_study_early(workers):
     ]  # fmt: skip
     assert (found.exhausted, found.to_dict()["exhausted"]) == (True, True)
     assert told == ["s: every configuration of the space has had its trial: the study ends after 5."]
-    assert tune(objective=total, space=space, trials=5, on_message=pytest.fail).exhausted  # all that was asked for
+    assert tune(objective=total, space=space, trials=5).exhausted  # all that was asked for
 
 
 def test_the_document_is_plain_json():
@@ -246,7 +257,27 @@ def test_a_new_dataset_is_added_with_its_runs(own, tiny, tmp_path):
         assert history.dataset("mine").group == "mine"
         assert len(history.evaluations("mine")) == sum(trial.error <= 1 for trial in found.trials)
     with pytest.raises(DataError, match="expected the images that it knows by this name"):
-        tune(objective=rate, space=None, dataset=dataset, history=own, trials=2, record="stripes2")
+        tune(objective=rate, space=None, dataset=dataset, history=own, record="stripes2", progress=pytest.fail)
+
+
+def test_pictures_that_a_history_has_are_not_recorded_under_another_name(own, photos):
+    settings = {"objective": rate, "space": None, "history": own, "trials": 1}
+    tune(**settings, dataset=str(photos), record="mine")
+    for dataset, known in ((str(photos), "mine"), (f"{own}::stripes0", "stripes0")):
+        told = f"record: expected '{known}', under which {own} has these images already, got 'other'"
+        with pytest.raises(UsageError, match=told):
+            tune(**settings, dataset=dataset, record="other", study="t", progress=pytest.fail)
+
+
+def test_an_empty_history_is_begun_cold_and_filled(own, photos, tmp_path):
+    with History.open(own) as history, History.create(tmp_path / "new.h5", history.space_json):
+        pass
+    told = []
+    settings = {"objective": rate, "space": None, "history": tmp_path / "new.h5", "trials": 1}
+    found = tune(**settings, dataset=str(photos), record="low", on_message=told.append)
+    assert (found.warm, told[0]) == ((), "The history has no runs yet. The study begins cold.")
+    with History.open(tmp_path / "new.h5") as history:
+        assert (history.names, history.n_runs) == (("low",), 1)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +294,10 @@ def test_what_cannot_be_recorded_is_told_before_anything_runs(own, changes, told
 
 def test_the_shipped_history_is_not_written(monkeypatch, own, tmp_path):
     monkeypatch.setattr("warmstart.locations._DEFAULTS", tmp_path)
-    with pytest.raises(UsageError, match=r"record: expected a history of your own, got the shipped one"):
+    with pytest.raises(
+        UsageError,
+        match=r"record: expected a history of your own, got the shipped one.*history create grown.h5 --from-default",
+    ):
         tune(objective=rate, space=None, dataset=f"{own}::stripes0", history=own, record="a")
 
 
@@ -279,9 +313,40 @@ def test_the_report_says_it_all(use_tiny, tiny, tmp_path):
     assert text.startswith("# Study s\n")
     assert f"From `{tiny.history}`, revision" in text
     assert f"| {found.warm[0].source} |" in text
-    assert tune(
-        objective=rate, space=None, dataset=f"{tiny.history}::stripes0", k=2, trials=3, report=tmp_path / "no" / "r.md"
-    ).report is None  # fmt: skip
+
+
+def test_a_report_that_cannot_be_written_in_the_end_loses_nothing(tmp_path):
+    told = []
+    (tmp_path / "there").mkdir()
+    report = tmp_path / "there" / "r.md"
+    settings = {"trials": 1, "report": report, "on_message": told.append}
+    found = tune(objective=remove_folder, budget=None, log=tmp_path / "a.log", **settings)
+    assert (len(found.trials), found.report) == (1, None)
+    assert told == [f"{report}: the report could not be written (No such file or directory); the study itself is kept. The same call writes it: name another file with `report`, or correct this."]  # fmt: skip
+    report.parent.mkdir()
+    assert tune(objective=remove_folder, log=tmp_path / "a.log", **settings).report == str(report)
+
+
+@pytest.mark.parametrize(
+    ("report", "error", "told"),
+    [
+        (".", MissingPathError, r"report: expected a file in a folder that is there, got \.\. Make the folder first"),
+        ("none/r.md", MissingPathError, "report: expected a file in a folder that is there, got none/r.md"),
+        ("r.json", UsageError, r"report: expected a file for Markdown, got r\.json; .* Give a \.md file"),
+        ("r.HTML", UsageError, "report: expected a file for Markdown"),
+    ],
+)
+def test_a_report_without_a_place_of_its_own_is_refused_first(report, error, told, tmp_path):
+    with pytest.raises(error, match=told):
+        tune(report=report, progress=pytest.fail)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path):
+    (tmp_path / "out").mkdir()
+    for study in ("a", "b"):
+        tune(objective=speak, trials=1, study=study, report=tmp_path / "out" / f"{study}.md")
+    assert (tmp_path / "out" / "trials.log").read_text().count("spoken\n") == 2
 
 
 def test_every_trial_failed():
@@ -358,6 +423,16 @@ def test_a_function_of_the_same_name_goes_on_and_it_is_said():
     assert len(told) == 1
     assert "lambda in " in told[0]
     assert told[0].endswith("goes on from 1 trials, begun with a function of the same name. For another function begin another study with `study`.")  # fmt: skip
+
+
+def test_a_study_that_has_all_its_trials_says_so():
+    told = []
+    for study, expected in (("s", ""), (None, " For another function begin another study with `study`.")):
+        objectives = [bowl, bowl] if study else [lambda config: config["x"], lambda config: -config["x"]]
+        for objective in objectives:
+            found = tune(objective=objective, study=study, trials=2, on_message=told.append)
+        assert told == [f"{found.study}: all 2 trials are there already: none was run. A larger `trials` goes on.{expected}"]  # fmt: skip
+        told.clear()
 
 
 def test_a_space_with_one_configuration_is_one_trial():

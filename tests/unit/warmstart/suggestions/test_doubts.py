@@ -53,6 +53,26 @@ def test_each_doubt_has_its_code(sample, expected):
     assert codes(sample) == expected
 
 
+def falling(*falls):
+    return replace(FINE, pixels=np.concatenate([FINE.pixels[: len(ABOUT)], falls]))
+
+
+@pytest.mark.parametrize(
+    ("falls", "expected"),
+    [
+        ((-1.32, -0.17, -0.09, 0.95), []),  # dark words on white
+        ((-1.5, -0.04, 0.03, 1.1), []),
+        ((0.01, 0.0, 0.04, 0.61), ["shuffled_pixels"]),  # shuffled pixels, enlarged
+        ((-1.78, 0.06, 0.03, -0.02), ["shuffled_pixels"]),  # shuffled rows
+        ((-0.79, -0.04, 0.14, 0.67), ["shuffled_pixels"]),  # the same, enlarged
+        ((0.04, 0.12, 0.62, 1.29), ["shuffled_pixels"]),  # shuffled blocks
+        ((-0.16, 0.24, 0.17, 0.91), ["shuffled_pixels"]),  # line plots
+    ],
+)
+def test_a_flat_octave_of_words_is_no_disorder(falls, expected):
+    assert codes(falling(*falls)) == expected
+
+
 def test_without_references_noise_and_shuffled_labels_are_doubted_all_the_same():
     assert codes(replace(FINE, pixels=whiter(0.03)), references=None) == ["shuffled_pixels"]
     assert codes(replace(FINE, signal=ClassSignal(0.3, 60.0)), references=None) == ["no_class_information"]

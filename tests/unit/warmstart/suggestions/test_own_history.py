@@ -196,7 +196,7 @@ def test_a_study_begins_from_runs_alone(runs_alone, photos, tmp_path, monkeypatc
         command="python -c 'import sys; print(sys.argv[2])' {net} {lr}",
         trials=1,
         history=runs_alone,
-        report="report.json",
+        report="report.md",
     )
     assert said.trials[0].config == CONFIGS[1]
 
@@ -269,6 +269,20 @@ def test_a_dataset_of_the_history_is_answered_with_its_own_best(mine, tiny, phot
     assert all(near.name != "photos" for near in left_out.neighbours)
     next(moved.rglob("*.png")).write_bytes(next(photos.rglob("*.png")).read_bytes() + b" ")
     assert warmstart.answer(moved, history=mine, model=tiny.model).tuned_before is None
+
+
+def test_of_the_same_images_under_two_names_the_best_counts(mine, tiny, photos, cli):
+    add = ("history", "add", mine, "--dataset", photos)
+    assert cli(*add, "--name", "photos", "--group", "own").err == ""
+    assert cli(*add, "--name", "sibling", "--group", "own").err == ""
+    said = " ".join(cli(*add, "--name", "again", "--group", "other").err.split())
+    assert "The same images are there as 'photos' in the group 'own'" in said
+    assert "remove 'again' and add it with `--group own`" in said
+    with History.open(mine, write=True) as history:
+        history.append(Evaluation("photos", CONFIGS[0], 0.25))
+        history.append(Evaluation("again", CONFIGS[2], 0.15))
+    known = warmstart.answer(photos, history=mine, model=tiny.model).tuned_before
+    assert (known.name, known.best_error, known.n_measured, known.config) == ("again", 0.15, 2, CONFIGS[2])
 
 
 def test_a_dataset_added_without_its_broken_pictures_is_known_again(mine, tiny, photos, cli):

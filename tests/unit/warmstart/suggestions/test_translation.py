@@ -287,6 +287,33 @@ def test_a_parent_that_was_never_measured_brings_its_children() -> None:
     assert set(pairs(translated(together)).values()) == {None}, "which of the two is not known"
 
 
+@pytest.mark.parametrize(
+    ("entry", "chosen", "not_measured"),
+    [
+        ({"optimizer": ["sgd", "adam"]}, "adam", ()),
+        ({"train.Optimiser": ["SGD", "AdamW", "Adam"]}, "Adam", ()),
+        ({"opt": ["sgd", "adamw"]}, "adamw", ("opt",)),
+    ],
+)
+def test_learning_rates_keep_the_optimiser_they_were_found_with(
+    entry: dict[str, Any], chosen: str, not_measured: tuple[str, ...]
+) -> None:
+    here, (name,) = build_space({"lr": LR, **entry}, Source("space")), entry
+    translation = translate_configs(*shipped(), here, rename={}, optimiser="Adam")
+    picked = picks(translation, 64, 3)
+    assert {one.config[name] for one in picked} == {chosen}
+    assert {tuple(each for each in one.not_measured if each != "lr") for one in picked} == {not_measured}
+    assert f"Measured with Adam there, so {name} is {chosen} in all of these." in translation.notes(picked, 3)
+    assert not any("varied" in note for note in translation.notes(picked, 3))
+
+
+def test_another_optimiser_or_name_is_varied() -> None:
+    for form in ({"lr": LR, "optimizer": ["sgd", "lion"]}, {"lr": LR, "rule": ["sgd", "adam"]}):
+        translation = translate_configs(*shipped(), build_space(form, Source("space")), rename={}, optimiser="Adam")
+        assert translation.trained_by == {}
+        assert any("varied over the suggestions" in note for note in translation.notes(picks(translation, 64, 2), 2))
+
+
 def test_a_choice_that_is_not_there_gives_the_configuration_up() -> None:
     there = ConfigurationSpace()
     there.add(Categorical("optimizer", ["sgd", "adam"]), Categorical("kind", ["a", "b"]))
