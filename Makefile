@@ -7,7 +7,7 @@ check:  ## format, lint, types, layers
 	ruff format --check . && ruff check . && mypy && lint-imports
 
 test:  ## the ordinary tests
-	pytest -n 3
+	pytest -n 4
 
 slow:  ## statistics and kills, under an hour
 	pytest -m slow -n 2

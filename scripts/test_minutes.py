@@ -1,9 +1,9 @@
 """Print a Markdown table of the tests' time by folder, from a JUnit XML file.
 
-    pytest -n 3 --junit-xml tests.xml && python scripts/test_minutes.py tests.xml
+    pytest -n 4 --junit-xml tests.xml && python scripts/test_minutes.py tests.xml
 
-With `--longest N`, the N longest tests follow. Times are those of the tests, one after another; with `-n 3` the suite
-takes about a third of their sum.
+With `--longest N`, the N longest tests follow. Times are those of the tests, one after another; with `-n 4` the suite
+takes about a quarter of their sum.
 """
 
 import argparse

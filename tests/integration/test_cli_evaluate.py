@@ -132,6 +132,7 @@ def test_workers_change_nothing(cli, table):
     assert cli(*call).json() == cli(*call, "--workers", 2).json()
 
 
+@pytest.mark.slow
 def test_the_papers_figures_and_the_plots(cli, tiny, table, tmp_path):
     (tmp_path / "plots").mkdir()
     call = ["evaluate", "--horizon", 5, "--repeats", 2, "--surrogate", "gp-map", "--paper-figure", "--format", "json"]

@@ -20,9 +20,12 @@ def copy(tiny, tmp_path):
 @pytest.mark.parametrize(
     "more",
     [
-        ("--extractor", "adf"),
+        pytest.param(("--extractor", "adf"), marks=pytest.mark.slow),
         ("--extractor", "bilstm", "--target", "normalised"),
-        ("--extractor", "attention", "--backbone", "residual", "--handcrafted", "--target", "rank"),
+        pytest.param(
+            ("--extractor", "attention", "--backbone", "residual", "--handcrafted", "--target", "rank"),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=" ".join,
 )

@@ -194,6 +194,7 @@ def test_meta_features_count_where_all_have_one(tmp_path, metas):
     assert [task.meta_feature for task in settings["related"]] == (list(metas[1:]) if is_placed else [None, None])
 
 
+@pytest.mark.slow
 def test_a_dataset_with_nothing_to_gain_gets_half_of_an_equal_share(tmp_path):
     with begin(tmp_path / "s.db", plans("ab")) as group:
         order = work(group, 16, lambda i, run: Outcome(bowl(i, run.config, (1.0, 1e-7)), TrialStatus.OK, 1.0))

@@ -63,6 +63,7 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
             Networks.load("d.safetensors")
 
 
+@pytest.mark.slow
 def test_a_study_without_broken_pictures_says_which_and_stays_one(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for number, (image, label) in enumerate(zip(*pictures(0), strict=True)):
