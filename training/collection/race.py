@@ -1,7 +1,8 @@
 """Racing: choose the cell that gets one more seed, so that few runs make the noise of the best cells small.
 
-The contenders of a dataset are the best quarter of its configurations by mean error. Each gets a second seed, then a
-third, and so on. A dataset is done when the median standard error of its contenders' means, divided by the range of the
+The contenders of a dataset are the best quarter of its configurations by mean error. Each gets a second seed; then the
+dataset that needs the fewest runs gets a third one, and so on, so that whenever the race stops the most datasets are
+done. A dataset is done when the median standard error of its contenders' means, divided by the range of the
 dataset's means, is at or below a target. A contender whose own standard error is there already gets no more seeds.
 Means change with every run, so the contenders are computed anew before every cell.
 """
@@ -9,7 +10,7 @@ Means change with every run, so the contenders are computed anew before every ce
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,14 +141,15 @@ class Race:
     def next_cell(self) -> Cell | None:
         """Return the next cell, which then counts as running; None when all datasets are settled.
 
-        Contenders with the fewest runs come first, dataset by dataset, so that stopping at any time leaves all alike.
+        Contenders without a second run come first, then the dataset that needs the fewest runs, its contenders in turn.
         """
-        waiting = [
-            (runs, place, index) for place, name in enumerate(self.datasets) for runs, index in self._waiting(name)
-        ]
+        waiting = []
+        for place, name in enumerate(self.datasets):
+            left = len(self._left(name))
+            waiting += [(0 if runs < 2 else left, place, runs, index) for runs, index in self._waiting(name)]
         if not waiting:
             return None
-        _, place, index = min(waiting)
+        _, place, _, index = min(waiting)
         dataset, config = self.datasets[place], self.configs[index]
         replicate = 0
         while (dataset, cell_seed(dataset, config, replicate, base=self.seed)) in self._seeds:
@@ -177,7 +179,7 @@ class Race:
         ]
         return [(runs, index) for runs, index in found if runs < self.most_seeds]
 
-    def _left(self, dataset: str) -> Iterable[int]:
+    def _left(self, dataset: str) -> list[int]:
         """List the configurations of a dataset that its next rounds will run, if its variances stay as they are."""
         noise = self.noise(dataset)
         if not self._waiting(dataset):
@@ -191,4 +193,5 @@ class Race:
             after = np.maximum(seeds, np.minimum(level, enough))
             if np.median(spread / np.sqrt(after)) <= self.target:
                 break
-        return np.repeat(noise.contenders, (after - seeds).astype(np.int64)).tolist()
+        left: list[int] = np.repeat(noise.contenders, (after - seeds).astype(np.int64)).tolist()
+        return left

@@ -28,8 +28,8 @@ STEPS = 2.0**63
 def serve(pipe: Connection, pickled: bytes) -> None:
     """Evaluate until the parent closes the pipe; stop after a trial that may have left something behind.
 
-    Messages to the parent: ("ready", process), ("unusable", error), ("report", token, process, step, error),
-    ("done", token, process, outcome, spent). The token is the one that came with the trial.
+    Messages to the parent: ("ready", process), ("unusable", error), ("begun", token, process), ("report", token, process,
+    step, error), ("done", token, process, outcome, spent). The token is the one that came with the trial.
     """
     _settle_in()
     with contextlib.suppress(EOFError, OSError):
@@ -43,6 +43,7 @@ def serve(pipe: Connection, pickled: bytes) -> None:
         spent = False
         while not spent:
             token, config, seed, budget = pipe.recv()
+            pipe.send(("begun", token, os.getpid()))
             line = _Line(pipe, token, refused)
             outcome, spent = _evaluate(objective, line, config, seed, budget)
             line.end(outcome, spent=spent)

@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from history_store.errors import UsageError
 from history_store.records import Config
-from training.processes.guardian import PROC, is_running
+from training.processes.guardian import PROC
 from training.processes.supervisor import SupervisedProcess, describe_end, memory_below
 from warmstart.studies.execution.child import serve
 from warmstart.studies.objectives.base import Objective, Outcome, TrialStatus
@@ -109,19 +109,19 @@ class TrialRunner:
         if memory is not None and not PROC.is_dir():
             msg = f"trial: expected a system with {PROC} to watch memory, got none. Leave the limit out."
             raise UsageError(msg)
-        if self._child is not None and not is_running(self._child.pid):
-            self._retire(0.0)
-        if self._child is None:
-            self._child = self._start()
-        start = self._begin_log()
-        try:
-            trial = _Trial(self._child, report, timeout=timeout, memory=memory)
-            outcome = trial.run(dict(config), seed, budget)
-        except BaseException:
-            self._retire(0.0)
-            raise
-        if trial.spent:
-            self._retire(GRACE_S if trial.ended else 0.0)
+        for _ in range(STARTS):
+            self._child = child = self._child or self._start()
+            start = self._begin_log()
+            try:
+                trial = _Trial(child, report, timeout=timeout, memory=memory)
+                outcome = trial.run(dict(config), seed, budget)
+            except BaseException:
+                self._retire(0.0)
+                raise
+            if trial.spent:
+                self._retire(GRACE_S if trial.ended else 0.0)
+            if not trial.is_lost:
+                break
         return outcome if trial.ended else replace(outcome, note=self._with_tail(outcome.note, start))
 
     def _start(self) -> _Child:
@@ -202,6 +202,7 @@ class _Trial:
     Attributes:
         spent: the child is not to be used again.
         ended: the child said that the trial is over.
+        is_lost: the child died before it began, as where it was killed while it waited: another can do the trial.
     """
 
     def __init__(
@@ -211,7 +212,7 @@ class _Trial:
         self.curve: list[tuple[float, float]] = []
         self.token = secrets.token_hex(8)
         self.refused = 0
-        self.spent = self.ended = False
+        self.spent = self.ended = self.begun = self.is_lost = False
         self.started = self.look = time.monotonic()
 
     def run(self, config: Config, seed: int, budget: float | None) -> Outcome:
@@ -252,6 +253,9 @@ class _Trial:
         if (token, process) != (self.token, self.child.pid):
             self.refused += 1
             return None
+        if kind == "begun":
+            self.begun = True
+            return None
         if kind == "done":
             outcome, self.spent = said
             self.ended = True
@@ -267,6 +271,7 @@ class _Trial:
         return None
 
     def _died(self) -> Outcome:
+        self.is_lost = not self.begun
         code = self.child.fate()
         if code is None:
             return self._stopped(TrialStatus.CRASHED, "its process closed the pipe to this one")

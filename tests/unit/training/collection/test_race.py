@@ -95,6 +95,16 @@ def test_every_contender_gets_a_second_seed_before_any_gets_a_third() -> None:
     assert [cell.seed for cell in cells if cell][::4] == [cell_seed("a", CONFIGS[0], replicate) for replicate in (1, 2)]
 
 
+def test_the_dataset_that_needs_the_fewest_runs_comes_first() -> None:
+    race = Race(["loud", "quiet"], CONFIGS, 0.01)
+    for name, spread in (("loud", 0.08), ("quiet", 0.02)):
+        for index in range(8):
+            race.add(name, index, seed=index, error=0.1 * index)
+        for index in range(2):
+            race.add(name, index, seed=100 + index, error=0.1 * index + spread)
+    assert {cell.dataset for cell in (race.next_cell() for _ in range(4)) if cell is not None} == {"quiet"}
+
+
 def test_a_quiet_contender_rests_and_a_dataset_is_settled_by_its_median() -> None:
     race = Race(["a"], CONFIGS, 0.05)
     for index in range(8):

@@ -224,7 +224,7 @@ def test_messages_of_another_trial_are_refused():
         wait_until(lambda: runner._child.pipe.poll(0.1))
         outcome = ours.run({"x": 0.5}, 0, None)
     assert outcome.error == 0.5
-    assert outcome.note == "1 message(s) of another trial or process were refused"
+    assert outcome.note == "2 message(s) of another trial or process were refused"
 
 
 @pytest.mark.parametrize("step", [float("nan"), float("inf"), 1e30])
@@ -290,12 +290,16 @@ def test_a_jump_of_the_clock_changes_nothing(monkeypatch):
     assert 0.3 <= outcome.duration < 20
 
 
-def test_a_child_that_died_between_trials_is_replaced():
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_child_that_died_between_trials_is_replaced(is_seen):
     with TrialRunner(weather.remember) as runner:
         first = runner.run({"x": 0.0}, seed=0)
         os.kill(int(first.metrics["pid"]), signal.SIGKILL)
-        wait_until(lambda: gone(int(first.metrics["pid"])))
-        assert runner.run({"x": 0.5}, seed=0).error == 0.5
+        if is_seen:
+            wait_until(lambda: gone(int(first.metrics["pid"])))
+        again = runner.run({"x": 0.5}, seed=0)
+        assert (again.error, again.status, again.note) == (0.5, "ok", "")
+        assert again.metrics["pid"] != first.metrics["pid"]
 
 
 @pytest.mark.parametrize(
