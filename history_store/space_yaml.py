@@ -53,6 +53,7 @@ _MEANT = {
 }
 """What other tools call the same."""
 _BOUNDS = ("min", "low", "lower", "from", "start"), ("max", "high", "upper", "to", "stop")
+"""How others name the two ends of a range."""
 STEPS = 10_001
 """The most values of a range with steps."""
 LEAST = 1e-12

@@ -267,7 +267,7 @@ def tune(
     from warmstart.integrations.ray.cluster import chosen_cluster
     from warmstart.studies.objectives.metric import Metric
     from warmstart.studies.results.summary import TuneResult
-    from warmstart.studies.tune import all_there, tune_dataset, tune_datasets
+    from warmstart.studies.tune import tune_dataset, tune_datasets
     from warmstart.studies.tune_options import TuneOptions
 
     shell, loaded = Shell(format, quiet=quiet, verbose=verbose), monotonic() - began
@@ -278,17 +278,12 @@ def tune(
 
         def told(now: "StudyProgress") -> None:
             if not latest and now.done >= now.total:
-                known = all_there(now.done)
-                shell.note(f"{known[0].upper()}{known[1:]} A larger --trials goes on.")
+                shell.note(f"{_all_there(now.done)} already: none was run. A larger --trials goes on.")
             latest[:] = [now]
             where = f"{now.study}, " if len(paths) > 1 else ""
             _show(show, now, where, judged)
             for trial in now.latest:
                 shell.detail(where + _line(trial, judged, now.expected))
-
-        def said(line: str) -> None:
-            if not (latest and all_there(latest[0].done) in line):  # `told` says it with the name of the option
-                shell.note(line)
 
         try:
             spelled = {
@@ -305,7 +300,7 @@ def tune(
                 "report": report or True,
                 "cache": not no_cache,
                 "progress": told,
-                "on_message": said,
+                "on_message": shell.note,
             }
             options = TuneOptions.of({**given, **spelled})
             if server is not None:
@@ -329,6 +324,10 @@ def tune(
     studies = [found] if isinstance(found, TuneResult) else found.studies
     if save_model is not None and any(study.best is None for study in studies):
         raise typer.Exit(ALL_FAILED)  # what was asked for is not there
+
+
+def _all_there(n: int) -> str:
+    return "The 1 trial is there" if n == 1 else f"All {n} trials are there"
 
 
 def _tuned_on_server(

@@ -468,19 +468,18 @@ def _run(
 
 
 def _tell_known(study: str, store: Store, trials: int, limits: Limits, options: TuneOptions) -> None:
-    """Say of an old study that there is nothing left to run, or that its function may have been another one."""
+    """Say of an old study that its function may have been another one, or, where no progress does, that nothing is left to run."""
     other = "For another function begin another study with `study`." if _is_namesake(options.objective) else ""
     if trials >= limits.trials:
-        options.on_message(f"{study}: {all_there(trials)} A larger `trials` goes on. {other}".rstrip())
+        if other or options.progress is None:
+            there = "the 1 trial is" if trials == 1 else f"all {trials} trials are"
+            options.on_message(
+                f"{study}: {there} there already: none was run. A larger `trials` goes on. {other}".rstrip()
+            )
     elif trials and other:
         options.on_message(
             f"{study} in {store.shown}: goes on from {trials} trials, begun with a function of the same name. {other}"
         )
-
-
-def all_there(n: int) -> str:
-    """Say that a call found all its trials, so that it ran none."""
-    return f"{'the 1 trial is' if n == 1 else f'all {n} trials are'} there already: none was run."
 
 
 def _is_namesake(objective: object) -> bool:

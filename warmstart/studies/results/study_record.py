@@ -12,7 +12,7 @@ from history_store.errors import DataError, UsageError
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import PLAIN, Metric
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
-from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
+from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials, failures
 from warmstart.studies.state.spec import StudySpec, WarmConfig, evaluated_of, warm_of
 from warmstart.studies.state.trial_queue import RUN, WORKER, interrupted, plan_of
 
@@ -103,7 +103,7 @@ class StudyRecord:
             "trials": len(self.trials) + self.running,
             "running": self.running,
             "interrupted": self.interrupted,
-            "failed": sum(trial.error is None and trial.status is not TrialStatus.PRUNED for trial in self.trials),
+            "failed": len(failures(self.trials)),
             "warm": len(self.warm),
             "metric": self.metric.name,
             "best": None if best is None else self.value(best),
