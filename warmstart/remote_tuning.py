@@ -180,6 +180,11 @@ class _Queue:
         self.seen: set[int] | None = None
         self._held: tuple[RemoteTrial, ExitStack] | None = None
 
+    @property
+    def name(self) -> str:
+        """Return the name of the study."""
+        return self.study.name
+
     def hold(self, trial: RemoteTrial) -> Run:
         """Keep a trial alive from now on."""
         life = ExitStack()

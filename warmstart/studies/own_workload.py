@@ -254,7 +254,8 @@ class PreparedScript(Prepared):
             return False
 
         with TrialRunner(self.objective, log=self.workload.script.log) as runner:
-            found = runner.run(config, seed=seed, budget=amount, report=told, timeout=timeout_s)
+            title = f"{self.dataset.location}, seed {seed}, {dict(config)}"
+            found = runner.run(config, seed=seed, budget=amount, report=told, timeout=timeout_s, title=title)
         status, note = STATUS.get(found.status, Status.CRASHED), found.note
         error = math.nan if found.error is None else found.error
         if status.has_error and not 0 <= error <= 1:

@@ -566,6 +566,11 @@ def _check_places(options: TuneOptions, plans: Mapping[str, StudySpec], outputs:
     """Check that there is a place for all that a call shall write."""
     check_log(options.log)
     check_report_place(options.report)
+    storage = local_path(options.storage)
+    for param, path in (("log", options.log), ("report", options.report)):
+        if storage is not None and isinstance(path, str | os.PathLike) and Path(path).resolve() == storage.resolve():
+            msg = f"expected a file of its own, got {os.fspath(path)}, where the studies are kept. Name another one."
+            raise UsageError(msg, param=param)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
 

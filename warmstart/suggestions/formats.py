@@ -4,10 +4,11 @@ import csv
 import io
 import json
 import pprint
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, signature
 from typing import Any
 
-from history_store.errors import DataError
+from history_store.errors import DataError, UsageError
 from warmstart.suggestions.answer import Answer
 
 
@@ -94,7 +95,7 @@ def to_recipe(answer: Answer, program: str, *, skip_broken: bool = False) -> str
         skip_broken: the answer left out pictures that cannot be decoded, and what is written shall too.
 
     Raises:
-        UsageError: when the answer is of no workload that writes for this program.
+        UsageError: when the answer is of no workload that writes for this program, or that can leave pictures out there.
         DataError: when it has no suggestion.
     """
     if not answer.suggestions:
@@ -106,8 +107,16 @@ def to_recipe(answer: Answer, program: str, *, skip_broken: bool = False) -> str
     workload = get_workload(answer.workload or DEFAULT)
     config, dataset = answer.suggestions[0].config, answer.dataset
     n_train = max(1, count_train(dataset.n_images) if dataset.n_train is None else dataset.n_train)
-    told = {"skip_broken": True} if skip_broken else {}  # workloads of others may not know it
+    if skip_broken and not _takes(workload.recipe, "skip_broken"):  # workloads of others may not
+        msg = f"expected no skip_broken for {program}, since workload {workload.name} writes nothing that leaves pictures out, got it. Repair or remove them, or write json."
+        raise UsageError(msg, param="skip_broken")
+    told = {"skip_broken": True} if skip_broken else {}
     return workload.recipe(config, program, dataset=dataset.path, n_train=n_train, n_classes=dataset.n_classes, **told)
+
+
+def _takes(function: Callable[..., object], name: str) -> bool:
+    given = signature(function).parameters
+    return name in given or any(each.kind is Parameter.VAR_KEYWORD for each in given.values())
 
 
 def _points(answer: Answer) -> list[dict[str, Any]]:

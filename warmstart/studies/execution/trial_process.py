@@ -88,6 +88,7 @@ class TrialRunner:
         report: Callable[[float, float], bool] | None = None,
         timeout: float = math.inf,
         memory: int | None = None,
+        title: str = "",
     ) -> Outcome:
         """Evaluate a configuration; whatever becomes of the child is an outcome.
 
@@ -98,6 +99,7 @@ class TrialRunner:
             report: called here with each (step, error) that the trial reports; true = stop the trial.
             timeout: wall seconds of the trial, the time in `report` left out.
             memory: bytes of memory that the child and its children may hold; looked at several times a second.
+            title: line of a log that is kept, before what the trial prints.
 
         Raises:
             UsageError: when the timeout or the memory is not positive, or memory cannot be watched here; when a new
@@ -109,6 +111,7 @@ class TrialRunner:
         if memory is not None and not PROC.is_dir():
             msg = f"trial: expected a system with {PROC} to watch memory, got none. Leave the limit out."
             raise UsageError(msg)
+        self._write_title(title)
         for _ in range(STARTS):
             self._child = child = self._child or self._start()
             start = self._begin_log()
@@ -146,6 +149,10 @@ class TrialRunner:
         child, self._child = self._child, None
         if child is not None:
             child.end(wait_s)
+
+    def _write_title(self, title: str) -> None:
+        if self._path is not None and title:
+            os.write(self._log.fileno(), f"== {title} ==\n".encode())
 
     def _begin_log(self) -> int:
         """Return the place where the log of a trial begins."""

@@ -166,6 +166,7 @@ def _evaluated(
         report=report,
         timeout=limits.trial_timeout if paced is None else min(limits.trial_timeout, paced.seconds),
         memory=limits.trial_memory,
+        title=f"{queue.name}, trial {run.number}",
     )
     return outcome if paced is None else paced.ended(outcome, timeout=limits.trial_timeout)
 

@@ -107,6 +107,11 @@ class TrialQueue:
             self._claims.close()
             self._lease_claim.close()
 
+    @property
+    def name(self) -> str:
+        """Return the name of the study."""
+        return self.study.study_name
+
     def trials(self) -> list[FrozenTrial]:
         """Return all trials, in order of their numbers.
 

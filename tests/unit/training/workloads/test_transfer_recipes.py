@@ -250,11 +250,18 @@ def test_a_workload_that_leaves_out_nothing_is_not_asked_to(monkeypatch):
     import training.workloads
     from warmstart.suggestions.formats import to_recipe
 
-    monkeypatch.setattr(training.workloads, "get_workload", lambda _: SimpleNamespace(recipe=lambda *_, **told: told))
+    def made(recipe):
+        monkeypatch.setattr(training.workloads, "get_workload", lambda _: SimpleNamespace(name="other", recipe=recipe))
+
+    made(lambda *_, **told: told)
     dataset = SimpleNamespace(path="photos", n_images=60, n_classes=3, n_train=None)
     answer = SimpleNamespace(suggestions=[SimpleNamespace(config={})], workload="other", dataset=dataset)
     assert "skip_broken" not in to_recipe(answer, "python")
     assert to_recipe(answer, "python", skip_broken=True)["skip_broken"] is True
+    made(lambda *_, dataset, n_train, n_classes: "written")
+    assert to_recipe(answer, "python") == "written"
+    with pytest.raises(UsageError, match=r"^skip_broken: expected no skip_broken for python, since workload other"):
+        to_recipe(answer, "python", skip_broken=True)
 
 
 def test_suggest_answers_a_workload_that_the_history_never_measured(cli):

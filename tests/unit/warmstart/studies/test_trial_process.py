@@ -149,9 +149,9 @@ def test_a_log_keeps_what_trials_print(tmp_path):
     log.write_text("from before\n")
     with TrialRunner(weather.end, log=log) as runner:
         runner.run({"way": "returns"}, seed=0)
-        runner.run({"way": "raises"}, seed=0)
+        runner.run({"way": "raises"}, seed=0, title="the second")
     lines = log.read_text().splitlines()
-    assert lines[:2] == ["from before", "the last words"]
+    assert lines[:3] == ["from before", "the last words", "== the second =="]
     assert any(line.startswith("Traceback") for line in lines)
 
 

@@ -342,11 +342,21 @@ def test_a_report_without_a_place_of_its_own_is_refused_first(report, error, tol
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("given", ["log", "report"])
+def test_what_is_written_never_is_the_storage(given, tmp_path):
+    tune(trials=1, storage="s.db", study="s")
+    (tmp_path / "other").symlink_to("s.db")
+    for place in ("s.db", tmp_path / "other"):
+        with pytest.raises(UsageError, match=f"^{given}: expected a file of its own, got .*, where the studies are kept"):
+            tune(**{given: place}, trials=2, storage="s.db", study="s")
+    assert len(tune(trials=2, storage="s.db", study="s").trials) == 2
+
+
 def test_what_trials_print_is_beside_a_report_of_ones_own(tmp_path):
     (tmp_path / "out").mkdir()
     for study in ("a", "b"):
         tune(objective=speak, trials=1, study=study, report=tmp_path / "out" / f"{study}.md")
-    assert (tmp_path / "out" / "trials.log").read_text().count("spoken\n") == 2
+    assert (tmp_path / "out" / "trials.log").read_text().splitlines() == ["== a, trial 0 ==", "spoken", "== b, trial 0 ==", "spoken"]  # fmt: skip
 
 
 def test_every_trial_failed():
