@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from bo.models import TrialData
 from bo.observation import Observation
-from bo.space.axes import plain_config
 from bo.space.encoding import Encoding
 from history_store.errors import UsageError
 from history_store.records import Config, Value
@@ -79,37 +78,39 @@ class EvaluationLog:
             msg = f"{where}: expected several configurations, got {several!r}. Give a list of dictionaries."
             raise UsageError(msg)
         given = list(configs)
-        _, keys = self.locate_all(given, lambda i: f"{where}[{i}]")
+        points, keys = self.locate_all(given, lambda i: f"{where}[{i}]")
         found: dict[str, dict[str, Value]] = {}
-        for key, config in zip(keys, given, strict=True):
-            found.setdefault(key, plain_config(config))
+        for key, config in zip(keys, self._encoding.decode(points), strict=True):
+            found.setdefault(key, config)
         return list(found.values())
 
-    def begin(self, config: dict[str, Value], *, since: float | None = None) -> None:
+    def begin(self, config: Config, *, since: float | None = None) -> None:
         """Count a configuration as pending from now on, or since then."""
-        self._begin(config, *self.locate(config), since=self._clock() if since is None else since)
+        self._begin(*self.locate(config), since=self._clock() if since is None else since)
 
     def begin_new(self, configs: Sequence[Config]) -> None:
         """Count configurations as pending from now on that were never proposed."""
         points, keys = self.locate_all(configs, lambda _: "pending")
-        for config, point, key in zip(configs, points, keys, strict=True):
+        for point, key in zip(points, keys, strict=True):
             if key not in self.taken:
-                self._begin(plain_config(config), point, key, since=self._clock())
+                self._begin(point, key, since=self._clock())
 
     def record(self, observations: Sequence[Observation], where: str = "history") -> None:
         """Keep evaluations, all or none of them; one that was counted as lost gives way to its own. Raises as `locate`."""
         points, keys = self.locate_all([observation.config for observation in observations], lambda _: where)
-        for observation, point, key in zip(observations, points, keys, strict=True):
+        own = self._encoding.decode(points)  # the space's own values, whatever a table made of them
+        for observation, config, point, key in zip(observations, own, points, keys, strict=True):
             if observation.status != "lost":
                 self._drop_lost(point)
-            self._keep(observation, point, key)
+            self._keep(replace(observation, config=config), point, key)
 
     def restore(self, told: Iterable[Mapping[str, Any]], pending: Iterable[Mapping[str, Any]]) -> None:
         """Take the evaluations and the pending configurations of a saved run, as they were."""
         observations = [Observation.from_dict(each) for each in told]
         points, keys = self.locate_all([observation.config for observation in observations], lambda _: "history")
-        for observation, point, key in zip(observations, points, keys, strict=True):
-            self._keep(observation, point, key)
+        own = self._encoding.decode(points)
+        for observation, config, point, key in zip(observations, own, points, keys, strict=True):
+            self._keep(replace(observation, config=config), point, key)
         for each in pending:
             self.begin(dict(each["config"]), since=float(each["since"]))
 
@@ -144,8 +145,8 @@ class EvaluationLog:
         """Return what models learn from."""
         return TrialData(tuple(self.told), self.columns(self.points), self.columns(self.pending_points), self.revision)
 
-    def _begin(self, config: dict[str, Value], point: Floats, key: str, *, since: float) -> None:
-        self.pending[key] = Pending(config, point, since)
+    def _begin(self, point: Floats, key: str, *, since: float) -> None:
+        self.pending[key] = Pending(self._encoding.decode([point])[0], point, since)
         self.taken[key] = None
 
     def _drop_lost(self, point: Floats) -> None:

@@ -185,7 +185,13 @@ class Optimizer:
 
     @property
     def converged(self) -> str | None:
-        """Say so where the search has stalled and expects next to nothing more; None before, and where suggestions promise more again."""
+        """Say so where the search has stalled and expects next to nothing more; None before, and where suggestions promise more again.
+
+        It also says so where every evaluation gave the same error, which no search can do anything about.
+        """
+        errors = self._errors
+        if len(errors) >= LEAST and min(errors) == max(errors):
+            return f"all {len(errors)} evaluations gave the same error: stop, and see whether the objective heeds its configuration"
         if not self._has_stalled:
             return None
         fitted = deepcopy(self._fitted)  # a fit would move the chain: looking changes nothing
@@ -455,10 +461,14 @@ class Optimizer:
         return point
 
     @property
+    def _errors(self) -> list[float]:
+        """Return the errors of the valid evaluations, in order."""
+        return [observation.error for observation in self._log.told if observation.valid]
+
+    @property
     def _has_stalled(self) -> bool:
         """Tell whether nothing came of the last evaluations, and suggestions promise next to nothing."""
-        errors = [observation.error for observation in self._log.told if observation.valid]
-        return has_converged(errors, self._restarts.log_gains, least=LEAST)
+        return has_converged(self._errors, self._restarts.log_gains, least=LEAST)
 
     def _has_converged(self, fitted: SurrogateModels) -> bool:
         """Tell whether a search has stalled; by models of logarithms it has not, as what is next to nothing between errors may be orders of magnitude."""

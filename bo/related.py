@@ -81,9 +81,11 @@ def tasks_of(
         shapes = ["none" if meta is None else str(meta.shape) for meta in metas]
         msg = f"related: expected meta-features of one length for the task at hand and for every related one, or none at all, got {', '.join(shapes)}. Give all of them, or leave all out."
         raise UsageError(msg)
-    if any(meta is not None and (meta.ndim != 1 or not np.isfinite(meta).all()) for meta in metas):
-        msg = "related: expected meta-features that are finite numbers in one row, got others. Correct them, or leave all out."
-        raise DataError(msg)
+    for i, meta in enumerate(metas):
+        if meta is not None and (meta.ndim != 1 or not np.isfinite(meta).all()):
+            what = f"related[{i - 1}].meta_feature" if i else "meta_feature"
+            msg = f"{what}: expected finite numbers in one row, got {np.array2string(meta, threshold=8)}. Correct it, or leave the meta-features of all tasks out."
+            raise DataError(msg)
     tasks: list[Task] = []
     for i, (task, meta) in enumerate(zip(related, metas[1:], strict=True)):
         errors = _numbers(task.errors, f"related[{i}].errors")

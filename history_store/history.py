@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from history_store.errors import DataError, StorageError, UsageError
+from history_store.errors import DataError, MissingPathError, StorageError, UsageError
+from history_store.file import durable
 from history_store.file.append_index import is_indexed, write_index
 from history_store.file.base import WriteImages, identity_of, read_embeddings, write_base
 from history_store.file.codec import Operation, encode_operation, native
@@ -516,6 +517,19 @@ class History(Snapshot):
                 split=codes,
                 class_names=images.class_names,
             )
+
+
+def remove_empty(path: str | Path) -> None:
+    """Remove a history without datasets, configurations and runs, and its companions; any other one stays, as does one that is being written."""
+    real = Path(path).resolve()
+    with contextlib.suppress(MissingPathError, StorageError):
+        with History.open(real, write=True, lock_timeout=0.0) as history:
+            if history.names or history.configs or history.n_evaluations:
+                return
+            for suffix in ("", ".bak", ".journal"):
+                durable.remove(beside(real, suffix))
+        for suffix in (".index", ".lock"):  # closing it writes the one and needs the other
+            durable.remove(beside(real, suffix))
 
 
 def _version() -> str:

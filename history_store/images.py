@@ -75,8 +75,8 @@ class ImageSource(Protocol):
 
     Attributes:
         location: path or name, as given.
-        layout: ``folder``, ``idx``, ``cifar``, ``npz``, ``npy``, ``history``, ``sklearn``, ``torchvision``, ``arrays``
-            or ``torch``.
+        layout: ``folder``, ``zip``, ``tar``, ``csv``, ``table``, ``webdataset``, ``idx``, ``cifar``, ``npz``, ``npy``, ``history``,
+            ``sklearn``, ``torchvision``, ``arrays`` or ``torch``.
         labels: `n` int64 in 0 .. C-1, every class present.
         class_names: C names, in the order of the labels.
         splits: ``train``, ``val`` or ``test`` to sorted int64 indices; a layout without splits has only ``train`` =

@@ -38,7 +38,7 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
 
     try:
         with np.errstate(over="raise"):  # bounds so large that ConfigSpace cannot round them
-            space = ConfigurationSpace.from_serialized_dict(parse_stored_json(text))
+            space = ConfigurationSpace.from_serialized_dict(_with_tuples(parse_stored_json(text)))
     except (ValueError, KeyError, TypeError, AttributeError, FloatingPointError) as error:
         msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
         raise DataError(msg) from error
@@ -46,6 +46,26 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
         msg = f"{where}: expected ConfigSpace JSON with at least one hyperparameter, got {text[:60]!r}. Add one to the space."
         raise DataError(msg)
     return space
+
+
+_VALUE, _VALUES = {"value", "default_value"}, {"values", "choices", "sequence"}
+"""Where ConfigSpace JSON has a value of a hyperparameter, and where several."""
+
+
+def _with_tuples(record: Any) -> Any:
+    """Give the values of a space that are tuples back: JSON has lists for them."""
+    if isinstance(record, list):
+        return [_with_tuples(each) for each in record]
+    if not isinstance(record, dict):
+        return record
+    read = {name: as_tuple(value) for name, value in record.items() if name in _VALUE}
+    read |= {name: [*map(as_tuple, value)] for name, value in record.items() if name in _VALUES}
+    return {name: read.get(name, _with_tuples(value)) for name, value in record.items()}
+
+
+def as_tuple(value: Any) -> Any:
+    """Return a value with tuples for the lists that JSON has."""
+    return tuple(map(as_tuple, value)) if isinstance(value, list) else value
 
 
 def sobol_configs(space: ConfigurationSpace, n: int, *, seed: int = 0) -> list[dict[str, Value]]:

@@ -29,6 +29,7 @@ from history_store.file.stored_images import check_images, map_file, map_images
 from history_store.file.table import EvaluationTable
 from history_store.file.writing import check_may_write
 from history_store.history import History
+from history_store.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +344,8 @@ def _salvage(path: Path, text: journal.JournalText) -> str | None:
             lines.append(journal.line(line))
     _set_aside(log, beside(log, ".damaged"))
     durable.write_file(log, b"".join(lines), path)
-    lost = f"and {len(text.damaged)} altered lines are lost" if mine else "for it is the journal of another history"
+    n_lost = f"{counted(len(text.damaged), 'altered line')} {'is' if len(text.damaged) == 1 else 'are'} lost"
+    lost = f"and {n_lost}" if mine else "for it is the journal of another history"
     return (
         f"{len(lines) - 1} of {n} whole operations of the journal were kept, {lost}; the old one is {log.name}.damaged"
     )

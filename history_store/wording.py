@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
 import zlib
 from collections.abc import Collection
@@ -20,6 +21,11 @@ class FaultError(ValueError):
 def counted(n: int, noun: str) -> str:
     """Return a number with its noun: `1 trial`, `2 trials`."""
     return f"{n} {noun}" if n == 1 else f"{n} {noun}es" if noun.endswith("s") else f"{n} {noun}s"
+
+
+def in_shell(text: object) -> str:
+    """Return a path or a name as it is typed in a command: quoted where it has spaces or other signs of the shell."""
+    return shlex.quote(str(text))
 
 
 def some_of(names: Collection[str], most: int = 5) -> str:

@@ -89,6 +89,14 @@ def save_zip(path: Path, folder: Path, *, prefix: str = "") -> Path:
     return path
 
 
+def save_tar(path: Path, folder: Path, *, prefix: str = "") -> Path:
+    """Pack a folder into a tar, its files below the prefix."""
+    with tarfile.open(path, "w") as archive:
+        for file in sorted(folder.rglob("*")):
+            archive.add(file, prefix + str(file.relative_to(folder)), recursive=False)
+    return path
+
+
 def save_table(
     path: Path,
     images: Pixels,

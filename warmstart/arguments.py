@@ -7,9 +7,10 @@ import numbers
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
-from history_store.errors import UsageError
+from history_store.errors import UsageError, WarmstartError
 
 Check = Callable[[str, Any], None]
 
@@ -40,6 +41,24 @@ def check_path(name: str, value: object) -> None:
     """Check that a value is a path."""
     if not isinstance(value, str | os.PathLike) or not str(value) or "\0" in str(value):
         raise _wrong(name, "a path", value)
+
+
+def check_replaceable(name: str, path: Path, read: Callable[[Path], object], kind: str) -> None:
+    """Check that nothing lies where a file will be written but an empty file, or an older one of its kind.
+
+    Args:
+        name: of the argument.
+        path: that will be written.
+        read: reads such a file; raises where it is another.
+        kind: what such a file is called.
+    """
+    if not path.exists() or (path.is_file() and not path.stat().st_size):
+        return
+    try:
+        read(path)
+    except (WarmstartError, OSError, ValueError) as error:
+        msg = f"expected a new file, or {kind} to replace, got {path}, which is something else. Name another file, or remove that one first."
+        raise UsageError(msg, param=name) from error
 
 
 def check_text(name: str, value: object) -> None:

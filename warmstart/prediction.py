@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 _CHUNK = 256
 _NAMED = 5
-_GREY = np.array([299, 587, 114])
-"""Thousandths of red, green and blue in a grey picture, as Pillow has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,8 @@ def predict(
     Args:
         model: a file that ``warmstart tune --save-model`` wrote, also with a release before 0.2.
         images: picture files, and folders of which all pictures are taken, in the order of their names.
-        dataset: labelled pictures instead, in any layout that ``warmstart.suggest`` takes; then the error is known too.
+        dataset: labelled pictures instead, in any layout that ``warmstart.suggest`` takes, ``photos/::labels=labels.csv`` among them;
+            then the error is known too.
         skip_broken: leave out pictures that cannot be decoded.
         download: let torchvision fetch what is missing of a dataset.
         progress: called with the pictures that are done, and how many there are.
@@ -184,6 +183,7 @@ def predict_validation(
         DataError: when the dataset cannot be read.
     """
     from training.workloads import SourceDataset
+    from training.workloads.classifier_images import to_channels
     from warmstart.suggestions.query import open_path
 
     source = open_path(os.fspath(dataset))
@@ -299,6 +299,7 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
     import warnings
 
     from history_store.picture import decode, reason_broken
+    from training.workloads.classifier_images import to_channels
 
     try:
         with warnings.catch_warnings():  # Pillow warns of odd metadata
@@ -311,22 +312,13 @@ def _read(file: str, classifier: Classifier) -> NDArray[np.uint8] | str:
     return to_channels(picture if picture.ndim == 3 else picture[..., None], classifier.channels)
 
 
-def to_channels(images: NDArray[np.uint8], channels: int) -> NDArray[np.uint8]:
-    """Turn pictures `... x c` into grey (1) or coloured (3) ones."""
-    if images.shape[-1] == channels:
-        return images
-    if channels == 3:
-        return np.repeat(images, 3, axis=-1)
-    grey: NDArray[np.uint8] = ((images @ _GREY + 500) // 1000).astype(np.uint8)[..., None]
-    return grey
-
-
 def _of_dataset(
     classifier: Classifier, dataset: str, tell: Callable[[int, int], object], *, skip_broken: bool, download: bool
 ) -> tuple[list[Prediction], list[tuple[str, str]]]:
-    from history_store.readers import open_images
+    from training.workloads.classifier_images import to_channels
+    from warmstart.suggestions.query import open_path
 
-    source = open_images(dataset, download=download)
+    source = open_path(dataset, download=download)
     if not set(source.class_names) & set(classifier.classes):
         msg = f"{dataset}: expected some of the classes {', '.join(classifier.classes[:_NAMED])}, got {', '.join(source.class_names[:_NAMED])}. Give pictures as files where their classes are others."
         raise DataError(msg)

@@ -9,14 +9,18 @@ import re
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, overload
 
-from history_store.errors import LeaseLostError, WarmstartError
+from history_store.errors import LeaseLostError, UsageError, WarmstartError
 from history_store.records import Value
 from warmstart.service.transport import Transport, segment
+from warmstart.studies.objectives.result import plain_number
 
+WAIT_S = 1.5
+"""Seconds before a server is asked again while the last trials run elsewhere: asking costs it about as much as a trial."""
 LEASE_S = 60.0
 BEATS = 4
 """Heartbeats a lease: three may be lost."""
@@ -44,10 +48,16 @@ class RemoteTrial:
     def report(self, step: int, error: float | None = None, *, value: float | None = None) -> bool:
         """Report the error so far, or the study's metric as value; tells whether to stop here.
 
+        A number that is not finite is a sign of life alone.
+
         Raises:
             LeaseLostError: the lease ended: another worker has the trial.
+            UsageError: no number.
             WarmstartError: as `Transport.post`.
         """
+        if not (_is_finite(error, "an error") and _is_finite(value, "a value")):
+            self.heartbeat()
+            return False
         body = {"step": step, "error": error, "value": value, "lease_s": self.study.lease_s}
         return bool(self._post("report", body)["stop"])
 
@@ -69,6 +79,9 @@ class RemoteTrial:
     ) -> dict[str, Any]:
         """Tell what came of the trial; it is in the server's storage when this returns.
 
+        As in `warmstart.tune`, an error or a constraint that is not finite is a failure, and points of the curve and
+        metrics that are not finite are left out.
+
         Args:
             error: what is minimised; None where the trial gave none.
             value: instead, the study's metric.
@@ -77,28 +90,54 @@ class RemoteTrial:
             note: one line on what went wrong.
             curve: pairs (step, error); what was reported when left out.
             metrics: other numbers.
-            constraints: by name; met where ≤ 0.
+            constraints: by name; met where true, or a number ≤ 0.
 
         Raises:
             LeaseLostError: the lease ended; the result is kept as an extra trial.
+            UsageError: no number.
             WarmstartError: as `Transport.post`.
         """
+        bounds = {name: _bound(each) for name, each in (constraints or {}).items()}
+        given = {"an error": error, "a value": value, **{f"a constraint {n!r}": each for n, each in bounds.items()}}
+        wrong = next((what for what, each in given.items() if not _is_finite(each, what)), None)
+        if wrong is not None:
+            note = note or f"expected {wrong} that is one finite number, got {given[wrong]}"
+            status = "failed" if status in (None, "ok", "diverged") else status
+            error = value = None
         body = {
             "error": error,
             "value": value,
             "status": status,
-            "duration": duration,
+            "duration": None if duration is None else seconds_or_none(duration),
             "note": note,
-            "curve": [list(point) for point in curve],
-            "metrics": dict(metrics or {}),
-            "constraints": dict(constraints or {}),
+            "curve": [list(point) for point in curve if all(_is_finite(each, "a curve") for each in point)],
+            "metrics": {name: each for name, each in (metrics or {}).items() if _is_finite(each, f"a metric {name!r}")},
+            "constraints": {name: each for name, each in bounds.items() if _is_finite(each, name)},
         }
         return self._post("tell", body)
 
+    def release(self) -> bool:
+        """Give the trial back without a result: the server offers it again at once, and this offer does not count.
+
+        Returns: whether it was taken back; not where the lease was lost, or the server is too old to know of this.
+
+        Raises:
+            StorageError: no server there, or one that cannot answer.
+        """
+        try:
+            self._post("release", {}, retries=1)  # who ends does not wait for long
+        except UsageError:
+            return False
+        return True
+
     @contextlib.contextmanager
     def kept_alive(self) -> Iterator[None]:
-        """Send heartbeats in a thread while the block runs; a lease that is lost all the same is told of at the end."""
+        """Send heartbeats in a thread while the block runs; a lease that is lost all the same is told of at the end.
+
+        A block that is left with Ctrl-C or `sys.exit` releases the trial.
+        """
         over = threading.Event()
+        is_left = False
 
         def beat() -> None:
             while not over.wait(self.study.lease_s / BEATS):
@@ -113,13 +152,19 @@ class RemoteTrial:
         thread.start()
         try:
             yield
+        except (KeyboardInterrupt, SystemExit):
+            is_left = True
+            raise
         finally:
             over.set()
             thread.join(self.study.transport.timeout)
+            if is_left:
+                with contextlib.suppress(WarmstartError):  # the lease ends by itself
+                    self.release()
 
-    def _post(self, action: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _post(self, action: str, body: Mapping[str, Any], *, retries: int | None = None) -> dict[str, Any]:
         path = f"{self.study.path}/trials/{self.number}:{action}"
-        return self.study.transport.post(path, {"client": self.study.client, **body})
+        return self.study.transport.post(path, {"client": self.study.client, **body}, retries=retries)
 
 
 @dataclass(slots=True)
@@ -143,23 +188,37 @@ class RemoteStudy:
         """Return where it lies below ``/v1``."""
         return f"/studies/{segment(self.name)}"
 
-    def ask(self, *, trials: int | None = None, key: str | None = None) -> RemoteTrial | str | None:
+    @overload
+    def ask(
+        self, *, trials: int | None = None, key: str | None = None, wait: Literal[True] = True
+    ) -> RemoteTrial | None: ...
+    @overload
+    def ask(
+        self, *, trials: int | None = None, key: str | None = None, wait: Literal[False]
+    ) -> RemoteTrial | Literal["wait"] | None: ...
+    def ask(
+        self, *, trials: int | None = None, key: str | None = None, wait: bool = True
+    ) -> RemoteTrial | Literal["wait"] | None:
         """Ask for a trial.
 
         Args:
             trials: that the study shall have in the end, or all that are tuned together; any when left out.
             key: the same key again gets the same trial; made when left out.
+            wait: go on asking while the last ones run elsewhere.
 
-        Returns: a trial, of another study where several are tuned together; "wait" where the last ones run elsewhere; None
-            where the study has all that it shall have.
+        Returns: a trial, of another study where several are tuned together; None where the study has all that it shall
+            have; "wait" where the last ones run elsewhere and this shall not wait for them.
 
         Raises:
             WarmstartError: as `Transport.post`.
         """
         body = {"client": self.client, "lease_s": self.lease_s, "trials": trials}
-        found = self.transport.post(f"{self.path}/trials:ask", body, key=key)
+        while (found := self.transport.post(f"{self.path}/trials:ask", body, key=key))["state"] == "wait":
+            if not wait:
+                return "wait"
+            time.sleep(WAIT_S)
         if found["state"] != "offered":
-            return "wait" if found["state"] == "wait" else None
+            return None
         (one,) = found["trials"]
         whose = replace(self, name=one["study"])
         return RemoteTrial(whose, one["number"], one["config"], one["seed"], one["budget"])
@@ -188,6 +247,25 @@ def worker_name() -> str:
     """Name this worker: its machine, its process, and some letters that no other has."""
     host = re.sub(r"[^\w.-]+", "-", socket.gethostname())[:40] or "host"
     return f"{host}:{os.getpid()}:{secrets.token_hex(3)}"
+
+
+def _is_finite(given: object, what: str) -> bool:
+    """Tell whether a number is finite, or there is none.
+
+    Raises:
+        UsageError: it is no number.
+    """
+    number = 0.0 if given is None else plain_number(given)
+    if number is None:
+        msg = f"expected {what} that is one number, got {given!r}. Give a float."
+        raise UsageError(msg)
+    return math.isfinite(number)
+
+
+def _bound(given: float) -> float:
+    """Return a constraint as a number that is met where ≤ 0."""
+    truth = getattr(given, "item", lambda: given)()
+    return float(not truth) if isinstance(truth, bool) else given
 
 
 def seconds_or_none(seconds: float) -> float | None:

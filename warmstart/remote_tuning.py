@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -12,13 +13,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from history_store.errors import LeaseLostError, UsageError
+from history_store.errors import LeaseLostError, UsageError, WarmstartError
+from history_store.wording import duration, some_of
 from warmstart.client import Client
 from warmstart.prediction import predict_validation
-from warmstart.remote_study import RemoteStudy, RemoteTrial, seconds_or_none
+from warmstart.remote_study import WAIT_S, RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.studies.execution.worker import work
 from warmstart.studies.history.warm_start import tell_broken
 from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.output_places import check_log, check_report_place, log_beside
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.progress import RunningTrial, StudyProgress, tell_first_failure
@@ -30,15 +33,13 @@ from warmstart.studies.state.spec import StudySpec, WarmConfig, check_warm
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.study_group import check_different
 from warmstart.studies.state.trial_queue import Run, Wait
-from warmstart.studies.tune import check_log, check_report_place, compared, log_beside, tell_early_end
+from warmstart.studies.tune import compared, tell_early_end
 from warmstart.studies.tune_options import TuneOptions, dataset_labels, with_label
 
 if TYPE_CHECKING:
     from warmstart.studies.execution.worker import Limits
     from warmstart.suggestions.query import Query
 
-WAIT_S = 1.5
-"""Seconds before a server is asked again while the last trials run elsewhere: asking costs it about as much as a trial."""
 _LOCAL = {
     "storage": "The study lies in the server's storage: leave it out",
     "history": "The server asks the history that it was started with: leave it out",
@@ -206,7 +207,7 @@ class _Queue:
     def end(self, run: Run, outcome: Outcome) -> None:
         """Tell what came of a trial; one that was lost is kept by the server as an extra."""
         trial = self._trial(run)
-        self.let_go()
+        self._rest()
         try:
             trial.tell(
                 outcome.error,
@@ -219,12 +220,21 @@ class _Queue:
             )
         except LeaseLostError as problem:
             self._on_message(problem.message)
+        self._held = None
 
-    def let_go(self) -> None:
+    def give_back(self) -> None:
+        """Give back the trial that is under way, where there is one: nobody else has to wait for the end of its lease."""
+        self._rest()
+        if self._held is not None:
+            with contextlib.suppress(WarmstartError):  # the lease ends by itself
+                self._held[0].release()
+        self._held = None
+
+    def _rest(self) -> None:
         """End the heartbeats."""
         if self._held is not None:
             self._held[1].close()
-        self._held = self.running = None
+        self.running = None
 
     def ended(self) -> tuple[Trial, ...]:
         """Read the trials that ended."""
@@ -242,25 +252,47 @@ class _Worker:
         self._progress, self._on_message, self._limits = options.progress, options.on_message, limits
         self._done: list[tuple[Trial, ...]] = [()] * len(self.queues)
         self._began, self._before = time.monotonic(), 0
+        self._waits_since: float | None = None
+        self._waited, self._told_wait = 0.0, False
 
     def __enter__(self) -> _Worker:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """End the heartbeats: what is under way is offered again once its lease ends."""
+        """Give back what is under way: it is offered again at once."""
         for queue in self.queues:
-            queue.let_go()
+            queue.give_back()
 
     def next(self, total: float) -> tuple[int, Run] | Wait | None:
         """Ask for a trial, and keep it alive; as `StudyGroup.next`."""
-        found = self.queues[0].study.ask(trials=None if math.isinf(total) else int(total))
+        began = time.monotonic()
+        found = self.queues[0].study.ask(trials=None if math.isinf(total) else int(total), wait=False)
         if found == "wait":
+            self._waits_since = began if self._waits_since is None else self._waits_since
+            self._tell_wait()
             time.sleep(WAIT_S)
             return "wait"
+        if self._waits_since is not None:
+            self._waited += began - self._waits_since
+            self._waits_since = None
         if not isinstance(found, RemoteTrial):
             return None
         i = next(i for i, queue in enumerate(self.queues) if queue.study.name == found.study.name)
         return i, self.queues[i].hold(found)
+
+    def _tell_wait(self) -> None:
+        """Say once which trials run elsewhere, who has them, and until when."""
+        if self._told_wait:
+            return
+        self._told_wait = True
+        running = [
+            f"trial {each['number']} of {queue.study.name}{_holder(each)}"
+            for queue in self.queues
+            for each in queue.study.trials()
+            if each["state"] == "running"
+        ]
+        if running:
+            self._on_message(f"Waiting for what runs elsewhere: {some_of(running)}.")
 
     def has_error(self) -> bool:
         """Tell whether a trial of any of the studies gave an error; as `StudyGroup.has_error`."""
@@ -291,10 +323,19 @@ class _Worker:
         if self._progress is None:
             return
         done, total = sum(map(len, self._done)), self._limits.trials
-        each = (time.monotonic() - self._began) / (done - self._before) if done > self._before else math.nan
+        spent = time.monotonic() - self._began - self._waited
+        each = spent / (done - self._before) if done > self._before else math.nan
         running = () if queue.running is None else (queue.running,)
         best, left, failed = best_of(ended), each * (total - done), len(failures(ended))
         self._progress(StudyProgress(done, total, best, left, new, queue.study.name, running, n_failed=failed))
+
+
+def _holder(trial: Mapping[str, Any]) -> str:
+    """Say who holds a trial that runs, and until when."""
+    until = (trial["lease_until"] or 0.0) - time.time()
+    known = [trial["client"], f"its lease ends in {duration(until)} unless it is renewed" if until > 0 else None]
+    said = "; ".join(each for each in known if each)
+    return f" ({said})" if said else ""
 
 
 def _request(name: str, query: Query | None, options: TuneOptions, client: Client) -> dict[str, Any]:

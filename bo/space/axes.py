@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.records import Config, Value
+from history_store.space import as_tuple
 
 if TYPE_CHECKING:
     from ConfigSpace.hyperparameters import Hyperparameter
@@ -193,12 +194,12 @@ class Choice:
         return value
 
     def parse(self, values: Sequence[Any]) -> Floats:
-        """Read `n` values as positions; NaN where one is no choice. 1, 1.0 and True are one value, as in ConfigSpace."""
+        """Read `n` values as positions; NaN where one is no choice. 1, 1.0 and True are one value, as in ConfigSpace, and so are a tuple and its list."""
+        values, known = [*map(as_tuple, values)], [*map(as_tuple, self.choices)]
         try:
-            position = {choice: i for i, choice in enumerate(self.choices)}
+            position = {choice: i for i, choice in enumerate(known)}
             return np.array([position.get(value, math.nan) for value in values], dtype=np.float64)
         except TypeError:  # a choice or a value that cannot be hashed
-            known = list(self.choices)
             return np.array([known.index(v) if v in known else math.nan for v in values], dtype=np.float64)
 
     def __str__(self) -> str:

@@ -128,7 +128,7 @@ def check(text: JournalText, history: tuple[str, int, str], path: Path, hint: st
     """
     history_id, serial, salt = history
     if text.damaged:
-        msg = f"{path}: expected whole operations that match their checksums, got altered lines {', '.join(map(str, text.damaged))}. {hint}"
+        msg = f"{path}: expected whole operations that match their checksums, got altered {'line' if len(text.damaged) == 1 else 'lines'} {', '.join(map(str, text.damaged))}. {hint}"
         raise HistoryDamagedError(msg)
     if text.header is None:
         return

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from history_store.errors import HistoryDamagedError, HistoryVersionError, MissingPathError, StorageError, UsageError
 from history_store.file.durable import beside
 from history_store.json_text import parse_stored_json
+from history_store.wording import in_shell
 
 FORMAT = "warmstart-history"
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
@@ -250,7 +251,7 @@ def open_file(path: Path) -> h5py.File:
     except FileNotFoundError as error:
         kept = beside(path, ".bak")
         step = (
-            f"Its backup {kept.name} is there: `warmstart history verify --restore {where}` brings it back."
+            f"Its backup {kept.name} is there: `warmstart history verify --restore {in_shell(where)}` brings it back."
             if kept.exists()
             else "Check the path."
         )
@@ -300,7 +301,7 @@ def hint(where: str) -> str:
     path = Path(where.split(":/")[0])
     kept = beside(path, ".bak")
     if kept.exists():
-        return f"Its backup is {kept}: `warmstart history verify --restore {path}` brings it back."
+        return f"Its backup is {kept}: `warmstart history verify --restore {in_shell(path)}` brings it back."
     return f"There is no backup {kept.name} beside it for `warmstart history verify --restore`."
 
 

@@ -25,6 +25,7 @@ from history_store.file.layout import BROKEN, damage, hint, open_file
 from history_store.file.stored_images import PixelChecks, StoredImages, map_file, map_images
 from history_store.file.table import EvaluationTable, StoredTable
 from history_store.records import DatasetInfo, Evaluation, Value
+from history_store.wording import in_shell
 
 _TRIES = 5
 
@@ -302,7 +303,7 @@ class Snapshot:
     def _note_missing_checksums(self, name: str) -> None:
         if not self._images[name].has_checksums:
             warnings.warn(
-                f"{self.path}: its images have no checksums, so that altered pixels are noticed by `warmstart history verify` only. `warmstart history upgrade {self.path}` adds them.",
+                f"{self.path}: its images have no checksums, so that altered pixels are noticed by `warmstart history verify` only. `warmstart history upgrade {in_shell(self.path)}` adds them.",
                 HistoryWarning,
                 stacklevel=3,
             )

@@ -13,6 +13,13 @@ from numpy.typing import NDArray
 from history_store.errors import BrokenImagesError, LabelError, UsageError
 from history_store.images import SPLITS, BrokenImage, FingerprintKind, ImageSet
 
+_PACKED = {
+    (".tar.gz", ".tgz"): "gunzip",
+    (".tar.bz2", ".tbz2", ".tbz"): "bunzip2",
+    (".tar.xz", ".txz"): "unxz",
+    (".tar.zst", ".tzst"): "unzstd",
+}
+"""What unpacks a compressed tar to a tar."""
 _NAMED = 5
 """How many broken pictures a message names."""
 
@@ -143,3 +150,12 @@ def printable(text: str) -> str:
 def plural(n: int, noun: str) -> str:
     """Write a count with its noun: ``1 picture``, ``2,000 pictures``."""
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def unpacking(name: str) -> str | None:
+    """Say how an archive that is not read in place becomes one that is; None where a name is of no such archive."""
+    lower = name.lower()
+    for endings, command in _PACKED.items():
+        if lower.endswith(endings):
+            return f"Unpack it with {command} to a .tar, which is read as it is."
+    return "Unpack it first, then give the folder." if lower.endswith((".rar", ".7z")) else None

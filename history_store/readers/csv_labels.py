@@ -6,9 +6,10 @@ import csv
 import io
 import os
 import re
+import unicodedata
 import warnings
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from history_store.readers.base import plural, printable
 from history_store.readers.blobs import BlobSource
 from history_store.readers.labels import encode_labels
 from history_store.readers.registry import Place, Reader
-from history_store.readers.table_labels import choose_column, read_labels
+from history_store.readers.table_labels import LABELS, choose_column, read_labels
 from history_store.readers.tree import split_of, walk
 
 PICTURES = (
@@ -76,17 +77,32 @@ class CsvSource(BlobSource):
 
 
 def labelled(folder: str, labels: str | None, column: str | None) -> str:
-    """Name a folder with its labels, as the reader takes it; the folder alone where there are none."""
-    if labels is None:
-        return folder
-    return f"{folder}::labels={labels}" + ("" if column is None else f"::column={column}")
+    """Name a folder with its labels, or a table with its column, as the readers take them; alone where neither is said."""
+    named = folder if labels is None else f"{folder}::labels={labels}"
+    return named if column is None else f"{named}::column={column}"
+
+
+def images_of(location: str) -> Path:
+    """Return the folder or file of a location, without the labels that it names."""
+    return Path(re.split(r"::(?:labels|column)=", location, maxsplit=1)[0]).expanduser()
+
+
+def resolved(location: str) -> str:
+    """Return a location that means the same in any working folder; a file of labels that is not there is looked for as before."""
+    images = str(images_of(location).resolve())
+    match = _MARK.match(location)
+    if match is None:
+        _, mark, column = location.partition("::column=")
+        return images + mark + column
+    table = Path(match["labels"]).expanduser()
+    return labelled(images, str(table.resolve()) if table.is_file() else match["labels"], match["column"])
 
 
 def open_labelled(location: str, folder: str, labels: str, column: str | None) -> CsvSource:
     """Open a folder of pictures that a CSV file labels.
 
-    A name in the file is a path below the folder, a file's name, or either without its ending. A column `split` is used where all
-    of it spells splits. Rows without a label, or with −1, are left out, with a warning.
+    A name in the file is a path below the folder, a file's name, or either without its ending; where it is no picture's as it is
+    written, it may differ in case and in how Unicode composes letters. A column `split` is used where all of it spells splits. Rows without a label, or with −1, are left out, with a warning.
 
     Raises:
         MissingPathError: no folder or no file there.
@@ -153,7 +169,8 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
         msg = f"{where}: expected a CSV file, got one that cannot be read ({error}). Save it as CSV."
         raise DataError(msg) from error
     if len(rows) < 2 or len(set(rows[0])) < len(rows[0]):
-        msg = f"{where}: expected a head of distinct names and a row a picture, got {plural(len(rows), 'row')}. Write a head such as filename,label."
+        got = plural(len(rows), "row") if len(rows) < 2 else f"the first row {', '.join(rows[0][:_SHOWN])}"
+        msg = f"{where}: expected a head of distinct names and a row a picture, got {got}. Write a head such as filename,label."
         raise DataError(msg)
     names = [name.strip() for name in rows[0]]
     for number, row in enumerate(rows[1:], start=2):
@@ -171,33 +188,83 @@ def _resolved(columns: Mapping[str, Sequence[str]], root: str, where: str) -> tu
     """
     found = walk(root)
     files = [f"{folder}/{name}" if folder else name for folder, names in found.pictures.items() for name in names]
-    by_name: dict[str, list[str]] = defaultdict(list)
-    for file in files:
-        base = file.rsplit("/", 1)[-1]
-        for key in {file, base, file.rpartition(".")[0], base.rpartition(".")[0]}:
-            by_name[key].append(file)
-    lower = {name.lower(): name for name in columns}
-    likely = [lower[name] for name in PICTURES if name in lower] + [n for n in columns if n.lower() not in PICTURES]
-    hits = {name: sum(_key(cell) in by_name for cell in columns[name]) for name in likely}
-    column = max(likely, key=lambda name: hits[name])
-    if not hits[column]:
+    pictures, column = _named(columns, files)
+    if column is None:
         msg = f"{where}: expected a column that names pictures in {printable(root)}, got {', '.join(list(columns)[:12])}: none of their values is one of its {plural(len(files), 'picture')}. Check the folder."
         raise DataError(msg)
-    cells = [_key(cell) for cell in columns[column]]
-    gone = [cell for cell in cells if cell not in by_name]
+    _check_head(columns, column, pictures, where)
+    cells = columns[column]
+    gone = [cell for cell in cells if not pictures.of(cell)]
     if gone:
         named = ", ".join(repr(cell) for cell in gone[:_SHOWN]) + (", …" if len(gone) > _SHOWN else "")
         msg = f"{where}: expected a picture for each row in {printable(root)}, got {len(gone)} of {len(cells)} without one: {named}. Give the folder that holds them, or take the rows out."
         raise DataError(msg)
-    several = next((cell for cell in cells if len(by_name[cell]) > 1 and cell not in files), None)
+    several = next((cell for cell in cells if len(pictures.of(cell)) > 1), None)
     if several is not None:
-        msg = f"{where}: expected names of one picture each, got {several!r}, which is that of {', '.join(sorted(by_name[several])[:3])}. Write paths below the folder, with endings."
+        msg = f"{where}: expected names of one picture each, got {several!r}, which is that of {', '.join(sorted(pictures.of(several))[:3])}. Write paths below the folder, with endings."
         raise DataError(msg)
-    return [cell if len(by_name[cell]) > 1 else by_name[cell][0] for cell in cells], column
+    return [pictures.of(cell)[0] for cell in cells], column
 
 
-def _key(cell: str) -> str:
-    return cell.replace("\\", "/").removeprefix("./")
+class _Pictures:
+    """The pictures of a folder by what a table may call them.
+
+    Attributes:
+        is_loose: names that no picture has as they are written may differ in case and composition.
+    """
+
+    def __init__(self, files: Sequence[str], *, is_loose: bool) -> None:
+        self.is_loose = is_loose
+        self._files = frozenset(files)
+        self._by_name = _by_name(files, str)
+        self._by_loose_name = _by_name(files, _loose) if is_loose else {}
+
+    def of(self, cell: str) -> list[str]:
+        """Return the pictures that a cell may mean: one where it is a path, several where it is a name of several."""
+        name = cell.replace("\\", "/").removeprefix("./")
+        if name in self._files:
+            return [name]
+        return self._by_name.get(name) or self._by_loose_name.get(_loose(name), [])
+
+
+def _by_name(files: Sequence[str], form: Callable[[str], str]) -> dict[str, list[str]]:
+    """List pictures by path and name, each with and without its ending."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for file in files:
+        path = form(file)
+        base = path.rsplit("/", 1)[-1]
+        for key in {path, base, path.rpartition(".")[0], base.rpartition(".")[0]}:
+            found[key].append(file)
+    return dict(found)
+
+
+def _loose(name: str) -> str:
+    """Return a name without its case, its letters composed: macOS stores them decomposed."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def _named(columns: Mapping[str, Sequence[str]], files: Sequence[str]) -> tuple[_Pictures, str | None]:
+    """Find the column that names pictures, None where none does; names are taken loosely only where some need it."""
+    lower = {name.lower(): name for name in columns}
+    likely = [lower[name] for name in PICTURES if name in lower] + [n for n in columns if n.lower() not in PICTURES]
+    for is_loose in (False, True):
+        pictures = _Pictures(files, is_loose=is_loose)
+        hits = {name: sum(bool(pictures.of(cell)) for cell in columns[name]) for name in likely}
+        column = max(likely, key=lambda name: hits[name])
+        if hits[column] == len(columns[column]):
+            break
+    return pictures, column if hits[column] else None
+
+
+def _check_head(columns: Mapping[str, Sequence[str]], column: str, pictures: _Pictures, where: str) -> None:
+    """Refuse a table whose first row is no head but a picture with its label.
+
+    Raises:
+        DataError: when it is one.
+    """
+    if pictures.of(column) and column not in columns[column] and column.lower() not in (*PICTURES, *LABELS):
+        msg = f"{where}: expected a head such as filename,label, got the picture {printable(column)!r} in the first row. Write a head above it."
+        raise DataError(msg)
 
 
 def _check_once(names: Sequence[str], where: str) -> None:

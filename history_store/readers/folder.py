@@ -13,7 +13,7 @@ from history_store.images import BrokenImage, FingerprintKind
 from history_store.limits import FILE_BYTES
 from history_store.picture import decode, reason_broken
 from history_store.readers.base import Canvas, Source, printable
-from history_store.readers.tree import list_folder
+from history_store.readers.tree import labels_hint, list_folder
 
 
 class FolderSource(Source):
@@ -63,9 +63,11 @@ class FolderSource(Source):
         return canvas.images(), broken
 
     def _hint(self, root: str) -> str:
-        """Name the inner folder where an unpacked archive left one folder around the class folders."""
+        """Name the inner folder where an unpacked archive left one around the class folders; else a CSV file of labels."""
         outer = {file.split("/")[0] for file in self.files}
         inner = {file.split("/")[1] for file in self.files if file.count("/") >= 2}
-        if len(outer) > 1 or len(inner) < 2:
+        if len(outer) > 1:
             return ""
+        if len(inner) < 2:
+            return labels_hint(root)
         return f"Did you mean {printable(f'{root}/{min(outer)}')}, which holds {len(inner)} folders?"

@@ -23,6 +23,7 @@ from history_store.limits import check_parquet, check_picture_file
 from history_store.readers.base import plural, printable
 from history_store.readers.blobs import BlobSource, check_blob
 from history_store.readers.labels import encode_labels
+from history_store.readers.parts import check_parts, tell_of_others
 from history_store.readers.registry import Place, Reader
 from history_store.readers.table_labels import choose_column, read_labels
 from history_store.readers.tree import split_of
@@ -236,7 +237,7 @@ def _shape(path: Path) -> tuple[Any, int, tuple[int, ...]]:
     """Return schema, number of rows, and where groups of rows begin."""
     pa = _arrow()
     try:
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq
 
             with pq.ParquetFile(path) as file:
@@ -262,7 +263,7 @@ def _table(path: Path) -> Any:
 
 
 def _column(path: Path, name: str) -> list[Any]:
-    if path.suffix == ".parquet":
+    if path.suffix.lower() == ".parquet":
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
@@ -276,7 +277,7 @@ def _read_group(file: _File, group: int, image: str) -> list[Any]:
     """Read the cells of the pictures of one group of rows."""
     pa = _arrow()
     try:
-        if file.path.suffix == ".parquet":
+        if file.path.suffix.lower() == ".parquet":
             import pyarrow.parquet as pq
 
             with pq.ParquetFile(file.path) as opened:
@@ -328,7 +329,7 @@ def table_files(folder: Path, entries: Sequence[str]) -> list[Path]:
             for place in places
             if place.is_dir()
             for path in sorted(place.iterdir())
-            if path.suffix == ending and not path.name.startswith((".", "cache-"))
+            if path.suffix.lower() == ending and not path.name.startswith((".", "cache-"))
         ]
         if found:
             return found
@@ -347,10 +348,14 @@ def _open(place: Place) -> TableSource:
     text, _, column = place.text.partition(_MARK)
     path = Path(text).expanduser()
     if not path.exists():
-        msg = f"{printable(text)}: expected a table of pictures, got nothing there. Check the path."
+        msg = f"{printable(text)}: expected a table of pictures, got nothing there. Check the path; `labels_column` is for tables, and beside `labels`."
         raise MissingPathError(msg)
-    inside = sorted(os.listdir(path)) if path.is_dir() else []  # noqa: PTH208
-    files = [path] if path.suffix in ENDINGS else table_files(path, inside)
+    if path.is_dir():
+        files = table_files(path, sorted(os.listdir(path)))  # noqa: PTH208
+        check_parts(files, printable(text))
+    else:
+        files = [path] if path.suffix.lower() in ENDINGS else []
+        tell_of_others(path)
     if not files:
         msg = f"{printable(text)}: expected Parquet or Arrow files whose column {column!r} holds labels, got none. Leave `labels_column` out, or give `labels`."
         raise DataError(msg)

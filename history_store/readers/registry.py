@@ -12,11 +12,10 @@ from pathlib import Path
 from history_store.errors import DataError, LabelError, MissingPathError, UsageError
 from history_store.images import ImageSource
 from history_store.picture import SUFFIXES
-from history_store.readers.base import printable
+from history_store.readers.base import printable, unpacking
 from history_store.registry import Registry
 
 _SCHEME = re.compile(r"^([a-z][a-z0-9+_-]+):(?!/)(.*)$")
-_ARCHIVES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".rar", ".7z")
 _HISTORIES = (".h5", ".hdf5")
 _TORCHVISION = (
     *(
@@ -196,14 +195,17 @@ def _refuse(path: Path, name: str) -> None:
     from history_store.readers.idx import LABELS_NAME
 
     where = printable(str(path))
-    wanted = f"{where}: expected a dataset: a folder of class folders, idx, CIFAR .bin, .npz or .npy files,"
+    wanted = f"{where}: expected a dataset: a folder of class folders, a .zip or .tar, Parquet, Arrow, idx, CIFAR .bin, .npz or .npy files,"
     with path.open("rb") as file:
         head = file.read(8)
     if name.endswith(_HISTORIES) or head == b"\x89HDF\r\n\x1a\n":
         msg = f"{where}: expected a dataset inside the history, got the history itself. Name the dataset: {where}::NAME (warmstart history list shows the names)."
         raise UsageError(msg)
-    if name.endswith(_ARCHIVES) or head[:4] == b"PK\x03\x04":
-        msg = f"{wanted} got an archive. Unpack it first, then give the folder."
+    if (step := unpacking(path.name)) is not None:
+        msg = f"{wanted} got a compressed archive. {step}"
+        raise DataError(msg)
+    if head[:4] == b"PK\x03\x04":
+        msg = f"{wanted} got an archive without the ending .zip. Rename it, or unpack it and give the folder."
         raise DataError(msg)
     if LABELS_NAME.match(name):
         msg = f"{wanted} got a labels file. Give the folder, or the images file."
@@ -211,6 +213,9 @@ def _refuse(path: Path, name: str) -> None:
     if path.suffix.lower() in SUFFIXES:
         msg = f"{wanted} got a single picture. Give the folder that holds one folder a class."
         raise LabelError(msg)
+    if head and name.endswith((".csv", ".tsv")):
+        msg = f"{wanted} got a table of labels. Give the folder of its pictures, and the table with `labels`."
+        raise DataError(msg)
     if not head:
         msg = f"{wanted} got an empty file. Check the path."
         raise DataError(msg)

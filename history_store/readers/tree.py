@@ -8,6 +8,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from history_store.errors import DataError, LabelError
 from history_store.images import SPLITS, DatasetWarning
 from history_store.picture import SUFFIXES
-from history_store.readers.base import plural, printable
+from history_store.readers.base import plural, printable, unpacking
 from history_store.readers.labels import natural_key
 from history_store.wording import in_words
 
@@ -74,15 +75,16 @@ def list_folder(root: str) -> Listing:
         LabelError: when the pictures do not lie in class folders.
         DataError: when there are no pictures, a folder cannot be read, or links run in a circle.
     """
-    return list_found(walk(root), printable(root))
+    return list_found(walk(root), printable(root), root=root)
 
 
-def list_found(found: Found, where: str) -> Listing:
+def list_found(found: Found, where: str, *, root: str | None = None) -> Listing:
     """List pictures that were found in a folder or an archive; as `list_folder`.
 
     Args:
         found: names of pictures by folder.
         where: what an error names.
+        root: the folder; None for an archive.
     """
     if not any(found.pictures.values()):
         raise DataError(_no_pictures(found, where))
@@ -99,7 +101,7 @@ def list_found(found: Found, where: str) -> Listing:
             continue
         groups[split, parts[depth]] += [f"{folder}/{name}" for name in names]
     if not any(groups.values()):
-        raise LabelError(_unlabelled(left_out, where))
+        raise LabelError(_unlabelled(left_out, where, "" if root is None else labels_hint(root)))
     _warn(left_out, [folder for (_, folder) in groups], groups, where)
     return _arrange({key: files for key, files in groups.items() if files}, has_splits=bool(splits))
 
@@ -244,14 +246,27 @@ def _no_pictures(found: Found, where: str) -> str:
         return f"{where}: expected pictures in class folders, got {held}. Check the path."
     other = printable(found.other)
     step = "Check the path, or save the pictures as PNG or JPEG."
-    if other.lower().endswith((".zip", ".tar", ".tgz", ".tar.gz", ".rar", ".7z")):
-        step = "Unpack the archive first."
-    elif other.lower().endswith((".npz", ".h5", ".npy")):
+    if (unpacked := unpacking(found.other)) is not None:
+        step = unpacked
+    elif other.lower().endswith((".zip", ".tar", ".parquet", ".arrow", ".npz", ".h5", ".npy")):
         step = "Give the path of the file itself."
     return f"{where}: expected pictures in class folders, got {plural(found.n_others, 'other file')} such as {other}. {step}"
 
 
-def _unlabelled(left_out: Mapping[str, int], where: str) -> str:
+def labels_hint(root: str) -> str:
+    """Ask whether a CSV file in a folder of pictures or beside it holds their labels; empty where there is none."""
+    for place in (Path(root), Path(root).absolute().parent):
+        try:
+            names = sorted(file.name for file in place.iterdir() if file.suffix.lower() in (".csv", ".tsv"))
+        except OSError:
+            continue
+        if names:
+            named = next((name for name in names if "label" in name.lower()), names[0])
+            return f"Does {printable(named)} hold their labels? Then add it with `labels`, or give {printable(f'{root}::labels={named}')}."
+    return ""
+
+
+def _unlabelled(left_out: Mapping[str, int], where: str, hint: str) -> str:
     folder, n = max(left_out.items(), key=lambda item: item[1])
     place = f" directly in {printable(folder)}/" if folder else ""
-    return f"{where}: expected one folder a class (root/class/picture.png), got {plural(n, 'picture')}{place} without class folders. Sort the pictures into one folder a class: the similarity rests on labels."
+    return f"{where}: expected one folder a class (root/class/picture.png), got {plural(n, 'picture')}{place} without class folders. {hint or 'Sort the pictures into one folder a class: the similarity rests on labels.'}"

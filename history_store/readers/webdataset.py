@@ -7,6 +7,7 @@ import tarfile
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -16,63 +17,72 @@ from history_store.errors import DataError, LabelError
 from history_store.fingerprint import file_signature
 from history_store.images import DatasetWarning
 from history_store.json_text import parse_json
-from history_store.limits import ARCHIVE_FILES
 from history_store.picture import SUFFIXES
 from history_store.readers.base import plural, printable
-from history_store.readers.blobs import BlobSource, check_blob
+from history_store.readers.blobs import BlobSource
 from history_store.readers.labels import encode_labels
+from history_store.readers.parts import check_parts, tell_of_others
 from history_store.readers.registry import Place, Reader
 from history_store.readers.table_labels import LABELS, read_labels
+from history_store.readers.tar_folder import TarFolderSource
+from history_store.readers.tar_members import TarPicture, tar_members
 from history_store.readers.tree import split_of
 
 CLASSES = ("cls", "cls.txt", "cls2", "label", "label.txt", "index", "class.txt", "class")
 """Endings of members that hold a label as text."""
 _SHARD = re.compile(r"^(?P<stem>.*?)[-_.]?\d*\.tar$", re.IGNORECASE)
 _LABEL_BYTES = 1 << 20
+_LOOKED_AT = 200
 
 
 @dataclass(frozen=True, slots=True)
-class _Sample:
-    """One picture: where its bytes lie in a tar."""
+class _Shard:
+    """What a tar holds.
 
-    shard: int
-    name: str
-    offset: int
-    size: int
+    Attributes:
+        samples: the picture of each sample.
+        cells: the labels of the samples, None where there is none.
+        pictures: all pictures, those of one sample too.
+        has_others: whether something but pictures belongs to a sample.
+    """
+
+    samples: tuple[TarPicture, ...]
+    cells: tuple[Any, ...]
+    pictures: tuple[TarPicture, ...]
+    has_others: bool
+
+    @property
+    def is_class_folders(self) -> bool:
+        """Tell whether pictures lie in folders, with nothing beside them that belongs to one."""
+        in_folders = [picture for picture in self.pictures if "/" in picture.name.removeprefix("./")]
+        return bool(in_folders) and not self.has_others
 
 
 class TarSource(BlobSource):
     """The pictures of shards; headers and labels are read once, pictures when they are asked for."""
 
-    def __init__(self, location: str, paths: Sequence[Path]) -> None:
-        samples: list[_Sample] = []
-        cells: list[Any] = []
-        names: list[str] | None = None
-        splits: list[str | None] = []
-        for number, path in enumerate(paths):
-            found, texts, listed = _scan(path, number)
-            samples += found
-            cells += texts
-            names = names or listed
-            splits += [_split_of_shard(path)] * len(found)
+    def __init__(self, location: str, paths: Sequence[Path], shards: Sequence[_Shard]) -> None:
+        where = printable(location)
+        samples = [sample for shard in shards for sample in shard.samples]
+        cells = [cell for shard in shards for cell in shard.cells]
+        splits = [_split_of_shard(path) for path, shard in zip(paths, shards, strict=True) for _ in shard.samples]
         if not samples:
-            msg = f"{printable(location)}: expected samples such as 0001.jpg beside 0001.cls, got no picture. Check that these are shards of webdataset."
+            msg = f"{where}: expected samples such as 0001.jpg beside 0001.cls, or class folders, got no picture. Check that it is a dataset of pictures."
             raise DataError(msg)
         if not any(cell is not None for cell in cells):
-            msg = f"{printable(location)}: expected a label beside each picture ({', '.join(f'.{end}' for end in CLASSES[:3])} or .json with {LABELS[0]!r}), got {plural(len(samples), 'unlabelled picture')}. The similarity of datasets rests on labels."
-            raise LabelError(msg)
-        values, has = read_labels(cells, printable(location))
+            raise LabelError(_unlabelled(where, len(samples), n_shards=len(paths)))
+        values, has = read_labels(cells, where)
         kept = [row for row in range(len(samples)) if has[row]]
         if len(kept) < len(samples):
-            warnings.warn(f"{printable(location)}: left out {plural(len(samples) - len(kept), 'picture')} without a label.", DatasetWarning, stacklevel=4)  # fmt: skip
-        encoding = encode_labels([values[row] for row in kept], printable(location), n=len(kept), class_names=names)
+            warnings.warn(f"{where}: left out {plural(len(samples) - len(kept), 'picture')} without a label.", DatasetWarning, stacklevel=4)  # fmt: skip
+        encoding = encode_labels([values[row] for row in kept], where, n=len(kept))
         self._paths = tuple(str(path) for path in paths)
         self._samples = tuple(samples[row] for row in kept)
         spelled = [splits[row] for row in kept]
         super().__init__(
             location,
             "webdataset",
-            names=[f"{Path(self._paths[sample.shard]).name}/{sample.name}" for sample in self._samples],
+            names=[f"{Path(sample.path).name}/{sample.name}" for sample in self._samples],
             labels=encoding.labels,
             class_names=encoding.class_names,
             splits=None if None in spelled else {s: np.flatnonzero(np.array(spelled) == s).astype(np.int64) for s in dict.fromkeys(spelled) if s},
@@ -88,54 +98,46 @@ class TarSource(BlobSource):
 
     def blob(self, index: int) -> bytes:
         """Read one picture where it lies."""
-        sample = self._samples[index]
-        check_blob(sample.size, "picture")
-        try:
-            with Path(self._paths[sample.shard]).open("rb") as file:
-                file.seek(sample.offset)
-                data = file.read(sample.size)
-        except OSError as error:
-            msg = f"cannot be read any more ({error.strerror})"
-            raise DataError(msg) from error
-        if len(data) < sample.size:
-            msg = "cut off: the shard ends before the picture does"
-            raise DataError(msg)
-        return data
+        return self._samples[index].read()
 
 
 def is_shards(names: Sequence[str]) -> bool:
-    """Tell whether a folder holds tars and no folder or picture beside them."""
+    """Tell whether a folder holds tars and no picture beside them."""
     return any(name.lower().endswith(".tar") for name in names) and not any(
         name[name.rfind(".") :].lower() in SUFFIXES for name in names if "." in name
     )
 
 
-def _scan(path: Path, number: int) -> tuple[list[_Sample], list[Any], list[str] | None]:
-    """List the pictures of a shard with the labels of their samples, and class names where a JSON tells them."""
-    pictures: dict[str, _Sample] = {}
+def _scan(path: Path) -> _Shard:
+    """List the pictures of a shard with the labels of their samples."""
+    pictures: list[TarPicture] = []
+    samples: dict[str, TarPicture] = {}
     labels: dict[str, Any] = {}
-    where = printable(str(path))
-    try:
-        with tarfile.open(path, "r:") as archive:
-            for count, member in enumerate(archive, start=1):
-                if not member.isfile():
-                    continue
-                ARCHIVE_FILES.check(count, where)
-                folder, _, base = member.name.rpartition("/")
-                stem, _, ending = base.partition(".")
-                if not stem:
-                    continue
-                key, ending = f"{folder}/{stem}", ending.lower()
-                if f".{ending.rpartition('.')[2]}" in SUFFIXES:
-                    if key in pictures and not _is_first(ending):
-                        continue
-                    pictures[key] = _Sample(number, member.name, member.offset_data, member.size)
-                elif (ending in CLASSES or ending == "json") and key not in labels:
-                    labels[key] = _label(archive, member, ending, where)
-    except (tarfile.TarError, OSError, EOFError) as error:
-        msg = f"{where}: expected a tar that is not compressed, got a damaged, truncated or compressed one ({error}). Unpack .tar.gz with gunzip, or download it again."
-        raise DataError(msg) from error
-    return list(pictures.values()), [labels.get(key) for key in pictures], None
+    others: set[str] = set()
+    text, where = str(path), printable(str(path))
+    for archive, member in tar_members(path):
+        folder, _, base = member.name.rpartition("/")
+        stem, _, ending = base.partition(".")
+        if not stem:
+            continue
+        key, ending = f"{folder}/{stem}", ending.lower()
+        if f".{ending.rpartition('.')[2]}" in SUFFIXES:
+            pictures.append(TarPicture.of(text, member))
+            if key not in samples or _is_first(ending):
+                samples[key] = pictures[-1]
+            continue
+        others.add(key)
+        if (ending in CLASSES or ending == "json") and key not in labels and member.isfile():
+            labels[key] = _label(archive, member, ending, where)
+    cells = tuple(labels.get(key) for key in samples)
+    return _Shard(tuple(samples.values()), cells, tuple(pictures), not others.isdisjoint(samples))
+
+
+def _unlabelled(where: str, n: int, *, n_shards: int) -> str:
+    step = "The similarity of datasets rests on labels."
+    if n_shards > 1:
+        step = "Are they class folders, or one tar a class? Unpack them into one folder a class."
+    return f"{where}: expected a label beside each picture ({', '.join(f'.{end}' for end in CLASSES[:3])} or .json with {LABELS[0]!r}), got {plural(n, 'unlabelled picture')}. {step}"
 
 
 def _is_first(ending: str) -> bool:
@@ -170,13 +172,29 @@ def _split_of_shard(path: Path) -> str | None:
 
 
 def _matches(place: Place) -> bool:
-    return place.file.endswith(".tar") or (place.is_folder and is_shards(place.entries))
+    if place.path is None or not place.is_folder:
+        return place.file.endswith(".tar")
+    return is_shards(place.entries) and not any(_has_pictures(place.path / entry) for entry in place.entries)
 
 
-def _open(place: Place) -> TarSource:
+def _has_pictures(folder: Path) -> bool:
+    """Tell whether a folder is one of pictures, or of folders with pictures: then the tars beside it are no dataset."""
+    found = islice(chain(folder.glob("*"), folder.glob("*/*")), _LOOKED_AT)
+    return folder.is_dir() and any(path.suffix.lower() in SUFFIXES for path in found)
+
+
+def _open(place: Place) -> TarSource | TarFolderSource:
     assert place.path is not None  # noqa: S101  matched
-    names = [entry for entry in place.entries if entry.lower().endswith(".tar")]
-    return TarSource(place.text, [place.path / name for name in names] if place.is_folder else [place.path])
+    if place.is_folder:
+        paths = [place.path / entry for entry in place.entries if entry.lower().endswith(".tar")]
+        check_parts(paths, printable(place.text))
+    else:
+        paths = [place.path]
+        tell_of_others(place.path)
+    shards = [_scan(path) for path in paths]
+    if len(shards) == 1 and shards[0].is_class_folders:
+        return TarFolderSource(place.text, shards[0].pictures)
+    return TarSource(place.text, paths, shards)
 
 
 READER = Reader(_matches, _open)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import stat
 import zipfile
 import zlib
@@ -12,10 +11,11 @@ from pathlib import Path
 from history_store.errors import DataError
 from history_store.fingerprint import file_signature
 from history_store.limits import ARCHIVE_FILES, check_unpacked
+from history_store.readers.archive_paths import check_inside, twice, wrapping
 from history_store.readers.base import printable
 from history_store.readers.blobs import BlobSource, check_blob
 from history_store.readers.registry import Place, Reader
-from history_store.readers.tree import found_in, list_found, split_of
+from history_store.readers.tree import found_in, list_found
 
 _BAD_ZIP = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, OSError, EOFError)
 _CHUNK = 1 << 20
@@ -30,7 +30,7 @@ class ZipSource(BlobSource):
     def __init__(self, path: Path) -> None:
         where = printable(str(path))
         members = _members(path, where)
-        self._path, self._root = path, _wrapping(list(members))
+        self._path, self._root = path, wrapping(list(members))
         inside = {name.removeprefix(self._root): info for name, info in members.items() if name != self._root}
         listing = list_found(found_in(inside), where)
         self._infos = tuple(inside[name] for name in listing.files)
@@ -118,31 +118,14 @@ def _members(path: Path, where: str) -> dict[str, zipfile.ZipInfo]:
     found: dict[str, zipfile.ZipInfo] = {}
     for info in infos:
         name = info.filename
-        parts = re.split(r"[/\\]", name)
-        if ".." in parts or name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name) or "\0" in name:
-            msg = f"{where}: expected paths inside the archive, got {printable(name)!r}, which leads out of it. Do not trust it; make the archive anew."
-            raise DataError(msg)
+        check_inside(name, where)
         if info.flag_bits & 1:
             msg = f"{where}: expected an archive without a password, got {printable(name)!r}, which has one. Unpack it, then give the folder."
             raise DataError(msg)
         if name in found and not name.endswith("/"):
-            msg = f"{where}: expected each path once, got {printable(name)!r} twice. Make the archive anew."
-            raise DataError(msg)
+            raise twice(name, where)
         found[name] = info
     return found
-
-
-def _wrapping(names: list[str]) -> str:
-    """Return the folder around all others, with its slash; empty where there is none, or it is a class or a split."""
-    found = found_in(names)
-    tops = {folder.split("/")[0] for folder, pictures in found.pictures.items() if pictures}
-    if len(tops) != 1:
-        return ""
-    (top,) = tops
-    inner = {folder for folder, pictures in found.pictures.items() if pictures and folder.startswith(f"{top}/")}
-    if not top or not inner or found.pictures.get(top) or split_of(top) is not None:
-        return ""
-    return f"{top}/"
 
 
 def _matches(place: Place) -> bool:

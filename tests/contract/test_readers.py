@@ -1,7 +1,7 @@
 """Every reader against the contract of readers."""
 
 import numpy as np
-from layouts import save_cifar, save_folder, save_mnist, save_shard, save_table, save_zip
+from layouts import save_cifar, save_folder, save_mnist, save_shard, save_table, save_tar, save_zip
 
 from history_store.history import History
 from history_store.images import ImageSet
@@ -186,6 +186,14 @@ class TestZip(ReaderContract):
         return open_images(save_zip(folder / "set.zip", folder / "pictures"))
 
 
+class TestTar(ReaderContract):
+    layout = "tar"
+
+    def build(self, folder, images, labels):
+        save_folder(folder / "pictures", images, labels)
+        return open_images(save_tar(folder / "set.tar", folder / "pictures"))
+
+
 class TestCsv(ReaderContract):
     layout = "csv"
 
@@ -227,6 +235,7 @@ def test_every_layout_is_tried():
     }
     assert tried == {"folder", "idx", "cifar", "npz", "npy", "arrays", "sklearn", "history", "torch"} | {
         "zip",
+        "tar",
         "csv",
         "table",
         "webdataset",

@@ -43,7 +43,7 @@ def call(source, *more):
         (["--configs", "0"], 2, "--configs: expected at least 1"),
         (["--target-budget", "huge"], 2, "--target-budget: expected one of compact-400"),
         (["--budget", "soon"], 2, "expected a length of time above 0, got 'soon'"),
-        (["--fraction", "0.123"], 2, "fraction"),
+        (["--fraction", "0.123"], 2, "--fraction: expected whole percentages"),
         (["--device", "abacus"], 2, "--device: expected cpu, cuda or auto"),
         (["nowhere.toml"], 2, "nowhere.toml: expected a manifest"),
     ],
@@ -53,6 +53,64 @@ def test_wrong_calls_are_told(source, cli, more, code, match):
     assert run.code == code
     assert run.out == ""
     assert match in json.loads(run.err)["error"]["message"]
+    assert not list(source.glob("h.h5*")), "nothing is left of a history that was made for it"
+
+
+def test_another_space_than_that_of_the_history_is_refused_by_name(source, cli):
+    (source / "mine.yaml").write_text("lr: {log: [1e-4, 0.1]}\nbatch_size: [8, 16, 32]\n")
+    assert cli("history", "create", source / "h.h5", "--space", "compact").code == 0
+    asked = ["history", "collect", source / "stripes.npz", "--history", source / "h.h5", "--format", "json"]
+    for more in (["--command", "echo {lr} {batch_size}"], ["--command", "echo {epochs}"], []):
+        run = cli(*asked, "--space", source / "mine.yaml", *more)
+        assert run.code == 2
+        message = json.loads(run.err)["error"]["message"]
+        assert message.startswith(f"--space: expected the space of {source / 'h.h5'}, which is there already, got one")
+        assert "adds lr, lacks dropout_rate, " in message
+
+
+def test_what_a_history_holds_stays_when_a_collection_is_refused(source, cli):
+    assert cli("history", "create", source / "h.h5", "--space", "compact").code == 0
+    images, _ = pictures(0, size=8)
+    np.savez(source / "one.npz", images=images, labels=np.zeros(len(images), int))
+    files = ["--history", source / "h.h5", "--workers", "1", "--device", "cpu", "--configs", "1"]
+    assert cli("history", "collect", source / "one.npz", *files).code == 3
+    assert cli("history", "verify", source / "h.h5").code == 0
+    assert cli("history", "collect", source / "one.npz", "--history", source / "new.h5", "--device", "cpu").code == 3
+    assert not list(source.glob("new.h5*"))
+
+
+def test_a_script_that_prints_no_error_is_told_of_options(source, cli, caplog):
+    (source / "mine.yaml").write_text("lr: {log: [1e-4, 0.1]}\n")
+    asked = ["history", "collect", source / "stripes.npz", "--history", source / "h.h5", "--configs", "1"]
+    run = cli(*asked, "--space", source / "mine.yaml", "--command", "echo acc {lr}", "--format", "json")
+    assert run.code == 5
+    hint = "--metric last takes the last number printed; add --maximize where larger is better"
+    assert hint in json.loads(run.err.splitlines()[-1])["error"]["message"]
+    assert hint in caplog.text
+
+
+def test_a_folder_keeps_its_own_parts(tmp_path, cli):
+    from history_store.history import History
+
+    images, labels = pictures(0)
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        part = ("train", "train", "val", "test")[number % 4 if number < 32 else 0]
+        place = tmp_path / "photos" / part / str(label)
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(place / f"{number:03}.png")
+    counts = [len(list((tmp_path / "photos" / part).glob("*/*.png"))) for part in ("train", "val", "test")]
+    (tmp_path / "mine.yaml").write_text("lr: {log: [1e-4, 0.1]}\n")
+    script = ["--space", tmp_path / "mine.yaml", "--command", "echo {lr}", "--configs", "1", "--workers", "1"]
+    run = cli("history", "collect", tmp_path / "photos", "--history", tmp_path / "h.h5", *script)
+    assert run.code == 0, run.err
+    added = ["history", "add", tmp_path / "h.h5", "--dataset", tmp_path / "photos", "--name", "b", "--group", "photos"]
+    assert cli(*added).code == 0
+    with History.open(tmp_path / "h.h5") as history:
+        collected, typed = history.datasets
+        assert [collected.n_train, collected.n_val, collected.n_test] == counts
+        assert collected.split_seed is None
+        for of_one, of_other in zip(*(history.images(each.name).split for each in (collected, typed)), strict=True):
+            assert of_one == of_other
 
 
 def test_a_manifest_that_is_none_is_bad_data(source, cli):
@@ -68,12 +126,15 @@ def test_configurations_to_measure_first_are_checked(source, cli):
         ("hello", 3, "expected JSON"),
         ("[1, 2]", 3, "expected a list of configurations"),
         ("[]", 3, "expected a list of configurations"),
-        ('[{"batch_size": 7}]', 3, "configurations to measure first"),
+        ('[{"batch_size": 7}]', 3, "first.json: configuration {'batch_size': 7}: expected one that the space"),
     ]:
         file.write_text(text)
         run = cli(*call(source, "--first", file))
         assert run.code == code, run.err
-        assert match in json.loads(run.err)["error"]["message"]
+        message = json.loads(run.err)["error"]["message"]
+        assert match in message
+        assert message.startswith(f"--first: {file}: ")
+        assert not list(source.glob("h.h5*"))
     missing = cli(*call(source, "--first", source / "none.json"))
     assert missing.code == 2
     assert "--first: " in json.loads(missing.err)["error"]["message"]

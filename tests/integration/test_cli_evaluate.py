@@ -171,6 +171,7 @@ def test_the_papers_figures_and_the_plots(cli, tiny, table, tmp_path):
         (["--folds", 1], 2, "--folds: "),
         (["--surrogate", "magic", "--rivals", "cold-gp"], 2, "expected surrogate among"),
         (["--out", "no/such/report.json"], 2, "--out: expected a place in a folder that exists"),
+        (["--out", __file__], 2, "--out: expected a new file, or a JSON report to replace"),
         (["--plots", "no/such"], 2, "--plots: expected a place in a folder that exists"),
         (["--table", "none.npz"], 2, "expected an npz file with a table of errors, got nothing there"),
         (["--table", __file__], 3, "got a file that cannot be read as one"),

@@ -1,10 +1,13 @@
 """`history ...` end to end: what is made, added, recorded, moved, checked and taken out."""
 
 import json
+import re
+import shlex
 import shutil
 import subprocess
 import sys
 
+import h5py
 import pytest
 from bad_inputs import GOOD_CONFIG
 from stripes import pictures, write_folder
@@ -133,6 +136,24 @@ def test_verify_finds_damage_and_restore_brings_the_backup_back(cli, copy):
     assert restored.code == 0, restored.err
     assert restored.json()["n_datasets"] == 6
     assert "brought back" in restored.err
+
+
+def test_verify_says_the_way_back_once_as_a_command_that_works(cli, copy):
+    assert cli("history", "compact", copy).code == 0
+    place = copy.with_name("my hist.h5")
+    copy.with_name(f"{copy.name}.bak").rename(place.with_name(f"{place.name}.bak"))
+    data = bytearray(copy.read_bytes())
+    with h5py.File(copy) as file:
+        for name in ("stripes0", "stripes1"):
+            data[file[f"images/{name}/array"].id.get_offset()] ^= 255
+    place.write_bytes(data)
+    run = cli("history", "verify", place, "--format", "json")
+    message = json.loads(run.err)["error"]["message"]
+    assert "got 4 problems: " in message
+    command = re.findall("`(.*?)`", message)
+    assert command == [f"warmstart history verify --restore '{place}'"]
+    assert cli(*shlex.split(command[0])[1:]).code == 0
+    assert cli("history", "verify", place).code == 0
 
 
 def test_verify_promises_no_backup_where_there_is_none(cli, tmp_path):

@@ -132,3 +132,24 @@ def test_a_folder_that_is_not_there_is_told_before_the_training(cli, copy, tmp_p
     run = cli("train", "--history", copy, "--out", tmp_path / "no" / "m.safetensors", "--steps", 1)
     assert run.code == 2
     assert "--out: expected a file in a folder that exists" in run.err
+
+
+def test_a_file_that_is_no_model_is_never_replaced(cli, copy, tmp_path):
+    before = copy.read_bytes()
+    (tmp_path / "notes.txt").write_text("mine")
+    for out in (copy, tmp_path / "notes.txt", tmp_path):
+        run = cli("train", "--history", copy, "--out", out, "--steps", 1)
+        assert run.code == 2
+        assert f"--out: expected a new file, or a model to replace, got {out}, which is" in " ".join(run.err.split())
+    assert copy.read_bytes() == before
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.h5", "notes.txt"]
+
+
+def test_an_older_model_and_an_empty_file_are_replaced(cli, copy, tmp_path):
+    out = tmp_path / "m.safetensors"
+    out.touch()
+    for seed in (0, 1):
+        run = cli("train", "--history", copy, "--out", out, "--steps", 1, "--seed", seed, "--format", "json")
+        assert run.code == 0, run.err
+        assert read_header(out).hash == run.json()["hash"]

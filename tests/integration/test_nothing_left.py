@@ -172,6 +172,7 @@ def start(folder, way, mark, *more):
         ("session", signal.SIGINT, ("--workers", "2")),
         pytest.param("daemon", signal.SIGKILL, ("--workers", "2"), marks=pytest.mark.slow),
         pytest.param("deaf", signal.SIGHUP, (), marks=pytest.mark.slow),
+        ("group", signal.SIGTERM, ()),
     ],
 )
 def test_a_study_that_ends_leaves_nothing(way, number, more, mark, tmp_path):
@@ -183,7 +184,7 @@ def test_a_study_that_ends_leaves_nothing(way, number, more, mark, tmp_path):
         assert study.poll() is None, study.stderr.read()
         os.killpg(study.pid, number)
         _, said = study.communicate(timeout=60)
-        assert study.returncode == (130 if number == signal.SIGINT else -number), said
+        assert study.returncode == (-number if number == signal.SIGKILL else 130), said
     wait_until(lambda: marked(mark) == [])
     assert list((tmp_path / "tmp").iterdir()) == []
 

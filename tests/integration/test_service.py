@@ -269,6 +269,35 @@ def test_not_ready_without_a_history(tmp_path):
         assert str(tmp_path) not in found.text
 
 
+def test_an_empty_history_is_served(tiny, tmp_path, descriptor):
+    with History.open(tiny.history) as history:
+        space = history.space_json
+    History.create(tmp_path / "new.h5", space).close()
+    with opened(history=tmp_path / "new.h5", model=tiny.model, storage=tmp_path / "s.db") as client:
+        assert client.get("/v1/readyz").json() == {"status": "ready"}
+        about = client.get("/v1").json()
+        assert (about["extractors"], about["history"]) == ([], {"name": "new.h5", "n_datasets": 0, "n_configs": 0})
+        study = {"name": "s", "space": {"x": [0.0, 1.0]}}
+        assert client.post("/v1/studies", json=study).status_code == 201
+        asked = client.post("/v1/suggestions", json={"descriptor": descriptor})
+        assert asked.status_code == 400
+        assert "expected a history with datasets, got an empty one" in asked.json()["detail"]
+
+
+def test_a_server_that_is_not_ready_logs_why(tmp_path, caplog):
+    with opened(history=tmp_path / "none.h5") as client, caplog.at_level("WARNING", "warmstart.service"):
+        assert client.get("/v1/readyz").status_code == 503
+    (line,) = [record for record in caplog.records if record.getMessage() == "not ready"]
+    assert "none.h5" in line.fields["reason"]
+
+
+def test_a_client_that_is_left_open_ends_in_silence(tiny):
+    with running(history=tiny.history, model=tiny.model) as url:
+        code = f"import warmstart\nclient = warmstart.Client({url!r})\nclient.about()"
+        done = subprocess.run([sys.executable, "-W", "default", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
 def test_server_is_light():
     code = """
 import json, sys

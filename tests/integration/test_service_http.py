@@ -119,6 +119,25 @@ def test_studies_have_tags_and_trials_by_number(client):
     refused(late, 409, told="expected one that runs, got one that ended as it was told")
 
 
+def test_a_trial_is_given_back(client):
+    client.post("/v1/studies", json=STUDY)
+    client.post("/v1/studies/s/trials:ask", json={"client": "v"})
+    for _ in range(2):
+        found = client.post("/v1/studies/s/trials/0:release", json={"client": "v"})
+        assert found.status_code == 200, found.text
+        free = records.TrialRecord.model_validate(found.json())
+        assert (free.state, free.client, free.lease_until, free.offers) == ("running", "v", None, 0)
+    again = client.post("/v1/studies/s/trials:ask", json={"client": "w"}).json()["trials"][0]
+    assert again["number"] == 0
+    for number, status, told in (
+        (0, 409, "expected a lease that 'v' holds"),
+        (7, 404, "expected the number of a trial"),
+    ):
+        found = client.post(f"/v1/studies/s/trials/{number}:release", json={"client": "v"})
+        refused(found, status, "/path/number" if status == 404 else None, told=told)
+    refused(client.post("/v1/studies/s/trials/0:release", json={}), 422, "/client", told="Field required")
+
+
 def test_what_is_moved_into_the_space_is_told(client):
     begin = STUDY | {"initial": [{"x": 5.0}]}
     made = client.post("/v1/studies", json=begin | {"warm": "initial"}).json()

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 from stripes import pictures, write_folder
 
@@ -80,6 +81,83 @@ def test_a_lease_that_ends(url):
             time.sleep(1.5)
             assert client.study("a").ask().number != held.number
         held.tell(0.5)
+
+
+def test_a_trial_is_given_back_at_the_end(url):
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        for error in (KeyboardInterrupt, SystemExit, KeyboardInterrupt):
+            trial = study.ask()
+            assert trial.number == 0
+            with pytest.raises(error), trial.kept_alive():
+                raise error
+        with pytest.raises(ValueError, match="no"), study.ask().kept_alive():
+            raise ValueError("no")  # the trial may be told of yet
+        assert client.study("a").ask().number == 1
+
+
+def test_a_server_that_takes_no_trial_back(tmp_path, monkeypatch):
+    from warmstart.service import studies
+
+    kept = [route for route in studies.router.routes if not route.path.endswith(":release")]
+    monkeypatch.setattr(studies.router, "routes", kept)
+    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        trial = study.ask()
+        assert trial.release() is False
+        with pytest.raises(KeyboardInterrupt), trial.kept_alive():
+            raise KeyboardInterrupt
+        assert trial.tell(0.5)["error"] == 0.5
+
+
+def test_asking_waits_for_what_runs_elsewhere(url, monkeypatch):
+    monkeypatch.setattr("warmstart.remote_study.WAIT_S", 0.05)
+    with Client(url) as client:
+        study, found = client.begin_study("a", **FAST), []
+        held = study.ask(trials=2)
+        study.ask(trials=2).tell(0.5)
+        assert client.study("a").ask(trials=2, wait=False) == "wait"
+        other = threading.Thread(target=lambda: found.append(client.study("a").ask(trials=2)))
+        other.start()
+        time.sleep(0.2)
+        assert not found
+        held.release()
+        other.join(60)
+        assert found[0].number == held.number
+        found[0].tell(0.5)
+        assert study.ask(trials=2) is None
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), np.float32("nan")])
+def test_an_error_that_is_not_finite_is_a_failure(url, given):
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST)
+        trial = study.ask()
+        assert trial.report(1, given) is False
+        told = trial.tell(given, curve=[(1, given), (2, 0.5)], metrics={"loss": given, "n": np.int64(3)})
+        assert (told["state"], told["error"], told["curve"]) == ("failed", None, [[2.0, 0.5]])
+        assert told["metrics"] == {"n": 3}
+        assert told["note"] == f"expected an error that is one finite number, got {given}"
+        told = study.ask().tell(0.5, constraints={"memory": given})
+        assert (told["state"], told["constraints"]) == ("failed", {})
+        assert "expected a constraint 'memory' that is one finite number" in told["note"]
+
+
+def test_numbers_are_told_as_they_are_here(url):
+    with Client(url) as client:
+        study = client.begin_study("a", **FAST, metric="loss")
+        trial = study.ask()
+        with pytest.raises(UsageError, match="expected an error that is one number, got 'low'"):
+            trial.report(1, "low")
+        with pytest.raises(UsageError, match="expected a metric 'm' that is one number"):
+            trial.tell(0.5, metrics={"m": [1.0]})
+        with pytest.raises(UsageError, match="expected texts, truth values and finite numbers, which JSON has"):
+            client.begin_study("b", space={"x": [0.0, float("inf")]})
+        told = trial.tell(
+            value=np.float32(0.5), duration=float("nan"), constraints={"a": True, "b": np.False_, "c": -1.0}
+        )
+        assert (told["state"], told["error"], told["duration"]) == ("ok", 0.5, None)
+        assert told["constraints"] == {"a": 0.0, "b": 1.0, "c": -1.0}
 
 
 @pytest.mark.timeout(120)

@@ -1,6 +1,12 @@
 """`warmstart tune --server`: several datasets, related datasets, networks to save; refused where a server cannot."""
 
 import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,6 +21,8 @@ from history_store.errors import DataError, UsageError
 from training.workloads.cnn.classifier import Networks
 from warmstart.client import Client
 from warmstart.remote_study import RemoteTrial
+from warmstart.remote_tuning import tune_on_server
+from warmstart.studies.tune_options import TuneOptions
 
 pytestmark = pytest.mark.timeout(120)
 OBJECTIVE = (
@@ -85,7 +93,7 @@ def test_studies_tuned_together_lease_their_trials(tmp_path):
             "a": 3,
             "b": 2,
         }
-        assert second.ask(trials=4) == "wait"
+        assert second.ask(trials=4, wait=False) == "wait"
         for trial in held:
             assert isinstance(trial, RemoteTrial)
             trial.tell(0.5)
@@ -137,3 +145,60 @@ def test_every_trial_failed_is_told(place, cli):
     assert "expected a trial that gives an error, got none of 1" in found.err
     assert "more: trial 0 gave no error (crashed): ValueError: no (bad.py:2)." in longer.err
     assert "All 5 trials failed in the same way, so no more was begun." in longer.err
+
+
+SLOW = """
+import pathlib, time
+
+def f(config, seed):
+    pathlib.Path("began").touch()
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    return config["x"]
+"""
+
+
+def test_ctrl_c_gives_the_trial_back(place):
+    (place / "slow.py").write_text(SLOW)
+    (place / "space.yaml").write_text("x: [0.0, 1.0]\n")
+    with running(storage=place / "s.db") as url, Client(url) as client:
+        code = [sys.executable, "-m", "warmstart", "tune", "--objective", "slow.py:f", "--space", "space.yaml"]
+        code += ["--study", "s", "--server", url, "--trials", "1"]
+        for _ in range(3):
+            process = subprocess.Popen(code, stderr=subprocess.PIPE, text=True, start_new_session=True)
+            while not (place / "began").exists():
+                assert process.poll() is None
+                time.sleep(0.02)
+            os.killpg(process.pid, signal.SIGINT)
+            process.communicate(timeout=60)
+            (place / "began").unlink()
+            (trial,) = client.study("s").trials()
+            assert (trial["state"], trial["offers"], trial["lease_until"]) == ("running", 0, None)
+        (place / "go").touch()
+        began = time.monotonic()
+        done = subprocess.run(code, capture_output=True, text=True, check=True)
+        assert time.monotonic() - began < 50  # no lease is waited for
+        assert "Waiting for" not in done.stderr
+        assert [each["state"] for each in client.study("s").trials()] == ["ok"]
+
+
+def test_what_is_waited_for_is_told_and_no_pace(tmp_path, monkeypatch):
+    monkeypatch.setattr("warmstart.remote_tuning.WAIT_S", 0.1)
+    said, seen = [], []
+
+    def f(config, seed):
+        return config["x"]
+
+    with running(storage=tmp_path / "s.db") as url, Client(url) as client:
+        given = {"objective": f, "space": {"x": [0.0, 1.0]}, "study": "s", "surrogate": "gp-map"}
+        told = {"progress": seen.append, "on_message": said.append}
+        one, three = (TuneOptions.of(given | told | {"trials": n}) for n in (1, 3))
+        assert tune_on_server(None, one, client).counts == {"ok": 1}
+        gone = client.study("s")
+        gone.lease_s = 10.0
+        gone.ask()
+        assert tune_on_server(None, three, client).counts == {"ok": 3}
+    (waiting,) = [each for each in said if "Waiting" in each]
+    assert f"Waiting for what runs elsewhere: trial 1 of s ({gone.client}; its lease ends in " in waiting
+    assert waiting.endswith(" s unless it is renewed).")
+    assert all(now.left_s < 5 for now in seen if math.isfinite(now.left_s))

@@ -205,8 +205,8 @@ def part_name(name: str, percent: int) -> str:
 def _percent(fraction: float) -> int:
     percent = round(fraction * 100)
     if not (1 <= percent <= 100 and abs(percent - fraction * 100) < 1e-6):
-        msg = f"collect: expected fractions that are whole percentages in (0, 1], got fraction={fraction}. Use 0.1 for a tenth."
-        raise UsageError(msg)
+        msg = f"expected whole percentages in (0, 1], got {fraction}. Use 0.1 for a tenth."
+        raise UsageError(msg, param="fraction")
     return percent
 
 

@@ -30,9 +30,11 @@ def shared_configs(
     return [*given.values(), *(config for config in drawn if config_key(config) not in given)]
 
 
-def in_names(space_json: str, configs: Sequence[Config]) -> list[Config]:
-    """Return configurations to measure first in the names of a space, checked against it."""
-    where, names = "collect: configurations to measure first", space_names(space_json)
+def in_names(
+    space_json: str, configs: Sequence[Config], *, where: str = "collect: configurations to measure first"
+) -> list[Config]:
+    """Return configurations in the names of a space, checked against it; messages open with what they are."""
+    names = space_names(space_json)
     found: list[Config] = [with_logarithms(config, names, where=where) for config in configs]
     unit_rows(space_json, found, where)
     return found

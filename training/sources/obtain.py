@@ -14,6 +14,7 @@ from history_store.errors import DataError, MissingPathError, UsageError
 from history_store.images import FingerprintKind, ImageSet, ImageSource
 from history_store.manifest import Manifest
 from history_store.readers import open_images, open_torch_dataset
+from history_store.readers.csv_labels import images_of
 from metafeat.cache import cache_folder
 from training.sources import torchvision_reader  # noqa: F401  adds its names
 from training.sources.download import download as fetch
@@ -58,6 +59,7 @@ def open_manifest(
         raise UsageError(msg)
     folder = data_folder() if root is None else Path(root)
     path = folder / obtain.path
+    images = images_of(str(path))
     if obtain.kind == "download" and not path.exists() and download:
         if obtain.unpack:
             archive = folder / obtain.url.rsplit("/", 1)[-1]
@@ -66,12 +68,12 @@ def open_manifest(
             )
         else:
             fetch(obtain.url, path, sha256=obtain.sha256, max_bytes=obtain.max_bytes, progress=progress)
-    if not path.exists():
+    if not images.exists():
         hints = ["Pass `download`." if obtain.kind == "download" else "", obtain.note]
         hints.append(f"Obtain them from {obtain.url or manifest.source}.")
         msg = f"{path}: expected the images of {manifest.name!r}, got nothing there. {' '.join(filter(None, hints))}"
         raise MissingPathError(msg)
-    if obtain.sha256 and path.is_file() and (found := hash_file(path)) != obtain.sha256:
+    if obtain.sha256 and images.is_file() and (found := hash_file(images)) != obtain.sha256:
         msg = f"{path}: expected sha256 {obtain.sha256} as the manifest of {manifest.name!r} says, got {found}. Obtain the same file."
         raise DataError(msg)
     return open_images(path)

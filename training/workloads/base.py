@@ -118,7 +118,8 @@ class Classifier(ABC):
         """Compute the probabilities of the classes.
 
         Args:
-            images: `n x size x size x channels` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives.
+            images: `n x size x size x channels` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives; ours
+                take grey and coloured ones alike (`training.workloads.classifier_images`).
 
         Returns: `n x classes`, rows that sum to 1.
 

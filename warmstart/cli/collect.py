@@ -126,11 +126,14 @@ def collect(
     import sys
     from pathlib import Path
 
+    from training.collection.cell_queue import log as told_runs
     from training.collection.plan import parse_time
+    from warmstart.cli.errors import log_in_options
     from warmstart.histories.collect import collect_into
     from warmstart.integrations.ray.cluster import chosen_cluster
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
+    told_runs.addFilter(log_in_options)
     script = _script(objective, command, metric, maximize=maximize, scale=scale, amount=target_budget, log=log)
     job = Job(workload, target_budget if script is None else None, script, space)
     cluster = chosen_cluster(ray_address, is_wanted=ray, cpus_per_trial=cpus_per_trial, gpus_per_trial=gpus_per_trial)

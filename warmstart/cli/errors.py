@@ -1,6 +1,8 @@
 """Errors as the command line shows them: an argument is spelled as its option."""
 
+import logging
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -12,16 +14,44 @@ def option_of(param: str) -> str:
     return "-k" if param == "k" else "--" + param.replace("_", "-")
 
 
-def shown(error: BaseException) -> str:
-    """Return the message of an error, its arguments spelled as options."""
+def shown(error: BaseException, words: Sequence[str] | None = None) -> str:
+    """Return the message of an error, its arguments spelled as the command has them, which is named by its words."""
     if not isinstance(error, WarmstartError):
         return str(error)
-    known = known_options()
-    head = ", ".join(map(option_of, error.params))
-    body = re.sub(
-        r"`([a-z_]+)`", lambda name: option if (option := option_of(name[1])) in known else name[0], error.message
-    )
+    places = places_of(words or ()) if error.params else {}
+    head = ", ".join(places.get(param, option_of(param)) for param in error.params)
+    body = in_options(error.message)
     return f"{head}: {body}" if head else body
+
+
+def places_of(words: Sequence[str]) -> dict[str, str]:
+    """Return what the help of a command calls the arguments that have no option."""
+    import typer
+
+    from warmstart.cli.app import make_app
+
+    command: Any = typer.main.get_command(make_app(tuple(words)))
+    for word in words:
+        command = getattr(command, "commands", {}).get(word)
+    params = getattr(command, "params", ())
+    places = [param for param in params if param.param_type_name == "argument"]
+    return {param.name: (param.metavar or param.name.upper()).strip("[].") for param in places}
+
+
+def in_options(text: str) -> str:
+    """Return a text with the arguments that stand in backquotes spelled as options."""
+
+    def spelled(name: re.Match[str]) -> str:
+        option = option_of(name[1])
+        return option if option in known_options() else name[0]
+
+    return re.sub(r"`([a-z_]+)`", spelled, text)
+
+
+def log_in_options(record: logging.LogRecord) -> bool:
+    """Spell the arguments that a line of a log names as options; a filter that keeps all lines."""
+    record.msg, record.args = in_options(record.getMessage()), ()
+    return True
 
 
 @cache

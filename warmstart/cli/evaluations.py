@@ -1,6 +1,5 @@
 """`history add | record | remove | import | export`: the content of a history."""
 
-import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from history_store.wording import counted, some_of
+from history_store.wording import counted, in_shell, some_of
 from warmstart.cli.options import (
     DatasetOption,
     DownloadOption,
@@ -262,7 +261,7 @@ def import_(
     for note in done.notes:
         shell.note(note)
     if new := [info.name for info in done.datasets if not info.n_images]:
-        add = f"warmstart history add {shlex.quote(history)} --name {shlex.quote(new[0]) if len(new) == 1 else 'NAME'}"
+        add = f"warmstart history add {in_shell(history)} --name {in_shell(new[0]) if len(new) == 1 else 'NAME'}"
         shell.note(
             f"New, known by runs alone: {some_of(new)}. `{add} ...` adds images, so that others can be compared with them."
         )

@@ -37,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns: the exit code.
     """
     if argv is None:
+        _end_in_order()
         gc.set_threshold(LARGE)
         atexit.register(gc.freeze)  # at the end, a search for cycles among all that torch loaded takes a second
     args = list(sys.argv[1:] if argv is None else argv)
@@ -66,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             import traceback
 
             traceback.print_exc()
-        return _failed(error, as_json=as_json)
+        return _failed(error, args, as_json=as_json)
     if code == INTERRUPTED:  # Typer's own way to tell of Ctrl-C
         return _interrupted(argv, as_json=as_json)
     return code if isinstance(code, int) else DONE
@@ -99,7 +100,7 @@ def named_command(args: Sequence[str]) -> tuple[str, ...] | None:
 
 
 def _interrupted(argv: Sequence[str] | None, *, as_json: bool) -> int:
-    """Tell of Ctrl-C; returns the exit code."""
+    """Tell of Ctrl-C, or of another signal that asked for the end; returns the exit code."""
     _end_undisturbed(argv)
     _report("Interrupted", "Interrupted.", INTERRUPTED, as_json=as_json)
     return INTERRUPTED
@@ -126,11 +127,11 @@ def _names_images_by_option(context: Any) -> bool:
     return all(param.opts[0].startswith("-") for param in params) and any("--dataset" in param.opts for param in params)
 
 
-def _failed(error: Exception, *, as_json: bool) -> int:
+def _failed(error: Exception, args: Sequence[str], *, as_json: bool) -> int:
     """Tell of any other error; returns its exit code."""
     code = exit_code(error)
     message = (
-        shown(error)
+        shown(error, named_command(args))
         if code != UNEXPECTED
         else f"unexpected {type(error).__name__}: {error}. Run again with -vv and report it."
     )
@@ -152,6 +153,13 @@ def _given(param: object, args: Sequence[str]) -> str:
     if not typed or (len(typed) > 1 and getattr(param, "multiple", False)):
         return ""
     return f", got {typed[-1]!r}"
+
+
+def _end_in_order() -> None:
+    """Let what asks for an end do as Ctrl-C does: what was begun is closed, and the terminal is put back; nohup keeps its word."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def _end_undisturbed(argv: Sequence[str] | None) -> None:

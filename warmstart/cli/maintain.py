@@ -116,10 +116,10 @@ def verify(
     place = history_path(path or history) if not restore else Path(path or history or history_path())
     report = bring_back(place) if restore else check(place)
     if not report.ok:
-        found = "; ".join(f"{problem.where}: {problem.what.rstrip('.')}" for problem in report.problems)
-        step = hint(str(place))
-        after = "" if step.rstrip(".") in found else f" {step}"
-        msg = f"{place}: expected a sound history, got {counted(len(report.problems), 'problem')}: {found}.{after}"
+        said = hint(report.path)  # each problem may say it; it is told once
+        whats = [problem.what.replace(said, "").strip().rstrip(".") for problem in report.problems]
+        found = "; ".join(f"{problem.where}: {what}" for problem, what in zip(report.problems, whats, strict=True))
+        msg = f"{place}: expected a sound history, got {counted(len(report.problems), 'problem')}: {found}. {hint(str(place))}"
         raise HistoryDamagedError(msg)
     counts = {name: getattr(report, name) for name in ("n_datasets", "n_configs", "n_evaluations", "n_images")}
     document = {"history": str(place), "ok": True, **counts, "remarks": list(report.remarks)}

@@ -8,6 +8,8 @@ from warmstart.cli.options import (
     DownloadOption,
     Format,
     FormatOption,
+    LabelsColumnOption,
+    LabelsOption,
     MaybeDatasetOption,
     QuietOption,
     SeedOption,
@@ -29,6 +31,8 @@ def predict(
     dataset: MaybeDatasetOption = None,
     skip_broken: SkipBrokenOption = False,
     download: DownloadOption = False,
+    labels: LabelsOption = None,
+    labels_column: LabelsColumnOption = None,
     format: FormatOption = Format.TABLE,  # noqa: A002
     seed: SeedOption = 0,  # noqa: ARG001  every command has it
     threads: ThreadsOption = 1,
@@ -41,7 +45,8 @@ def predict(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     with cpu_threads(threads), shell.features_progress() as told:
-        found = ask(model, images or (), dataset=dataset, skip_broken=skip_broken, download=download, progress=told)
+        asked = _labelled(dataset, labels, labels_column)
+        found = ask(model, images or (), dataset=asked, skip_broken=skip_broken, download=download, progress=told)
     for image, reason in found.broken:
         shell.note(f"{image}: left out ({reason}).")
     if format is Format.TABLE and found.error is not None:
@@ -54,3 +59,20 @@ def predict(
         for row in found.rows
     ]
     shell.result(found.to_dict(), rows)
+
+
+def _labelled(dataset: str | None, labels: str | None, column: str | None) -> str | None:
+    """Name a dataset with its labels.
+
+    Raises:
+        UsageError: labels without a dataset.
+    """
+    from history_store.errors import UsageError
+    from history_store.readers.csv_labels import labelled
+
+    if dataset is not None:
+        return labelled(dataset, labels, column)
+    if labels is not None or column is not None:
+        msg = f"expected `dataset` beside it, got none. Name the pictures by it, as in `--dataset photos/ --labels {labels or 'labels.csv'}`."
+        raise UsageError(msg, param="labels" if labels is not None else "labels_column")
+    return None

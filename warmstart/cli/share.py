@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from history_store.wording import some_of
+from history_store.wording import in_shell, some_of
 from warmstart.cli.options import Format, FormatOption, HistoryFile, QuietOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell
 
@@ -158,4 +158,4 @@ def _say(shell: Shell, plan: "MergePlan", history: str) -> None:
     if more:
         shell.note(f"  and {more} more: --format json lists all.")
     if reasons:
-        shell.note(f"`warmstart history quarantine {history}` lists the quarantined runs and releases them.")
+        shell.note(f"`warmstart history quarantine {in_shell(history)}` lists the quarantined runs and releases them.")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from warmstart.cli.errors import in_options
 from warmstart.cli.table import Row, table
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ class Shell:
     _said: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def note(self, text: str) -> None:
-        """Say something on stderr, unless quiet: a sentence a line, each once."""
-        for sentence in sentences(text):
+        """Say something on stderr, unless quiet: a sentence a line, each once, arguments spelled as options."""
+        for sentence in sentences(in_options(text)):
             if not self.quiet and sentence not in self._said:
                 self._said.add(sentence)
                 sys.stderr.write(wrapped(sentence, columns(sys.stderr)) + "\n")
@@ -77,7 +78,7 @@ class Shell:
     def say(self, text: str) -> None:
         """Write prose of the result to stdout: a sentence a line, wrapped at its spaces."""
         width = columns(sys.stdout) or WIDTH
-        write("\n".join(wrapped(sentence, width) for sentence in sentences(text)))
+        write("\n".join(wrapped(sentence, width) for sentence in sentences(in_options(text))))
 
     def result(
         self, document: Mapping[str, Any], rows: Sequence[Row], *, title: str = "", optional: Sequence[str] = ()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from history_store.wording import in_shell
 from warmstart.cli.options import Format, FormatOption, QuietOption, SeedOption, VerboseOption
 from warmstart.cli.shell import Shell, shown_path, write
 
@@ -153,7 +154,9 @@ def _tell_rest(shell: Shell, found: "StudyRecord", every: list[dict[str, Any]]) 
             shell.say(f"trial {row['trial']}, {row['status']}: {row['note']}")
     if found.best is not None:
         write("")
-        shell.say(f"Pictures: warmstart studies plot {found.name} --storage {shown_path(found.storage)}")
+        shell.say(
+            f"Pictures: warmstart studies plot {in_shell(found.name)} --storage {in_shell(shown_path(found.storage))}"
+        )
 
 
 def plot(

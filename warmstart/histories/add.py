@@ -14,6 +14,7 @@ from history_store.picture import DECODING
 from history_store.records import DatasetInfo
 from history_store.splits import split_codes
 from history_store.subsample import TEST, TRAIN, VAL
+from history_store.wording import in_shell
 from metafeat.labels import check_contrast
 from warmstart.suggestions.tuned_before import LEFT_OUT
 
@@ -151,7 +152,7 @@ def note_on_twins(history: "History", info: DatasetInfo) -> str | None:
         return None
     return (
         f"The same images are there as {twin.name!r} in the group {twin.group!r}: an evaluation would let each answer for the "
-        f"other. Remove one of the two (`warmstart history remove`), or remove {info.name!r} and add it with `--group {twin.group}`."
+        f"other. Remove one of the two (`warmstart history remove`), or remove {info.name!r} and add it with `--group {in_shell(twin.group)}`."
     )
 
 

@@ -17,6 +17,7 @@ from history_store.wording import in_words
 if TYPE_CHECKING:
     from history_store.history import History
     from history_store.manifest import Manifest
+    from history_store.records import Config
     from training.collection.progress import CollectionProgress
     from training.collection.report import CollectReport
     from training.collection.settings import CollectionSettings
@@ -121,8 +122,12 @@ def collect_into(
         is_given = job.workload != "cnn" or machines.device != "auto" or job.target_budget is not None
         _check_script(job.script, settings.fractions, is_given=is_given)
     settings = replace(settings, manifests=open_sources(manifests), first=given)
-    settings = _with_workload(settings, job, path)
+    is_new = not path.exists()
+    settings, space_json = _with_workload(settings, job, path)
+    if first is not None:
+        _check_first(first, given, space_json)
     with (
+        _made(path, space_json, settings.workload) if is_new else contextlib.nullcontext(),
         machines.used_for(settings, has_device=job.script is None) as settings,
         History.open(path, write=True) as history,
     ):
@@ -130,8 +135,8 @@ def collect_into(
         return _to_dict(collect_cells(history, settings, progress=progress))
 
 
-def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "CollectionSettings":
-    """Add workload and budget of a job to the settings, and make the history where it is not there.
+def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "tuple[CollectionSettings, str]":
+    """Add workload and budget of a job to the settings; return them with the space of the history, or of one that is to be made.
 
     Raises:
         UsageError: a history that is there and over another space.
@@ -144,25 +149,54 @@ def _with_workload(settings: "CollectionSettings", job: Job, path: Path) -> "Col
     from warmstart.spaces import space_text
 
     workload: Workload = get_workload(job.workload)  # a wrong name is told first
-    is_new, sources = not path.exists(), settings.manifests
-    if is_new and not sources and job.script is None:  # a script says what it lacks itself
-        msg = f"{path}: expected a history with datasets to measure, got nothing there. Check the path, or name manifests or folders of images."
-        raise MissingPathError(msg)
-    made_over = None if job.space is None else space_text(job.space)
-    if job.script is None:
-        made_over = made_over or dump_space(workload.space())
-    elif is_new:
-        workload = _own(job.script, made_over, _paths(sources, settings.root))
-    else:
+    sources, named = settings.manifests, None if job.space is None else space_text(job.space)
+    if path.exists():
         with History.open(path) as history:
-            sources = _known_names(history, sources)
-            workload = _own(job.script, history.space_json, _paths(sources, settings.root, history))
-    if is_new:
-        assert made_over is not None  # noqa: S101  refused where there is none
-        History.create(path, made_over, stored_size=_stored_size(workload, made_over)).close()
-    elif job.space is not None and made_over is not None:
-        _check_same_space(path, made_over)
-    return replace(settings, manifests=sources, workload=workload, budget=workload.budget(job.target_budget))
+            if named is not None:
+                _check_same_space(history, named)
+            space_json = history.space_json
+            if job.script is not None:
+                sources = _known_names(history, sources)
+                workload = _own(job.script, space_json, _paths(sources, settings.root, history))
+    else:
+        if not sources and job.script is None:  # a script says what it lacks itself
+            msg = f"{path}: expected a history with datasets to measure, got nothing there. Check the path, or name manifests or folders of images."
+            raise MissingPathError(msg)
+        if job.script is not None:
+            workload = _own(job.script, named, _paths(sources, settings.root))
+        space_json = named or dump_space(workload.space())
+    budget = workload.budget(job.target_budget)
+    return replace(settings, manifests=sources, workload=workload, budget=budget), space_json
+
+
+@contextlib.contextmanager
+def _made(path: Path, space_json: str, workload: "Workload | None") -> "Iterator[None]":
+    """Make a history; where the collection ends before anything is in it, nothing of it stays."""
+    from history_store.history import History, remove_empty
+    from training.workloads import get_workload
+
+    History.create(path, space_json, stored_size=_stored_size(workload or get_workload(), space_json)).close()
+    try:
+        yield
+    except BaseException:
+        remove_empty(path)
+        raise
+
+
+def _check_first(file: Path, configs: "Sequence[Config]", space_json: str) -> None:
+    """Check that the configurations of a file fit a space.
+
+    Raises:
+        DataError: one that does not.
+        UsageError: a value and its logarithm that are not equal.
+    """
+    from history_store.errors import DataError
+    from training.collection.shared_configs import in_names
+
+    try:
+        in_names(space_json, configs, where=str(file))
+    except (DataError, UsageError) as error:
+        raise type(error)(error.message, param="first") from error
 
 
 def _stored_size(workload: "Workload", space_json: str) -> int:
@@ -239,6 +273,7 @@ def _paths(sources: "Sequence[Manifest]", root: str | Path | None, history: "His
         MissingPathError: when nothing is known of one.
     """
     from history_store.errors import MissingPathError
+    from history_store.readers.csv_labels import images_of
     from training.sources.obtain import manifest_path
 
     if sources or history is None:
@@ -248,7 +283,7 @@ def _paths(sources: "Sequence[Manifest]", root: str | Path | None, history: "His
         if not history.has_images(info.name):
             continue
         places = [Path(info.source), history.path.absolute().parent / info.source]
-        place = next((place for place in places if info.source and place.exists()), None)
+        place = next((place for place in places if info.source and images_of(str(place)).exists()), None)
         if place is None and not info.source.startswith("torchvision:"):
             msg = f"{history.path}:{info.name}: expected the path of its images for your script, got {info.source or 'none'}, where nothing is. Name their folder: warmstart history collect FOLDER."
             raise MissingPathError(msg)
@@ -269,19 +304,18 @@ def _known_names(history: "History", sources: "Sequence[Manifest]") -> "tuple[Ma
     return tuple(found)
 
 
-def _check_same_space(path: Path, space_json: str) -> None:
+def _check_same_space(history: "History", space_json: str) -> None:
     """Check that a history is over the space that a person named.
 
     Raises:
         UsageError: when it is over another.
     """
-    from history_store.history import History
-    from warmstart.studies.state.spec import same_space
+    from warmstart.studies.state.spec import same_space, space_difference
 
-    with History.open(path) as history:
-        if not same_space(history.space_json, space_json):
-            msg = f"expected the space of {path}, which is there already, got another. Leave it out, or name a new file with `history`."
-            raise UsageError(msg, param="space")
+    if not same_space(history.space_json, space_json):
+        differs = space_difference(history.space_json, space_json)
+        msg = f"expected the space of {history.path}, which is there already, got one that {differs}. Leave it out, or name a new file with `history`."
+        raise UsageError(msg, param="space")
 
 
 def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
@@ -289,24 +323,25 @@ def open_sources(paths: Sequence[Path]) -> "tuple[Manifest, ...]":
 
     Args:
         paths: TOML files, folders of them, or images themselves: a folder of pictures, an npz file and the like, whose dataset gets
-            the name of the file or folder.
+            the name of the file or folder, and keeps the parts that it has; with labels as ``folder::labels=file.csv``.
 
     Raises:
         MissingPathError: a path that is not there.
         DataError: a manifest that does not fit the schema, or two of one name.
     """
     from history_store.errors import ManifestError, MissingPathError
-    from history_store.manifest import Manifest, Obtain, load_manifests
+    from history_store.manifest import Manifest, Obtain, Splits, load_manifests
+    from history_store.readers.csv_labels import images_of, resolved
 
     found: dict[str, Manifest] = {}
     for path in paths:
         if path.suffix == ".toml" or (path.is_dir() and any(path.glob("*.toml"))):
             some = load_manifests(path)
-        elif path.exists():
-            written = path.resolve().stem if path.is_file() else path.resolve().name
+        elif (images := images_of(str(path))).exists():
+            written = images.resolve().stem if images.is_file() else images.resolve().name
             name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", written)).strip("-._") or "images"
-            where = Obtain("folder" if path.is_dir() else "file", str(path.resolve()))
-            some = (Manifest(name, name, f"images of {path.name}", where.path, "not stated", where),)
+            where = Obtain("folder" if images.is_dir() else "file", resolved(str(path)))
+            some = (Manifest(name, name, f"images of {images.name}", where.path, "not stated", where, Splits("own")),)
         else:
             msg = f"{path}: expected a manifest, or images to measure, got nothing there. Check the path."
             raise MissingPathError(msg)
@@ -342,12 +377,12 @@ def read_configs(path: Path) -> list[dict[str, Any]]:
             value = [parse_json(line) for line in text.splitlines() if line.strip()]
         except ValueError as error:
             msg = f"{path}: expected JSON, got {in_words(error)}. Write a list of configurations."
-            raise DataError(msg) from error
+            raise DataError(msg, param="first") from error
     if isinstance(value, dict):
         value = [each.get("config") for each in value["suggestions"]] if "suggestions" in value else [value]
     if not isinstance(value, list) or not value or not all(isinstance(each, dict) for each in value):
         msg = f"{path}: expected a list of configurations, each an object of values by name, got {text[:60]!r}. Write what `warmstart suggest --format json` writes, or [{{...}}, ...]."
-        raise DataError(msg)
+        raise DataError(msg, param="first")
     return value
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from history_store.errors import MissingPathError, UsageError
+from history_store.wording import in_shell
 from warmstart.histories.add import import_into
 from warmstart.integrations.importers.registry import TABLES, read_source
 
@@ -83,7 +84,7 @@ def import_source(path: Path, source: str, asked: Asked) -> "ImportPlan | dict[s
         msg = f"{source}: expected no options for a folder of shards, which goes in as it is, got some. Leave them out."
         raise UsageError(msg)
     if not path.exists():
-        msg = f"{path}: expected a history to import into, got nothing there. Make one first: `warmstart history create {path} --space SPACE`."
+        msg = f"{path}: expected a history to import into, got nothing there. Make one first: `warmstart history create {in_shell(path)} --space SPACE`."
         raise MissingPathError(msg)
     read = read_asked(source, asked)
     with History.open(path, write=not asked.dry_run) as history:
@@ -131,7 +132,7 @@ def _named(history: "History", dataset: str) -> str:
     content = open_images(dataset).fingerprint("content")
     known = next((info.name for info in history.datasets if info.fingerprint == content), None)
     if known is None:
-        msg = f"expected a dataset whose images {history.path} has under some name, got {dataset!r}, which it has not. Add it with its runs: `warmstart history add {history.path} --dataset {dataset} --name NAME --group NAME --runs SOURCE`."
+        msg = f"expected a dataset whose images {history.path} has under some name, got {dataset!r}, which it has not. Add it with its runs: `warmstart history add {in_shell(history.path)} --dataset {in_shell(dataset)} --name NAME --group NAME --runs SOURCE`."
         raise UsageError(msg, param="dataset")
     return known
 

@@ -26,6 +26,7 @@ from history_store.bundle.records import (
 from history_store.errors import DataError, MissingPathError, UsageError
 from history_store.file.codec import config_key
 from history_store.records import Config, DatasetInfo, Evaluation
+from history_store.wording import in_shell
 from metafeat.handcrafted import FEATURES
 from metafeat.spec import space_digest
 from warmstart.histories.bundle import described_lines
@@ -165,7 +166,7 @@ def _files(path: Path) -> list[Path]:
         return [path]
     found = sorted(path.glob(f"*{SUFFIX}"))
     if not found:
-        msg = f"{path}: expected bundles, named *{SUFFIX}, got a folder without any. `warmstart history bundle HISTORY --out {path}` puts one there."
+        msg = f"{path}: expected bundles, named *{SUFFIX}, got a folder without any. `warmstart history bundle HISTORY --out {in_shell(path)}` puts one there."
         raise MissingPathError(msg)
     return found
 
@@ -276,7 +277,7 @@ def release(history: "History", asked: Collection[str]) -> MergePlan:
     held = quarantine_of(history)
     unknown = sorted({each for each in asked if not any(each in (run.id, run.by, run.dataset) for run in held)})
     if unknown:
-        msg = f"expected the id of a quarantined run, its dataset or its contributor, got {unknown[0]!r}. `warmstart history quarantine {history.path}` lists them."
+        msg = f"expected the id of a quarantined run, its dataset or its contributor, got {unknown[0]!r}. `warmstart history quarantine {in_shell(history.path)}` lists them."
         raise UsageError(msg, param="release")
     ids = {run.id for run in held if not {run.id, run.by, run.dataset}.isdisjoint(asked)}
     plan = plan_merge(history, Bundle(frozenset()), release=ids)
@@ -292,7 +293,7 @@ def _into_new(path: Path, whole: Bundle, *, dry_run: bool) -> MergePlan:
 
     spaces = sorted(each.text for each in whole.records if isinstance(each, SharedSpace))
     if not spaces:
-        msg = f"{path}: expected bundles with runs to make a history of, got none. Create one: `warmstart history create {path}`."
+        msg = f"{path}: expected bundles with runs to make a history of, got none. Create one: `warmstart history create {in_shell(path)}`."
         raise DataError(msg)
     sizes = [each.size for each in whole.records if isinstance(each, Features)]
     size = max(sorted(set(sizes)), key=sizes.count) if sizes else 32
@@ -321,7 +322,7 @@ def _check_space(bundle: Bundle, first: Bundle | None, where: str) -> None:
 def _check_history_space(history: "History", bundle: Bundle, where: str) -> None:
     spaces = [space_digest(each.text) for each in bundle.records if isinstance(each, SharedSpace)]
     if any(each != _digest(history.space_json) for each in spaces):
-        msg = f"{where}: expected runs over the space of {history.path}, got another space. Merge it into a history of its own: `warmstart history merge OTHER.h5 {where}`."
+        msg = f"{where}: expected runs over the space of {history.path}, got another space. Merge it into a history of its own: `warmstart history merge OTHER.h5 {in_shell(where)}`."
         raise DataError(msg)
 
 

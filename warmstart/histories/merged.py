@@ -14,6 +14,7 @@ import numpy as np
 from history_store.bundle.records import dataset_id, run_line, split_origin
 from history_store.errors import HistoryDamagedError, StorageError
 from history_store.records import Evaluation
+from history_store.wording import in_shell
 from warmstart.locations import shipped_history
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def read_merged(history: "History") -> Merged:
             None if stored["own_configs"] is None else int(stored["own_configs"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        msg = f"{history.path}: expected merged records as `warmstart history merge` writes them, got others. Restore the file: `warmstart history verify {history.path} --restore`."
+        msg = f"{history.path}: expected merged records as `warmstart history merge` writes them, got others. Restore the file: `warmstart history verify {in_shell(history.path)} --restore`."
         raise HistoryDamagedError(msg) from error
     names, measured = set(history.names), _with_own_runs(history)
     foreign = {

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError
+from history_store.json_text import parse_json
 from metafeat.cache import cache_folder
+from warmstart.arguments import check_replaceable
 from warmstart.models.evaluation_settings import EvaluationSettings
 from warmstart.models.recipe import Recipe
 
@@ -243,8 +245,10 @@ def check_places(out: Path | None, plots: Path | None) -> None:
     """Refuse places that cannot be written before hours are spent.
 
     Raises:
-        UsageError: a folder that does not exist, or plots without what draws them.
+        UsageError: a folder that does not exist, a file at `out` that is no JSON, or plots without what draws them.
     """
+    if out is not None:
+        check_replaceable("out", out, lambda path: parse_json(path.read_text(encoding="utf-8")), "a JSON report")
     for param, folder in (("out", None if out is None else out.parent), ("plots", plots)):
         if folder is not None and not folder.is_dir():
             msg = f"expected a place in a folder that exists, got {folder}. Make the folder first."

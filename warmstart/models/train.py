@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.errors import StorageError, UsageError
 from history_store.wording import some_of
+from warmstart.arguments import check_replaceable
 from warmstart.models.recipe import Recipe
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def train_model(
 
     Args:
         history: holds the images.
-        out: the model file; ``OUT.curves.json``, with matplotlib ``OUT.curves.png``, and, while unfinished, ``OUT.checkpoint`` lie beside it.
+        out: the model file, which may replace an older model; ``OUT.curves.json``, with matplotlib ``OUT.curves.png``, and, while unfinished, ``OUT.checkpoint`` lie beside it.
         recipe: what is trained; None = preset ``modern``.
         hold_out_groups: sibling groups to validate on; none = drawn by the seed.
         run: how long it takes at most, and on what it runs.
@@ -62,7 +63,8 @@ def train_model(
     Returns: what was done: model, hash, steps, loss, quality, held_out, seconds, notes.
 
     Raises:
-        UsageError: an unknown group, a checkpoint where none shall be resumed, or fewer than two datasets with images and runs.
+        UsageError: an unknown group, a checkpoint where none shall be resumed, a file that is no model at `out`, or fewer than two
+            datasets with images and runs.
         ImagesMissingError: a history without images.
         StorageError: a place that cannot be written.
     """
@@ -70,6 +72,7 @@ def train_model(
     from metafeat.model_file import read_header
 
     recipe, run = recipe or Recipe(), run or TrainingRun()
+    check_replaceable("out", out, read_header, "a model")
     checkpoint = _checkpoint(out, resume=run.resume)
     run, settings = replace(run, device=resolve_device(run.device)), recipe.settings()
     trained, notes = _train(history, settings, checkpoint, run, hold_out_groups=hold_out_groups, progress=progress)

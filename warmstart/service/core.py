@@ -11,7 +11,7 @@ from typing import Annotated
 from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
-from history_store.errors import WarmstartError
+from history_store.errors import UsageError, WarmstartError
 from warmstart.descriptor import Descriptor
 from warmstart.locations import history_path, model_path
 from warmstart.service.auth import Scope, Token
@@ -71,6 +71,18 @@ class Service:
                 gc.collect()
                 gc.freeze()  # what stays is not looked through again and again
             return found
+
+    def embedded_or_empty(self) -> EmbeddedHistory | None:
+        """Read the history; None where it has no datasets yet. Raises as `embedded`."""
+        from history_store.history import History
+
+        try:
+            return self.embedded()
+        except UsageError:  # of an empty history, or of another call
+            with History.open(history_path(self.settings.history)) as history:
+                if history.names:
+                    raise
+            return None
 
     def keep(self, descriptor: Descriptor) -> str:
         """Remember a descriptor by its id; the oldest ones are forgotten."""

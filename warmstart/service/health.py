@@ -1,5 +1,6 @@
 """`/v1/healthz`, `/v1/readyz`, `/v1/metrics` and `/v1`: whether the server works, and what it serves."""
 
+import logging
 from importlib.metadata import version
 from typing import Any
 
@@ -11,10 +12,13 @@ from history_store.errors import WarmstartError
 from warmstart.descriptor import MOST_BYTES, SCHEMA_VERSION
 from warmstart.service.bodies import problems
 from warmstart.service.core import Admin, Reader, Shared
+from warmstart.service.history import open_history
+from warmstart.service.logs import FIELDS
 from warmstart.service.problems import ProblemError
 from warmstart.service.strict import StrictRoute
 
 router = APIRouter(tags=["server"], route_class=StrictRoute)
+_log = logging.getLogger("warmstart.service")
 
 
 usual = APIRouter(route_class=StrictRoute)
@@ -49,12 +53,13 @@ async def healthz() -> Health:
 @usual.get("/readyz")
 @router.get("/readyz", responses=problems(503))
 def readyz(service: Shared) -> Health:
-    """Tell whether history and model can be read, and the server is not stopping."""
+    """Tell whether history and model can be read, and the server is not stopping; a history may be empty."""
     if service.is_stopping:
         raise ProblemError(503, "Stopping", "expected a running server, got one that is shutting down. Ask another.")
     try:
-        service.embedded()
+        service.embedded_or_empty()
     except WarmstartError as error:
+        _log.warning("not ready", extra={FIELDS: {"reason": str(error)}})
         detail = "expected a history and a model that can be read, got others. The server's log says more."
         raise ProblemError(503, "Not ready", detail) from error
     return Health(status="ready")
@@ -70,13 +75,19 @@ async def metrics(service: Shared, _: Admin) -> PlainTextResponse:
 @router.get("", responses=problems())
 def about(service: Shared, _: Reader) -> About:
     """Return what is served: version, extractors whose descriptors are accepted, the history."""
-    embedded = service.embedded()
+    embedded = service.embedded_or_empty()
+    if embedded is None:
+        with open_history(service) as opened:
+            shown = {"name": opened.path.name, "n_datasets": 0, "n_configs": len(opened.configs)}
+    else:
+        shown = {"name": embedded.path.name, "n_datasets": len(embedded.names), "n_configs": len(embedded.configs)}
+    model = None if embedded is None else embedded.model
     return About(
         name="warmstart",
         version=version("warmstart"),
         api="v1",
-        extractors=[] if embedded.model is None else [embedded.model.hash],
+        extractors=[] if model is None else [model.hash],
         descriptor_schema_version=SCHEMA_VERSION,
         most_descriptor_bytes=MOST_BYTES,
-        history={"name": embedded.path.name, "n_datasets": len(embedded.names), "n_configs": len(embedded.configs)},
+        history=shown,
     )

@@ -207,6 +207,14 @@ class Renewed(BaseModel):
     lease_until: float
 
 
+class ReleaseRequest(Body):
+    """The end of a client that has no result."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1"}]})
+
+    client: Client
+
+
 class TellRequest(Body):
     """What came of a trial; give the error, or the study's metric as value, or a status that has none."""
 
@@ -240,6 +248,7 @@ _CLIENT = {"client": "$request.body#/client"}
 _OF_TRIAL = {
     "report": {"operationId": "report", "parameters": _TRIAL, "requestBody": {**_CLIENT, "step": 1, "error": 0.5}},
     "heartbeat": {"operationId": "heartbeat", "parameters": _TRIAL, "requestBody": _CLIENT},
+    "release": {"operationId": "release", "parameters": _TRIAL, "requestBody": _CLIENT},
     "tell": {"operationId": "tell", "parameters": _TRIAL, "requestBody": {**_CLIENT, "error": 0.5}},
 }
 _BEGUN_BEFORE: dict[str, Any] = {"model": BegunStudy, "description": "It was begun before.", "links": _OF_STUDY}
@@ -393,6 +402,20 @@ def heartbeat(name: StudyName, number: Number_, body: HeartbeatRequest, service:
     with _trials_of(service, name) as trials:
         lease = trials.renew(number, body.client, lease_s=body.lease_s)
     return Renewed(lease_until=lease.until)
+
+
+@router.post(
+    "/studies/{name}/trials/{number}:release",
+    response_model=None,
+    responses={**problems(404, 409, 507), 200: {"model": TrialRecord}},
+)
+def release(
+    name: StudyName, number: Number_, body: ReleaseRequest, request: Request, service: Shared, _: Runner
+) -> dict[str, Any]:
+    """Give a trial back that has no result: the next request gets it at once, and this offer does not count."""
+    audit(request, "trials.release", study=name, client=body.client, trial=number)
+    with _trials_of(service, name) as trials:
+        return trial_record(trials.release(number, body.client))
 
 
 @router.post(

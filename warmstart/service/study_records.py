@@ -78,8 +78,8 @@ def trial_record(trial: FrozenTrial) -> dict[str, Any]:
         "metrics": outcome.get("metrics", {}),
         "constraints": outcome.get("constraints", {}),
         "curve": outcome.get("curve") or reported,
-        "client": extra["client"] if extra else trial.user_attrs.get(WORKER) if lease is None else lease.client,
-        "lease_until": None if lease is None or trial.state.is_finished() else lease.until,
+        "client": extra["client"] if extra else trial.user_attrs.get(WORKER) if lease is None else lease.last,
+        "lease_until": lease.until if lease is not None and lease.client and not trial.state.is_finished() else None,
         "offers": 1 if lease is None else len(lease.clients),
         "extra_of": None if extra is None else extra["of"],
     }

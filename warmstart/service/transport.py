@@ -1,6 +1,5 @@
 """Requests to a server, repeated where that is safe; no web framework, no proxy, no redirect."""
 
-import contextlib
 import json
 import os
 import random
@@ -8,6 +7,7 @@ import ssl
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -26,9 +26,9 @@ LONGEST_WAIT_S = 10.0
 MOST_ANSWER_BYTES = 200_000_000
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Transport:
-    """A connection to one server for each thread that asks.
+    """A connection to one server for each thread that asks; closed once nobody uses it, or Python ends.
 
     Attributes:
         url: ``http://HOST:PORT`` or ``https://...``, with the prefix of a proxy where there is one.
@@ -60,30 +60,37 @@ class Transport:
         self.url = self.url.rstrip("/")
         if self.token is None:
             self.token = os.environ.get(TOKEN_VARIABLE) or None
+        weakref.finalize(self, _close, self._open)
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> dict[str, Any]:
         """Ask for what is there; raises as `post`."""
         pairs = [f"{quote(name)}={quote(str(value))}" for name, value in (query or {}).items() if value is not None]
         return self._request("GET", path + ("?" + "&".join(pairs) if pairs else ""), None, None)
 
-    def post(self, path: str, body: Mapping[str, Any], *, key: str | None = None) -> dict[str, Any]:
+    def post(
+        self, path: str, body: Mapping[str, Any], *, key: str | None = None, retries: int | None = None
+    ) -> dict[str, Any]:
         """Send a body, again under the same key until there is an answer or the retries are spent.
 
         Args:
             path: below ``/v1``, e.g. ``/suggestions``.
-            body: JSON types.
+            body: JSON types, or numbers of numpy and torch.
             key: by which the server knows the request again; made when left out.
+            retries: instead of those of the connection.
 
         Raises:
-            UsageError: a refused call or token, a state that it does not fit.
+            UsageError: a body that JSON cannot hold, a refused call or token, a state that it does not fit.
             DataError: a body that cannot be used.
             StorageError: no server there, or one that cannot answer.
         """
-        return self._request("POST", path, json.dumps(body, allow_nan=False).encode(), key or uuid.uuid4().hex)
+        return self._request("POST", path, _json(body), key or uuid.uuid4().hex, retries)
 
-    def _request(self, method: str, path: str, body: bytes | None, key: str | None) -> dict[str, Any]:
+    def _request(
+        self, method: str, path: str, body: bytes | None, key: str | None, retries: int | None = None
+    ) -> dict[str, Any]:
         failure: WarmstartError | None = None
-        for attempt in range(self.retries + 1):
+        retries = self.retries if retries is None else retries
+        for attempt in range(retries + 1):
             try:
                 response, content = self._once(method, path, body, key)
             except (OSError, HTTPException) as error:
@@ -103,7 +110,7 @@ class Transport:
                 if response.status not in RETRIED:
                     raise failure
                 wait = _seconds(response.getheader("retry-after"))
-            if attempt < self.retries:
+            if attempt < retries:
                 backoff = 0.2 * 2**attempt * (0.5 + random.random())  # noqa: S311  spread, no secret
                 self.sleep(min(LONGEST_WAIT_S, max(wait, backoff)))
         assert failure is not None  # noqa: S101  no attempt went well
@@ -148,19 +155,35 @@ class Transport:
 
     def close(self) -> None:
         """Close the connections of all threads; a later request opens another."""
-        while self._open:
-            self._open.pop().close()
+        _close(self._open)
         self._local = threading.local()
-
-    def __del__(self) -> None:
-        """Leave no socket open."""
-        with contextlib.suppress(AttributeError):  # the URL was refused
-            self.close()
 
 
 def segment(name: str) -> str:
     """Write a name as one segment of a path."""
     return quote(name, safe="")
+
+
+def _close(connections: set[HTTPConnection]) -> None:
+    while connections:
+        connections.pop().close()
+
+
+def _json(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False, default=_plain).encode()
+    except (TypeError, ValueError) as error:
+        msg = f"expected texts, truth values and finite numbers, which JSON has, got others ({error}). Correct what is sent."
+        raise UsageError(msg) from error
+
+
+def _plain(value: object) -> object:
+    """Return a number of numpy or torch as Python has it; raises as `json.dumps` for whatever is none."""
+    item = getattr(value, "item", None)
+    if item is None:
+        msg = f"{type(value).__name__} is not JSON serializable"
+        raise TypeError(msg)
+    return item()
 
 
 def _document(content: bytes, url: str) -> dict[str, Any]:

@@ -259,7 +259,7 @@ class PreparedScript(Prepared):
         status, note = STATUS.get(found.status, Status.CRASHED), found.note
         error = math.nan if found.error is None else found.error
         if status.has_error and not 0 <= error <= 1:
-            note = f"expected an error in [0, 1], got {error:g}: print a share of mistakes, or say with metric, maximize and scale what the number is"
+            note = f"expected an error in [0, 1], got {error:g}: print a share of mistakes, or say with `metric`, `maximize` and `scale` what the number is"
             status, error = Status.CRASHED, math.nan
         return TrainingResult(error, status, found.duration, tuple(curve), dict(found.metrics), note=note)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal
 
 from history_store.deprecation import renamed
-from history_store.errors import MissingPathError, UsageError, WarmstartError
+from history_store.errors import UsageError, WarmstartError
 from history_store.space import load_space
 from training.workloads import get_workload
 from warmstart.arguments import check_path
@@ -41,6 +40,13 @@ from warmstart.studies.options import (
     Sources,
     Warm,
     WarmStart,
+)
+from warmstart.studies.output_places import (
+    check_is_no_storage,
+    check_log,
+    check_report_place,
+    log_beside,
+    study_folder,
 )
 from warmstart.studies.results.comparison import Comparison, compare_with_uniform
 from warmstart.studies.results.progress import StudyProgress, Watch
@@ -566,44 +572,9 @@ def _check_places(options: TuneOptions, plans: Mapping[str, StudySpec], outputs:
     """Check that there is a place for all that a call shall write."""
     check_log(options.log)
     check_report_place(options.report)
-    storage = local_path(options.storage)
-    for param, path in (("log", options.log), ("report", options.report)):
-        if storage is not None and isinstance(path, str | os.PathLike) and Path(path).resolve() == storage.resolve():
-            msg = f"expected a file of its own, got {os.fspath(path)}, where the studies are kept. Name another one."
-            raise UsageError(msg, param=param)
+    check_is_no_storage(local_path(options.storage), log=options.log, report=options.report)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
-
-
-def check_log(log: PathLike | None) -> None:
-    """Check that there is a place for what the trials print; raises `MissingPathError`."""
-    if log is not None:
-        _check_file("log", log)
-
-
-def check_report_place(report: PathLike | Literal[True] | None) -> None:
-    """Check that there is a place for a report and for what is written beside it.
-
-    Raises:
-        UsageError: a file that one of these would overwrite.
-        MissingPathError: a folder, or a file in one that is not there.
-    """
-    if report is None or report is True:
-        return
-    _check_file("report", report)
-    if Path(report).suffix.lower() in _BESIDE:
-        msg = f"expected a file for Markdown, got {os.fspath(report)}; {', '.join(_BESIDE)} are for what lies beside it. Give a .md file."
-        raise UsageError(msg, param="report")
-
-
-_BESIDE = (".json", ".html", ".log")
-"""Endings of what is written beside a report."""
-
-
-def _check_file(name: str, path: PathLike) -> None:
-    if Path(path).is_dir() or not Path(path).absolute().parent.is_dir():
-        msg = f"expected a file in a folder that is there, got {os.fspath(path)}. Make the folder first, and name a file in it."
-        raise MissingPathError(msg, param=name)
 
 
 def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bool:
@@ -622,13 +593,7 @@ def _written(place: Path, write: Callable[[], None], options: TuneOptions) -> bo
 
 def _report_place(report: PathLike | Literal[True], store: Store, name: str) -> Path:
     """Return the place of the report: the one named, else in the study's folder."""
-    return _study_folder(store.path, name) / "report.md" if report is True else Path(report)
-
-
-def _study_folder(storage: Path | None, name: str) -> Path:
-    """Name the folder of a study's report and log: `STORAGE-reports/STUDY` beside a local storage, else in the working folder."""
-    beside = storage or Path.cwd() / "warmstart"
-    return beside.with_name(f"{beside.stem}-reports") / re.sub(r"[^\w.-]+", "-", name).strip(".")
+    return study_folder(store.path, name) / "report.md" if report is True else Path(report)
 
 
 def _with_log(options: TuneOptions, storage: Path | None, name: str) -> TuneOptions:
@@ -637,18 +602,13 @@ def _with_log(options: TuneOptions, storage: Path | None, name: str) -> TuneOpti
         return options
     if options.report is not True:
         return replace(options, log=log_beside(options.report))
-    folder = _study_folder(storage, name)
+    folder = study_folder(storage, name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         options.on_message(f"{folder}: no folder for the report and the log could be made ({error.strerror}).")
         return options
     return replace(options, log=log_beside(folder / "report.md"))
-
-
-def log_beside(report: PathLike) -> Path:
-    """Name the log of the trials beside a report."""
-    return Path(report).with_name("trials.log")
 
 
 @contextmanager

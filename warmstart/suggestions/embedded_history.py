@@ -12,7 +12,7 @@ from bo.transfer.calibration import Calibration
 from bo.transfer.strategies.sources import number_groups
 from history_store.errors import DataError, HistoryDamagedError, UsageError
 from history_store.records import Config, DatasetInfo
-from history_store.wording import counted, some_of
+from history_store.wording import counted, in_shell, some_of
 from metafeat.model_file import ModelHeader, check_fits, is_at_home, read_header
 from warmstart.measured_with import MeasuredWith, measured_with
 from warmstart.suggestions.embeddings import Embeddings, cannot_compare, embed_lacking
@@ -204,7 +204,7 @@ def _embedded_history(
         if not is_at_home(header, history_id=history.id, space_json=history.space_json, names=history.names):
             notes.append(
                 f"The model was trained on another history: near means alike in how the configurations of that one fare. "
-                f"`warmstart train --history {path}` fits one to this history, once it has runs on a few dozen datasets."
+                f"`warmstart train --history {in_shell(path)} --out MODEL` fits one to this history, once it has runs on a few dozen datasets."
             )
         if unseen:
             notes.append(
@@ -218,7 +218,7 @@ def _embedded_history(
             known = known.plus(added)
             if n_computed:
                 untold.append(
-                    f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed` stores that."
+                    f"{path}: embedded {counted(n_computed, 'dataset')} with this model. `warmstart history embed {in_shell(path)}` stores that."
                 )
         return _embedded(history, header, known, unseen=unseen, notes=notes), untold
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import HistoryDamagedError
+from history_store.wording import in_shell
 from metafeat.handcrafted import FEATURES
 from metafeat.model_file import ModelHeader
 from metafeat.pretrained.landmarks import LANDMARKS
@@ -144,7 +145,7 @@ def read_features(history: "History") -> References | None:
     try:
         return References.from_dict(stored)
     except (KeyError, TypeError, ValueError) as error:
-        msg = f"{history.path}: expected features as `warmstart history merge` writes them, got others. Restore the file: `warmstart history verify {history.path} --restore`."
+        msg = f"{history.path}: expected features as `warmstart history merge` writes them, got others. Restore the file: `warmstart history verify {in_shell(history.path)} --restore`."
         raise HistoryDamagedError(msg) from error
 
 

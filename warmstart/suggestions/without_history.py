@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from history_store.errors import UsageError
 from history_store.space import dump_space, natural
 from history_store.splits import count_train
+from history_store.wording import in_shell
 from training.workloads import get_workload
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign
 from warmstart.suggestions.query import open_query
@@ -40,7 +41,7 @@ def usual_answer(
     trained = get_workload(workload)
     configs: Sequence[Config] = trained.usual_configs()
     if not configs:
-        msg = f"expected a history that measured the workload {workload!r}, got {history}. Name one with `history`; `warmstart history collect --workload {workload}` makes one."
+        msg = f"expected a history that measured the workload {workload!r}, got {history}. Name one with `history`; `warmstart history collect --workload {in_shell(workload)}` makes one."
         raise UsageError(msg, param="workload")
     k = min(3, len(configs)) if k is None else k
     if not 1 <= k <= len(configs):

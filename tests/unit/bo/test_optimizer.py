@@ -9,7 +9,7 @@ import zlib
 
 import numpy as np
 import pytest
-from ConfigSpace import Categorical, ConfigurationSpace, Float, Integer
+from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
 from problems import bowl, mixed, plane
 from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -729,7 +729,8 @@ def test_related_tasks_give_the_first_suggestion(meta):
     [
         ([related(meta=[1.0, 2.0])], None, UsageError, r"of one length.*got none, \(2,\)"),
         ([related(meta=[1.0, 2.0])], [1.0], UsageError, r"got \(1,\), \(2,\)"),
-        ([related(meta=[NAN])], [1.0], DataError, "meta-features that are finite"),
+        ([related(meta=[1.0]), related(meta=[NAN])], [1.0], DataError, r"^related\[1\].meta_feature: expected finite numbers in one row, got \[nan\]"),
+        ([related(meta=[1.0])], [NAN], DataError, r"^meta_feature: expected finite numbers in one row"),
         ([RelatedTask([{"x": 1.0, "y": 1.0}], [1.0, 2.0])], None, UsageError, r"one error a configuration \(1\), got shape \(2,\)"),
         ([RelatedTask([{"x": 99.0, "y": 1.0}], [1.0])], None, DataError, r"related\[0\]: .*99"),
         ([RelatedTask([{"x": 1.0, "y": 1.0}], ["a"])], None, UsageError, r"related\[0\].errors: expected numbers in one row, got \['a'\]. Give floats"),
@@ -747,3 +748,40 @@ def test_related_tasks_that_all_failed_are_no_help_and_no_harm():
     task = RelatedTask([{"x": 1.0, "y": 1.0}], [NAN])
     optimizer = Optimizer(plane(), surrogate="mt-gp", related=[task])
     assert len(set(keys(run(optimizer, bowl, 4)))) == 4
+
+
+def test_values_are_the_spaces_own_whatever_a_table_made_of_them():
+    space = ConfigurationSpace()
+    space.add(Integer("n", (1, 9)), Categorical("c", [1, 2]), Float("x", (0.0, 1.0)))
+    run = Optimizer(space, n_startup_trials=5)
+    run.ask()
+    run.tell({"n": 9.0, "c": 2.0, "x": 1}, 0.5)
+    assert run.best is not None
+    assert [(name, type(value)) for name, value in run.best.config.items()] == [("c", int), ("n", int), ("x", float)]
+
+
+def test_choices_that_are_tuples_come_back_from_json():
+    space = ConfigurationSpace()
+    space.add(Categorical("kernel", [(3, 3), (5, (1, 1))]), Float("x", (0.0, 1.0)))
+    space.add(EqualsCondition(space["x"], space["kernel"], (3, 3)))
+    run = Optimizer(space, seed=3)
+    config = run.ask()[0]
+    again = Optimizer.from_dict(json.loads(json.dumps(run.to_dict())))
+    assert again.pending == run.pending == [config]
+    assert again.ask() == run.ask()
+    for each in (run, again):
+        each.tell(config, 0.3)
+        each.tell({"kernel": [5, [1, 1]]}, 0.2)
+        assert each.best is not None
+        assert each.best.config == {"kernel": (5, (1, 1))}
+
+
+def test_a_search_whose_errors_are_all_the_same_says_so():
+    space = ConfigurationSpace({"x": (0.0, 1.0)})
+    run = Optimizer(space)
+    for i in range(40):
+        assert run.converged is None
+        run.tell({"x": i / 40}, 0.25)
+    assert run.converged == "all 40 evaluations gave the same error: stop, and see whether the objective heeds its configuration"  # fmt: skip
+    run.tell({"x": 1.0}, 0.2)
+    assert run.converged is None

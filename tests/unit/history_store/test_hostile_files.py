@@ -76,7 +76,7 @@ def test_operations_that_fit_nothing(path: Path, operation: dict[str, Any]) -> N
     for write in (False, True):
         with pytest.raises(
             HistoryDamagedError,
-            match=r"h\.h5\.journal: expected (operations that fit the history, got number \d+|whole operations .* altered lines 2).*h\.h5\.bak",
+            match=r"h\.h5\.journal: expected (operations that fit the history, got number \d+|whole operations .* altered line 2).*h\.h5\.bak",
         ):
             History.open(path, write=write)
     assert not verify(path).ok

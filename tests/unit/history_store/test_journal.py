@@ -52,7 +52,7 @@ def test_an_altered_line_is_damage(data: bytes, number: int) -> None:
     lines[number - 1] = lines[number - 1].replace(b'"', b"'", 1)
     text = parse(b"".join(lines))
     assert text.damaged == (number,)
-    with pytest.raises(HistoryDamagedError, match=rf"got altered lines {number}\. The way back"):
+    with pytest.raises(HistoryDamagedError, match=rf"got altered line {number}\. The way back"):
         check(text, ("id", 0, ""), Path("h.h5.journal"), "The way back")
 
 
@@ -120,5 +120,8 @@ def test_a_journal_of_another_copy(data: bytes) -> None:
 def test_whole_lines_that_are_no_operations(data: bytes, text: str) -> None:
     found = parse(data + line(text) + line(operation(4)))
     assert found.damaged == (5,)
-    with pytest.raises(HistoryDamagedError, match="got altered lines 5"):
+    with pytest.raises(HistoryDamagedError, match="got altered line 5"):
         check(found, ("id", 0, ""), Path("j"), "")
+    two = parse(data + line(text) + line(operation(4)) + line(text))
+    with pytest.raises(HistoryDamagedError, match="got altered lines 5, 7"):
+        check(two, ("id", 0, ""), Path("j"), "")

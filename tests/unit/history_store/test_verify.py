@@ -231,11 +231,11 @@ def test_restore_of_a_damaged_journal_keeps_all_other_lines(path: Path) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     lines[3] = lines[3].replace(b"0.5", b"0.6")
     log.write_bytes(b"".join(lines))
-    with pytest.raises(HistoryDamagedError, match=r"got altered lines 4\. Its backup"):
+    with pytest.raises(HistoryDamagedError, match=r"got altered line 4\. Its backup"):
         History.open(path, write=True)
     report = restore(path)
     assert report.ok, report.problems
-    assert "6 of 6 whole operations of the journal were kept, and 1 altered lines are lost" in report.remarks[0]
+    assert "6 of 6 whole operations of the journal were kept, and 1 altered line is lost" in report.remarks[0]
     with History.open(path, write=True) as history:
         assert {run.seed for run in history.evaluations("new")} == {0, 1, 3, 4}
         assert history.n_evaluations == 9 + 5

@@ -106,6 +106,40 @@ def test_an_expired_trial_is_offered_again_once_and_a_late_result_is_kept(trials
     assert states(queue) == ["killed", "ok"]
 
 
+def test_a_trial_that_is_given_back_is_offered_again_at_once_and_as_often_as_before(trials, clock, queue):
+    first = trials.ask("a", "k", lease_s=10)
+    for client in ("a", "b", "c"):
+        assert trials.ask(client, "k", lease_s=10).run == first.run
+        for _ in range(2):  # the same word again changes nothing
+            lease = Lease.of(trials.release(0, client))
+        assert (lease.client, lease.clients, lease.keys, lease.last) == ("", (), (), client)
+    with pytest.raises(LeaseLostError, match="expected a lease that 'a' holds, got one that ended"):
+        trials.renew(0, "a", lease_s=10)
+    with pytest.raises(
+        LeaseLostError, match=r"got one of a trial that was given back[.] It is kept as trial 1, an extra"
+    ):
+        trials.tell(0, "a", done(0.25))
+    with pytest.raises(LeaseLostError, match="expected one that was offered to 'd'"):
+        trials.release(0, "d")
+    trials.ask("d", "k", lease_s=10)
+    with pytest.raises(LeaseLostError, match="expected a lease that 'a' holds"):
+        trials.release(0, "a")
+    clock.now += 11
+    assert trials.ask("e", "k", lease_s=10).run == first.run
+    trials.tell(0, "e", done())
+    with pytest.raises(LeaseLostError, match="got one that ended as it was told"):
+        trials.release(0, "e")
+    assert states(queue) == ["ok", "ok"]
+
+
+def test_a_key_that_was_given_back_is_that_of_a_new_request(trials):
+    for _ in range(2):
+        assert trials.ask("a", "k", lease_s=10).run.number == 0
+        trials.release(0, "a")
+    trials.ask("b", "k", lease_s=10)
+    assert trials.ask("a", "k", lease_s=10).run.number == 1
+
+
 def test_extras_do_not_count_towards_the_total(trials, clock):
     trials.ask("a", "k", lease_s=1)
     clock.now += 2

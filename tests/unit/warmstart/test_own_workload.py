@@ -128,7 +128,7 @@ def test_an_error_that_no_history_holds_is_told(folder):
     (folder / "train.py").write_text("print(91.5)")
     with pytest.raises(
         AllTrialsFailedError,
-        match=r"expected an error in \[0, 1\], got 91.5: print a share of mistakes, or say with metric",
+        match=r"expected an error in \[0, 1\], got 91.5: print a share of mistakes, or say with `metric`",
     ):
         measure(folder, configs=1)
 

@@ -11,8 +11,8 @@ from stripes import pictures
 from history_store.errors import BrokenImagesError, DataError, MissingPathError, ModelError, UsageError
 from history_store.readers import open_arrays
 from training.workloads import Member, SourceDataset, get_workload
+from training.workloads.classifier_images import to_channels
 from warmstart import predict
-from warmstart.prediction import to_channels
 
 
 @pytest.fixture(scope="module")
@@ -168,6 +168,38 @@ def test_grey_and_coloured_pictures_fit_a_classifier_of_the_other_kind():
     colour = np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
     expected = np.asarray(Image.fromarray(colour).convert("L"), np.int64)
     assert np.abs(to_channels(colour, 1)[..., 0] - expected).max() <= 1
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_classifier_takes_grey_and_coloured_pictures(channels):
+    import torch
+
+    from training.workloads.cnn.classifier import Networks
+
+    network = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(16 * channels, 2))
+    standard = {"mean": torch.zeros(channels), "spread": torch.ones(channels)}
+    classifier = Networks([], [network], classes=["a", "b"], size=4, error=0.0, **standard)
+    grey = np.random.default_rng(0).integers(0, 256, (5, 4, 4, 1), dtype=np.uint8)
+    colour = np.random.default_rng(1).integers(0, 256, (5, 4, 4, 3), dtype=np.uint8)
+    np.testing.assert_array_equal(classifier.predict(grey), classifier.predict(np.repeat(grey, 3, axis=-1)))
+    np.testing.assert_array_equal(classifier.predict(colour), classifier.predict(to_channels(colour, channels)))
+    with pytest.raises(DataError, match=r"n x 4 x 4 x 1 or 3 of uint8, got uint8 of shape \(2, 4, 4, 4\)"):
+        classifier.predict(np.zeros((2, 4, 4, 4), np.uint8))
+
+
+def test_labels_in_a_file_are_read_as_by_suggest(model, folder, cli):
+    rows = [f"{number},{'abcd'[number % 4]}" for number in range(6)]
+    (folder / "labels.csv").write_text("\n".join(["id,kind", *rows]))
+    found = predict(model, dataset=f"{folder}::labels=labels.csv")
+    assert [row.truth for row in found.rows] == list("abcdab")
+    options = ("--labels", "labels.csv", "--labels-column", "kind")
+    run = cli("predict", model, "--dataset", folder, *options, "--format", "json")
+    assert [row["truth"] for row in json.loads(run.out)["predictions"]] == list("abcdab")
+    assert json.loads(run.out)["error"] == found.error
+    for given in (options, options[2:]):
+        run = cli("predict", model, folder, *given)
+        assert run.code == 2
+        assert f"{given[0]}: expected --dataset beside it, got none. Name the pictures by it" in run.err
 
 
 def test_the_command_writes_tables_and_json(model, folder, cli):

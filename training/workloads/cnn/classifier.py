@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from history_store.errors import DataError
 from metafeat.files import replace_file
 from training.workloads.base import Classifier, Member
 from training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
+from training.workloads.classifier_images import fitting
 from training.workloads.cnn.config import TargetConfig
 from training.workloads.cnn.network import build_network
 from training.workloads.cnn.train import TargetData
@@ -88,18 +88,16 @@ class Networks(Classifier):
         """Return the probabilities of the classes.
 
         Args:
-            images: `n x size x size x channels` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives.
+            images: `n x size x size x 1` or `x 3` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives; grey
+                and coloured ones become what it was trained on.
 
         Returns: `n x classes`.
 
         Raises:
             DataError: when the images are of another shape or type.
         """
-        wanted = (self.size, self.size, self.channels)
-        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != wanted:
-            msg = f"networks: expected images n x {' x '.join(map(str, wanted))} of uint8, got {images.dtype} of shape {images.shape}. Read them with open_images(path).read(rows, size={self.size})."
-            raise DataError(msg)
-        pixels = (torch.from_numpy(np.ascontiguousarray(images)).float() / 255 - self._mean) / self._spread
+        taken = fitting(images, self.size, self.channels)
+        pixels = (torch.from_numpy(np.ascontiguousarray(taken)).float() / 255 - self._mean) / self._spread
         return average(self._networks, pixels).double().numpy()
 
     def save(self, path: Path) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
-from history_store.errors import DataError, WarmstartError
+from history_store.errors import WarmstartError
 from history_store.picture import square_arrays
 from metafeat.files import replace_file
 from metafeat.pretrained.backbones import make_network
@@ -22,6 +22,7 @@ from metafeat.pretrained.features import FeatureNetwork, compute_features
 from metafeat.pretrained.heads import Head, head_from_tensors
 from training.workloads.base import Classifier, Member
 from training.workloads.classifier_file import not_a_classifier, read_header, to_metadata
+from training.workloads.classifier_images import fitting
 
 OWN = "warmstart."
 """Before the names of tensors that are no backbone's."""
@@ -86,20 +87,18 @@ class TransferClassifier(Classifier):
         """Compute the probabilities of the classes.
 
         Args:
-            images: `n x size x size x channels` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives.
+            images: `n x size x size x 1` or `x 3` uint8, as `history_store.readers.open_images(path).read(rows, size=size)` gives; grey
+                and coloured ones become what it was trained on.
 
         Returns: `n x classes`, rows that sum to 1.
 
         Raises:
             DataError: when the images are of another shape or type.
         """
-        wanted = (self.size, self.size, self.channels)
-        if images.dtype != np.uint8 or images.ndim != 4 or images.shape[1:] != wanted:
-            msg = f"classifier: expected images n x {' x '.join(map(str, wanted))} of uint8, got {images.dtype} of shape {images.shape}. Read them with open_images(path).read(rows, size={self.size})."
-            raise DataError(msg)
-        if not len(images):
+        taken = fitting(images, self.size, self.channels)
+        if not len(taken):
             return np.zeros((0, len(self.classes)))
-        mean: NDArray[np.float64] = np.mean([model.probabilities(images) for model in self._models], axis=0)
+        mean: NDArray[np.float64] = np.mean([model.probabilities(taken) for model in self._models], axis=0)
         return mean
 
     def save(self, path: Path) -> None:

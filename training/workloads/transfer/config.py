@@ -24,6 +24,12 @@ TUNING_NAMES = (
 """What one with steps > 0 has beside."""
 HEADS = ("auto", "ridge", "knn", "centroid", "logistic")
 SMALLEST, LARGEST = 16, 1024
+BATCH_SIZE = 16
+"""Images of a step of fine-tuning."""
+WARM_UP = 0.1
+"""Share of a fine-tuning in which the learning rate rises; after it, it falls as a cosine to zero."""
+FIRST_RATE = 0.01
+"""What is added to the share that is done while it rises, so that the first step moves something."""
 
 
 @dataclass(frozen=True, slots=True)

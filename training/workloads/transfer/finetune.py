@@ -18,11 +18,8 @@ from metafeat.pretrained.depths import Depth, TunedStages
 from metafeat.pretrained.features import BATCH, FeatureNetwork, to_pixels
 from metafeat.pretrained.heads import LinearHead
 from training.workloads.transfer.budget import TransferBudget
-from training.workloads.transfer.config import Tuning
+from training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, Tuning
 
-BATCH_SIZE = 16
-WARM_UP = 0.1
-"""Share of a run in which the learning rate rises; after it, it falls as a cosine to zero."""
 WATCHED = 64
 """Validation images along the way at most, so that looking takes little of the time; the end sees all of them."""
 
@@ -184,7 +181,7 @@ def process_seconds(device: torch.device) -> Callable[[], float]:
 
 
 def _schedule(progress: float) -> float:
-    return min(1.0, (progress + 0.01) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
+    return min(1.0, (progress + FIRST_RATE) / WARM_UP) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
 def _optimizer(network: TunedNetwork, tuning: Tuning, pixels: torch.Tensor) -> torch.optim.Optimizer:

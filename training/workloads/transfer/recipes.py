@@ -6,15 +6,14 @@ import shlex
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from textwrap import dedent
 
 from history_store.errors import UsageError, WarmstartError
 from history_store.records import Config
 from metafeat.pretrained.backbones import PACKAGED
-from training.workloads.transfer.config import TransferConfig, Tuning
+from training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, TransferConfig, Tuning
+from training.workloads.transfer.recipe_script import BY_CLASS, BY_READER, BY_SPLIT, COUNTS, LOAD, SCRIPT, TUNING
 
 RECIPES = ("timm", "python", "trainer")
-BATCH_SIZE = 16
 _READ = frozenset({".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"})
 """Endings of files that torchvision's `ImageFolder` reads."""
 _Writer = Callable[[TransferConfig, str, int, int], str]
@@ -200,130 +199,39 @@ def _python(
     else:
         overlay = f', pretrained_cfg_overlay={{"file": {file!r}}}' if file else ""
         weights = (
-            f'body = timm.create_model("{architecture}", pretrained=True, num_classes=0{overlay}).eval()\n'
+            f'fixed = {{"img_size": {features.image_size}}} if timm.get_pretrained_cfg("{architecture}").fixed_input_size else {{}}\n'
+            f'body = timm.create_model("{architecture}", pretrained=True, num_classes=0{overlay}, **fixed).eval()\n'
             'mean, std = body.pretrained_cfg["mean"], body.pretrained_cfg["std"]'
         )
     folders = None if skip_broken else _split_folders(dataset)  # torchvision stops at a broken picture
-    reading = _BY_READER if folders is None else _LOAD + (_BY_SPLIT if len(folders) > 1 else _BY_CLASS)
+    reading = BY_READER if folders is None else LOAD + (BY_SPLIT if len(folders) > 1 else BY_CLASS)
     where = "folder" if not folders else f"folder + {'/' + folders[0]!r}"
-    script = _SCRIPT.format(
+    script = SCRIPT.format(
         weights=weights,
         reading=reading.format(where=where, folders=list(folders or ()), skip_broken=skip_broken),
         dataset=dataset,
         size=features.image_size,
         parts=features.depth.split("+"),
-        flip=features.flip_copies,
+        copies=1 + features.flip_copies,
     )
-    if tuning is not None:
-        if tuning.tuned_stages != "all":
-            script += f"# The configuration trains the last stages alone ({tuning.tuned_stages}); here the whole body is trained.\n"
-        script += _TUNING.format(
-            steps=tuning.steps,
-            lr=f"{tuning.learning_rate:.4g}",
-            body_lr=f"{tuning.learning_rate * tuning.body_lr_multiplier:.4g}",
-            decay=f"{tuning.weight_decay:.4g}",
-            smoothing=f"{tuning.label_smoothing:.3g}",
-            mixup=f"{max(tuning.mixup_alpha, 1e-3):.3g}",
-            crop=f"{tuning.crop_scale:.3g}",
-            flip=0.5 if tuning.random_flip else 0.0,
-            batch=BATCH_SIZE,
-        )
-    return script
+    return script if tuning is None else script + _tuning(tuning)
 
 
-_LOAD = """\
-import numpy as np
-from PIL import Image, ImageOps
-
-
-def load(path):  # turned as its EXIF says, 16 bits and floats scaled to 8 bits, transparency laid on white
-    picture = ImageOps.exif_transpose(Image.open(path))
-    if picture.mode[0] in "IF":
-        scale = 255 if picture.mode == "F" else 1 / 257
-        picture = Image.fromarray((np.asarray(picture) * scale).round().astype("uint8"))
-    return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture.convert("RGBA")).convert("RGB")
-
-
-"""
-_BY_CLASS = """\
-pictures = datasets.ImageFolder({where}, look, loader=load)
-x, y, classes = torch.stack([image for image, _ in pictures]), torch.tensor(pictures.targets), pictures.classes
-train, val = torch.randperm(len(y)).tensor_split([int(0.75 * len(y))])"""
-_BY_SPLIT = """\
-parts = [datasets.ImageFolder(f"{{folder}}/{{part}}", look, loader=load) for part in {folders}]
-x, classes = torch.stack([image for part in parts for image, _ in part]), parts[0].classes
-y = torch.tensor([classes.index(part.classes[label]) for part in parts for label in part.targets])
-train, val = torch.arange(len(y)).split([len(part) for part in parts])"""
-_BY_READER = """\
-from history_store.images import read_all  # of warmstart: ImageFolder does not read these pictures
-from history_store.readers import open_images
-
-found, splits = read_all(open_images(folder), size, skip_broken={skip_broken})
-x = torch.from_numpy(found.images.reshape(len(found.labels), size, size, -1)).permute(0, 3, 1, 2)
-y, classes = torch.tensor(found.labels), found.class_names
-order = torch.tensor(splits["train"])[torch.randperm(len(splits["train"]))]
-train, val = order[: int(0.75 * len(order))], order[int(0.75 * len(order)) :]
-if "val" in splits:
-    train, val = order, torch.tensor(splits["val"])"""
-_SCRIPT = dedent('''\
-    """A classifier on pretrained features. Run: python train.py [PICTURES like those it was written for]"""
-    import sys
-
-    import timm
-    import torch
-    from torchvision import datasets, transforms
-    {weights}
-    torch.manual_seed(0)
-    folder = sys.argv[1] if len(sys.argv) > 1 else {dataset!r}
-    size, parts_of_features, flip_copies = {size}, {parts}, {flip}
-    look = transforms.Compose([transforms.Resize(size), transforms.CenterCrop(size), transforms.PILToTensor()])
-    {reading}
-    steps = [each["reduction"] for each in list(body.feature_info)] if isinstance(body.feature_info, list) else body.feature_info.reduction()
-    stages = [max(i for i, step in enumerate(steps) if step <= side) for side in (8, 16)]
-    mean, std = torch.tensor(mean).view(3, 1, 1), torch.tensor(std).view(3, 1, 1)
-
-
-    def features(images):
-        images = (images / 255 - mean) / std  # grey ones become three channels
-        final, maps = body.forward_intermediates(images, indices=stages, output_fmt="NCHW")
-        found = dict(s8=maps[0].mean((2, 3)), s16=maps[1].mean((2, 3)), full=body.forward_head(final, pre_logits=True))
-        return torch.cat([found[part] for part in parts_of_features], 1)
-
-
-    def all_features(images):
-        with torch.no_grad():
-            return torch.cat([features(batch) for batch in images.split(32)])
-
-
-    rows, targets = all_features(x[train]), y[train]
-    if flip_copies:
-        rows, targets = torch.cat([rows, all_features(x[train].flip(3))]), torch.cat([targets, targets])
-    center, spread = rows.mean(0), rows.std(0) + 1e-6
-    rows, asked = (rows - center) / spread, (all_features(x[val]) - center) / spread
-    hot = torch.nn.functional.one_hot(targets, len(classes)).float()
-    ridge = rows.T @ rows + 0.1 * rows.shape[1] * torch.eye(rows.shape[1])
-    weight, bias = torch.linalg.solve(ridge, rows.T @ (hot - hot.mean(0))), hot.mean(0)
-    error = ((asked @ weight + bias).argmax(1) != y[val]).float().mean()
-    print(f"ridge on frozen features: validation error {{error:.4f}}")
-''')
-_TUNING = dedent("""\
-    weight, bias = (torch.nn.Parameter(8 * each) for each in (weight, bias))
-    groups = [dict(params=[weight, bias], lr={lr}), dict(params=list(body.parameters()), lr={body_lr})]
-    optimizer = torch.optim.AdamW(groups, weight_decay={decay})
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, {steps})
-    change = transforms.Compose([
-        transforms.RandomResizedCrop(size, ({crop}, 1.0), (1.0, 1.0), antialias=True), transforms.RandomHorizontalFlip({flip})])
-    mixed, loss_of = torch.distributions.Beta({mixup}, {mixup}), torch.nn.CrossEntropyLoss(label_smoothing={smoothing})
-    for _ in range({steps}):
-        chosen = train[torch.randint(len(train), ({batch},))]
-        images, share = torch.stack([change(image) for image in x[chosen]]).float(), mixed.sample()
-        images = share * images + (1 - share) * images.flip(0)
-        logits = (features(images) - center) / spread @ weight + bias
-        loss = share * loss_of(logits, y[chosen]) + (1 - share) * loss_of(logits, y[chosen].flip(0))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        schedule.step()
-    error = (((all_features(x[val]) - center) / spread @ weight + bias).argmax(1) != y[val]).float().mean()
-    print(f"fine-tuned: validation error {{error:.4f}}")
-""")
+def _tuning(tuning: Tuning) -> str:
+    """Write the part of the script that trains on from the ridge head."""
+    alpha = f"{tuning.mixup_alpha:.3g}"
+    return TUNING.format(
+        steps=tuning.steps,
+        first=FIRST_RATE,
+        warm_up=WARM_UP,
+        lr=f"{tuning.learning_rate:.4g}",
+        body_lr=f"{tuning.learning_rate * tuning.body_lr_multiplier:.4g}",
+        decay=f"{tuning.weight_decay:.4g}",
+        smoothing=f"{tuning.label_smoothing:.3g}",
+        share=f"torch.distributions.Beta({alpha}, {alpha}).sample()" if tuning.mixup_alpha > 0 else "1.0",
+        crop=f"{tuning.crop_scale:.3g}",
+        flip=0.5 if tuning.random_flip else 0.0,
+        batch=BATCH_SIZE,
+        count=COUNTS[tuning.tuned_stages],
+        stages=tuning.tuned_stages,
+    )

@@ -17,7 +17,14 @@ from training.workloads.base import Budget as AnyBudget
 from training.workloads.base import Classifier, Prepared, Workload
 from training.workloads.dataset import Dataset
 from training.workloads.transfer.budget import BUDGETS, TransferBudget, own_budget
-from training.workloads.transfer.config import FEATURE_NAMES, LARGEST, SMALLEST, TUNING_NAMES, TransferConfig
+from training.workloads.transfer.config import (
+    BATCH_SIZE,
+    FEATURE_NAMES,
+    LARGEST,
+    SMALLEST,
+    TUNING_NAMES,
+    TransferConfig,
+)
 from training.workloads.transfer.recipes import RECIPES, write_recipe
 from training.workloads.transfer.space import BACKBONES, IMAGE_SIZES, SPACES, STEPS, SpaceName, transfer_space
 
@@ -28,7 +35,6 @@ _GIGA_MULTIPLY_ADDS = {"tf_efficientnet_lite0": 0.41, "tf_efficientnet_lite1": 0
 """Of one image of 224 pixels a side; another network counts as 1."""
 _TUNED = {"learning_rate": 3e-4, "body_lr_multiplier": 1.0, "tuned_stages": "all"}
 """Of the first fine-tuning, beside the defaults: the best of five on two image sets, by a minute and by two on one core."""
-_BATCH_SIZE = 16
 _VALIDATION_SHARE = 1 / 3
 _SECONDS_A_GIGA = 0.02
 
@@ -120,7 +126,7 @@ class Transfer(Workload):
         if found.tuning is None:
             return seconds
         length = own.steps(found.tuning.steps)
-        tuning = _SECONDS_A_GIGA * 3 * length * _BATCH_SIZE * giga
+        tuning = _SECONDS_A_GIGA * 3 * length * BATCH_SIZE * giga
         return seconds + (tuning if own.name == "steps" else min(tuning, own.amount))
 
     def length(self, budget: AnyBudget) -> str:

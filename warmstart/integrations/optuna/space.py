@@ -7,6 +7,7 @@ that has a space comes back as it was.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,8 @@ STEPS = 10_001
 """The most steps of a range that become an ordinal."""
 ROUNDING = 1e-6
 """How far, as a share of a range, or of the lower bound on a logarithmic scale, ConfigSpace may move a bound."""
+SETTLED = 5
+"""Trials in a row with a range after which another one that was there before is taken for given up."""
 PARENT_VALUES = 100
 """Values above which an integer is not taken for what decides whether another parameter is there."""
 
@@ -83,20 +86,19 @@ def to_space(
 
 
 def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], dict[str, Presence]]:
-    """Tell the space that finished trials show: the parameters whose distribution never changed, and when each is there.
+    """Tell the space that finished trials show: the parameters whose distribution stays as it is, and when each is there.
 
+    A range that was changed by hand counts from the fifth trial on that has it; one that comes and goes depends on something.
     A parameter that some trials lack is conditional where the values of one categorical or integer parameter tell the trials
     with it from those without; else it counts as always there. Values not seen yet count as without.
 
     Returns: distributions by name, in order of the names' first appearance; conditions by name.
     """
-    found: dict[str, BaseDistribution] = {}
-    changed: set[str] = set()
+    had: dict[str, list[BaseDistribution]] = {}
     for trial in trials:
         for name, distribution in trial.distributions.items():
-            if found.setdefault(name, distribution) != distribution:
-                changed.add(name)
-    found = {name: distribution for name, distribution in found.items() if name not in changed}
+            had.setdefault(name, []).append(distribution)
+    found = {name: each[-1] for name, each in had.items() if _has_settled(each)}
     rows = {name: frozenset(i for i, trial in enumerate(trials) if name in trial.distributions) for name in found}
     conditions: dict[str, Presence] = {}
     for child, there in rows.items():
@@ -105,6 +107,12 @@ def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], d
         if len(there) < len(trials) and (presence := _presence(trials, there, parents)):
             conditions[child] = presence
     return found, conditions
+
+
+def _has_settled(distributions: Sequence[BaseDistribution]) -> bool:
+    """Tell whether the distributions of a parameter, in order, are one, or were changed for good some trials ago."""
+    lengths = [len(list(same)) for _, same in itertools.groupby(distributions)]
+    return len(lengths) == 1 or (lengths[-1] >= SETTLED and len(set(distributions)) == len(lengths))
 
 
 def snapped(distribution: BaseDistribution, value: Any, hyperparameter: Any = None) -> Any:

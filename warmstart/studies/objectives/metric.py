@@ -16,7 +16,7 @@ from history_store.wording import in_words
 Scale = Literal["fraction", "percent", "any"]
 """What a metric may be: 0 to 1, 0 to 100, or any number."""
 LAST = "last"
-LAST_HINT = "the metric 'last' takes the last number printed; say maximize where larger is better"
+LAST_HINT = "`metric` last takes the last number printed; add `maximize` where larger is better"
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
 LARGER = frozenset(
     [
@@ -43,6 +43,15 @@ SMALLER = frozenset(
     ["bce", "ce", "error", "err", "fid", "loss", "mae", "mse", "nll", "perplexity", "ppl", "rmse", "wer"]
 )
 _REGEX, _FILE = "regex:", "file:"
+
+
+def is_larger_better(name: str) -> bool:
+    """Tell whether the words of a name are those of a metric of which more is better."""
+    return bool(_words(name) & LARGER) and not _words(name) & SMALLER
+
+
+def _words(name: str) -> set[str]:
+    return set(re.split(r"[\W_]+", name.lower()))
 
 
 class ContradictionError(ValueError):
@@ -89,11 +98,10 @@ class Metric:
         if self.file is not None and not all(self.file):
             msg = f"expected file:PATH:KEY, got {self.spec!r}. Write file:metrics.json:accuracy."
             raise UsageError(msg, param="metric")
-        words = set(re.split(r"[\W_]+", self.name.lower()))
-        if not self.maximize and words & LARGER and not words & SMALLER:
+        if not self.maximize and is_larger_better(self.name):
             msg = f"expected a metric of which less is better, got {self.name!r}. Add `maximize`."
             raise UsageError(msg, param="metric")
-        if self.maximize and words & SMALLER:
+        if self.maximize and _words(self.name) & SMALLER:
             msg = f"expected a metric of which more is better with `maximize`, got {self.name!r}. Leave `maximize` out."
             raise UsageError(msg, param="metric")
 
@@ -243,7 +251,7 @@ class MetricReader:
         if number is None:
             return ""
         if key is not None and key in self._last and not self._last.startswith("{"):
-            return f"; the metric 'regex:{re.escape(key)}[^0-9]*([0-9.]+)' takes that number"
+            return f"; `metric` 'regex:{re.escape(key)}[^0-9]*([0-9.]+)' takes that number"
         return f"; {LAST_HINT}" if self._metric.spec is None else ""
 
     def _read_json(self, line: str) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from warmstart.studies.objectives.base import Outcome, TrialStatus
+from warmstart.studies.objectives.metric import is_larger_better
 
 NOTE_CHARS = 300
 
@@ -48,7 +49,8 @@ def _read(value: object, duration: float) -> Outcome:
         msg = f"expected a mapping with an error, got {shown_value(dict(value))}"
         key = next((name for name, each in fields.items() if plain_number(each) is not None), None)
         if key is not None:
-            msg += f"; the metric {key!r} takes that key"
+            more = ", with `maximize`" if is_larger_better(key) else ""
+            msg += f"; the metric {key!r} takes that key{more}"
         raise _UnusableError(msg)
     given = fields.pop("error", None)
     error = _number(given, "an error") if status in (TrialStatus.OK, TrialStatus.DIVERGED) else None

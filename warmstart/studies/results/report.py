@@ -23,6 +23,10 @@ SHOWN = 10
 RETRAINED = ", before the saved file was trained on these images too"
 
 
+TITLE, JOINT_TITLE = "# Study ", "# Datasets tuned together: "
+"""How reports begin."""
+
+
 def write_report(path: Path, found: TuneResult, plan: StudySpec) -> None:
     """Write a report: Markdown at the path, JSON beside it.
 
@@ -84,7 +88,7 @@ def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequen
     path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
     lines = [
-        f"# Datasets tuned together: {title}",
+        f"{JOINT_TITLE}{title}",
         "",
         f"- kept in: `{found.storage}`",
         f"- trials: {counts}; split by {found.split}",
@@ -129,7 +133,7 @@ def _markdown(found: TuneResult, plan: StudySpec) -> str:
     known = [trial.duration for trial in found.trials if trial.duration is not None]
     what = plan.measured
     lines = [
-        f"# Study {found.study}",
+        f"{TITLE}{found.study}",
         "",
         f"- kept in: `{found.storage}`",
         f"- dataset: {f'`{found.dataset}`' if found.dataset else 'none'}",

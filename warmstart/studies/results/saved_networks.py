@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from history_store.errors import MissingPathError, UsageError
+from history_store.errors import UsageError
 from history_store.wording import counted
 from metafeat.device import cpu_threads
 from training.workloads import DEFAULT, Classifier, Member, get_workload
+from training.workloads.classifier_file import read_header
+from warmstart.arguments import check_replaceable
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.kept_networks import KeptNetworks
 from warmstart.studies.objectives.workload import prepare
+from warmstart.studies.output_places import check_place
 from warmstart.studies.results.trial import Trial
 
 if TYPE_CHECKING:
@@ -126,15 +129,14 @@ def check_savable(path: Path, *, is_own: bool) -> None:
         is_own: whether the objective is a person's own.
 
     Raises:
-        UsageError: an objective of one's own.
-        MissingPathError: the folder of the file is not there.
+        UsageError: an objective of one's own, or a file that is none of networks.
+        MissingPathError, StorageError: there is no place for it.
     """
     if is_own:
         msg = "expected a study of the built-in network, got an objective of your own. Let that save its models."
         raise UsageError(msg, param="save_model")
-    if not path.absolute().parent.is_dir():
-        msg = f"expected a file in a folder that is there, got {path}. Make the folder first."
-        raise MissingPathError(msg, param="save_model")
+    check_place("save_model", path)
+    check_replaceable("save_model", path, read_header, "networks")
 
 
 def save_best(

@@ -25,16 +25,18 @@ class Lease:
     """Who holds a trial.
 
     Attributes:
-        client: that holds it now.
+        client: that holds it now; empty where it was given back.
         until: seconds since 1970 at which it ends, unless it is renewed.
         clients: everyone who held it, in order; as many as it was offered times.
         keys: of the requests that it was offered to.
+        released: those who gave it back, which is no offer that counts.
     """
 
     client: str
     until: float
     clients: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, trial: FrozenTrial) -> Lease | None:
@@ -42,7 +44,8 @@ class Lease:
         record: Mapping[str, Any] | None = trial.user_attrs.get(LEASE)
         if record is None:
             return None
-        return cls(record["client"], record["until"], tuple(record["clients"]), tuple(record["keys"]))
+        released = tuple(record.get("released", ()))  # older leases know none
+        return cls(record["client"], record["until"], tuple(record["clients"]), tuple(record["keys"]), released)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON types."""
@@ -50,11 +53,25 @@ class Lease:
 
     def offered(self, client: str, until: float, key: str) -> Lease:
         """Return the lease of who is offered the trial next."""
-        return Lease(client, until, (*self.clients, client), (*self.keys, key))
+        return replace(self, client=client, until=until, clients=(*self.clients, client), keys=(*self.keys, key))
 
     def renewed(self, until: float) -> Lease:
         """Return the same with a later end."""
         return replace(self, until=max(until, self.until))
+
+    def given_back(self) -> Lease:
+        """Return the lease that nobody holds, as if its client had not been offered the trial."""
+        released = (*self.released, self.client)
+        return Lease("", 0.0, self.clients[:-1], self.keys[:-1], released)
+
+    @property
+    def last(self) -> str:
+        """Name who holds it, or gave it back last."""
+        return self.client or self.released[-1]
+
+    def knows(self, client: str) -> bool:
+        """Tell whether a client ever held it."""
+        return client in self.clients or client in self.released
 
 
 def is_leased(trial: FrozenTrial, now: float) -> bool:

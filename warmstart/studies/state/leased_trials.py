@@ -128,6 +128,19 @@ class LeasedTrials:
         with self.queue.store.guard(), self.queue.leasing():
             return self.queue.heading(self._trial(number), self.queue.trials())
 
+    def release(self, number: int, client: str) -> FrozenTrial:
+        """Take a trial back from who ends without a result: it is offered again at once, and the offer does not count.
+
+        Returns: the trial; the same request again changes nothing. Raises as `renew`.
+        """
+        with self.queue.store.guard(), self.queue.leasing():
+            trial = self._trial(number)
+            known = Lease.of(trial)
+            if known is None or known.client or client not in known.released:
+                trial, lease = self._held(number, client)
+                self._write(trial._trial_id, lease.given_back())  # noqa: SLF001  Optuna's storages know trials by it
+            return self._trial(number)
+
     def tell(self, number: int, client: str, outcome: Outcome) -> FrozenTrial:
         """Keep what came of a trial; the same again changes nothing.
 
@@ -144,7 +157,7 @@ class LeasedTrials:
             lease = Lease.of(trial)
             if not outcome.curve:
                 outcome = replace(outcome, curve=_reported(trial))
-            if lease is None or client not in lease.clients:
+            if lease is None or not lease.knows(client):
                 raise _not_held(number, client)
             told = trial.user_attrs.get(OUTCOME)
             if client == lease.client and told is not None and _same(told, outcome):
@@ -159,7 +172,7 @@ class LeasedTrials:
                 )
                 raise LeaseLostError(msg)
             kept = self._keep(trial, client, outcome)
-        msg = f"trial {number}: expected a result before its lease ended, got one {_ago(self._clock() - lease.until)}. It is kept as trial {kept}, an extra; renew leases by heartbeats, or ask for longer ones."
+        msg = f"trial {number}: expected a result before its lease ended, got one {_late(lease, self._clock())}. It is kept as trial {kept}, an extra; renew leases by heartbeats, or ask for longer ones."
         raise LeaseLostError(msg)
 
     def _again(self, trial: FrozenTrial, client: str, key: str, lease_s: float) -> LeasedTrial:
@@ -167,7 +180,8 @@ class LeasedTrials:
         lease = Lease.of(trial)
         assert lease is not None  # noqa: S101  it has the key
         if lease.keys[-1] != key or lease.client != client:
-            msg = f"expected a key whose trial the client still holds, got that of trial {trial.number}, which went to {lease.client!r}. Ask with another key."
+            went = f"went to {lease.client!r}" if lease.client else "was given back"
+            msg = f"expected a key whose trial the client still holds, got that of trial {trial.number}, which {went}. Ask with another key."
             raise LeaseLostError(msg)
         if not trial.state.is_finished() and lease.until > self._clock():
             lease = self._renewed(trial, lease, lease_s)
@@ -187,7 +201,7 @@ class LeasedTrials:
         """Find a trial that a client holds."""
         trial = self._trial(number)
         lease = Lease.of(trial)
-        if lease is None or client not in lease.clients:
+        if lease is None or not lease.knows(client):
             raise _not_held(number, client)
         if trial.state.is_finished() and lease.client == client:
             msg = f"trial {number}: expected one that runs, got one that ended as it was told. Ask for another trial."
@@ -261,5 +275,8 @@ def _not_held(number: int, client: str) -> LeaseLostError:
     return LeaseLostError(msg)
 
 
-def _ago(seconds: float) -> str:
-    return f"{seconds:.1f} s after it" if seconds > 0 else "of a trial that another client holds"
+def _late(lease: Lease, now: float) -> str:
+    """Say why a result came too late."""
+    if not lease.client:
+        return "of a trial that was given back"
+    return f"{now - lease.until:.1f} s after it" if now > lease.until else "of a trial that another client holds"

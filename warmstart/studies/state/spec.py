@@ -248,7 +248,7 @@ class StudySpec(Search, WarmStart):
             if old != after[label]
         ]
         if not same_space(self.space, other.space):
-            differences.insert(0, f"`space`: {_space_difference(self.space, other.space)}")
+            differences.insert(0, f"`space`: {space_difference(self.space, other.space)}")
         if differences:
             msg = f"{where}: expected what this study was begun with, got another {'; '.join(differences)}. Give the same again, or another name with `study`."
             raise UsageError(msg)
@@ -364,7 +364,7 @@ def _facts(space: str) -> dict[str, object]:
     return {key: value for key, value in json.loads(space).items() if key not in left_out}
 
 
-def _space_difference(old: str, new: str) -> str:
+def space_difference(old: str, new: str) -> str:
     """Say how one space differs from another."""
     before, after = (
         {each["name"]: each for each in json.loads(text).get("hyperparameters", ())} for text in (old, new)

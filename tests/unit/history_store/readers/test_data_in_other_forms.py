@@ -1,16 +1,20 @@
 """Zips, CSV labels, tables and shards beyond the contract: what is taken, what is left out, what is refused by name."""
 
+import io
 import json
+import tarfile
+import unicodedata
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
-from layouts import classes, pixels, png, save_folder, save_picture, save_shard, save_table, save_zip
+from layouts import classes, pixels, png, save_folder, save_picture, save_shard, save_table, save_tar, save_zip
 
 from history_store.errors import BrokenImagesError, DataError, LabelError, MissingPathError
 from history_store.images import DatasetWarning
 from history_store.readers import open_images
-from history_store.readers.csv_labels import labelled
+from history_store.readers.csv_labels import images_of, labelled, resolved
 
 IMAGES, LABELS = pixels(), classes()
 
@@ -101,6 +105,12 @@ def test_csv_with_paths_endings_splits_and_rows_without_labels(tmp_path):
         ("id,cat,dog\na,1,0\nb,0,1\n", "one-hot columns must become one"),
         ("id,label\na\n", "row 2: expected 2 cells, got 1"),
         ("", "expected a head of distinct names"),
+        ("a.png,1,1\nb.png,2,1\n", "expected a head of distinct names .* got the first row a.png, 1, 1"),
+        (
+            "a.png,1\nb.png,2\n",
+            "expected a head such as filename,label, got the picture 'a.png' in the first row. Write a head",
+        ),
+        ("a,1\nb,2\n", "expected a head such as filename,label, got the picture 'a'"),
     ],
 )
 def test_csv_that_does_not_fit_is_refused(tmp_path, table, told):
@@ -109,6 +119,37 @@ def test_csv_that_does_not_fit_is_refused(tmp_path, table, told):
     (tmp_path / "t.csv").write_text(table)
     with pytest.raises(DataError, match=told):
         open_images(labelled(str(tmp_path), "t.csv", None))
+
+
+def test_names_in_a_csv_may_differ_in_composition_and_case(tmp_path):
+    for number in range(3):
+        save_picture(tmp_path / unicodedata.normalize("NFD", f"\u00e9{number}.png"), IMAGES[number])
+    (tmp_path / "nfc.csv").write_text("filename,label\n\u00e90.png,1\n\u00e91.png,2\n\u00e92.png,1\n")
+    assert open_images(labelled(str(tmp_path), "nfc.csv", None)).labels.tolist() == [0, 1, 0]
+    (tmp_path / "case.csv").write_text("filename,label\n\u00c90.PNG,1\n\u00c91.PNG,2\n\u00c92.PNG,1\n")
+    source = open_images(labelled(str(tmp_path), "case.csv", None))
+    assert source.labels.tolist() == [0, 1, 0]
+    assert len(source.read(range(3)).images) == 3
+
+
+def test_a_name_in_another_case_that_is_of_two_pictures_is_refused(tmp_path):
+    for folder in ("x", "y"):
+        save_picture(tmp_path / folder / "a.png", IMAGES[0])
+    (tmp_path / "t.csv").write_text("id,label\nA,1\nx/a,2\n")
+    with pytest.raises(DataError, match=r"got 'A', which is that of x/a\.png, y/a\.png"):
+        open_images(labelled(str(tmp_path), "t.csv", None))
+    (tmp_path / "t.csv").write_text("id,label\nX/A.PNG,1\ny/a.png,2\n")
+    assert open_images(labelled(str(tmp_path), "t.csv", None)).names == ("x/a.png", "y/a.png")
+
+
+def test_a_location_with_labels_is_made_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text("id,label\n")
+    assert resolved("p/../q::labels=t.csv::column=c") == f"{tmp_path}/q::labels={tmp_path}/t.csv::column=c"
+    assert resolved("q::labels=other.csv") == f"{tmp_path}/q::labels=other.csv"
+    assert resolved("q.parquet::column=c") == f"{tmp_path}/q.parquet::column=c"
+    assert resolved("q") == f"{tmp_path}/q"
+    assert images_of("q::labels=t.csv::column=c") == images_of("q::column=c") == Path("q")
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow"])
@@ -163,6 +204,51 @@ def test_a_table_whose_column_is_named(tmp_path):
     assert open_images(f"{path}::column=taste").class_names == ("a", "b")
     with pytest.raises(LabelError, match="expected a column 'smell' with labels, got taste"):
         open_images(f"{path}::column=smell")
+    for place in (path, tmp_path):
+        assert labelled(str(place), None, "taste") == f"{place}::column=taste"
+        assert open_images(labelled(str(place), None, "taste")).class_names == ("a", "b")
+    assert labelled("photos", None, None) == "photos"
+    with pytest.raises(DataError, match="expected Parquet or Arrow files whose column 'taste' holds labels, got none"):
+        open_images(labelled(str(save_shard(tmp_path / "x.tar", IMAGES, LABELS)), None, "taste"))
+    with pytest.raises(MissingPathError, match=r"got nothing there\. Check the path; `labels_column` is for tables"):
+        open_images(labelled("sklearn:digits", None, "taste"))
+
+
+def _save_part(folder, name):
+    save = save_shard if name.endswith(".tar") else save_table
+    return save(folder / name, IMAGES, LABELS)
+
+
+@pytest.mark.parametrize("ending", [".parquet", "-0a1b2c3d4e.parquet", ".arrow", ".tar"])
+def test_parts_that_are_missing_are_named(tmp_path, ending):
+    name = f"train-{{}}-of-00003{ending}"
+    _save_part(tmp_path, name.format("00001"))
+    told = (
+        r"expected all 3 parts \S+train-…-of-00003\.\w+, got 1, without train-00000-of-00003\.\w+, train-00002-of-00003"
+    )
+    with pytest.raises(DataError, match=told):
+        open_images(tmp_path)
+    with pytest.warns(DatasetWarning, match="1 of 3 parts; the others are not read"):
+        assert len(open_images(tmp_path / name.format("00001"))) == 24
+    for number in ("00000", "00002"):
+        _save_part(tmp_path, name.format(number))
+    assert len(open_images(tmp_path)) == 72
+
+
+def test_parts_may_be_numbered_from_one(tmp_path):
+    for number in (1, 2):
+        _save_part(tmp_path, f"s-{number}-of-2.tar")
+    assert len(open_images(tmp_path)) == 48
+    (tmp_path / "s-1-of-2.tar").unlink()
+    with pytest.raises(DataError, match=r"got 1, without s-1-of-2\.tar\. Download the rest"):
+        open_images(tmp_path)
+    for number in range(3, 9):
+        _save_part(tmp_path, f"t-{number}-of-90.tar")
+    (tmp_path / "s-2-of-2.tar").unlink()
+    with pytest.raises(
+        DataError, match=r"all 90 parts .* got 6, without t-00-of-90\.tar, t-01-of-90\.tar, t-02-of-90\.tar, …\."
+    ):
+        open_images(tmp_path)
 
 
 def test_shards_with_json_splits_and_without_labels(tmp_path):
@@ -179,6 +265,130 @@ def test_shards_with_json_splits_and_without_labels(tmp_path):
     (tmp_path / "cut.tar").write_bytes((tmp_path / "bare.tar").read_bytes()[:700])
     with pytest.raises(DataError, match="got a damaged, truncated or compressed one"):
         open_images(tmp_path / "cut.tar")
+
+
+def _blocks(path):
+    """Return the bytes of a tar, and where the header and the bytes of its tenth file and its end begin."""
+    with tarfile.open(path) as archive:
+        members = archive.getmembers()
+    return path.read_bytes(), members[10].offset, members[10].offset_data, members[-1].offset_data + 512
+
+
+@pytest.mark.parametrize(
+    ("cut", "told"),
+    [
+        (lambda header, data, end: header, "no end-of-archive block.* end it: head -c 1024 /dev/zero >> cut.tar"),
+        (lambda header, data, end: header + 200, "half a header at the end"),
+        (lambda header, data, end: data + 20, "got a damaged, truncated or compressed one"),
+        (lambda header, data, end: end, "no end-of-archive block"),
+        (lambda header, data, end: end + 512, None),
+        (lambda header, data, end: end + 1024, None),
+    ],
+)
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_tar_that_was_cut_is_refused(tmp_path, cut, told, is_folder):
+    content, *places = _blocks(save_shard(tmp_path / "whole.tar", IMAGES, LABELS))
+    place = tmp_path / "set"
+    place.mkdir()
+    (place / "cut.tar").write_bytes(content[: cut(*places)])
+    asked = place if is_folder else place / "cut.tar"
+    if told is None:
+        assert len(open_images(asked)) == 24
+        return
+    with pytest.raises(DataError, match=told):
+        open_images(asked)
+
+
+def test_a_tar_with_a_damaged_header_or_another_behind_it_is_refused(tmp_path):
+    content, header, _, end = _blocks(save_shard(tmp_path / "x.tar", IMAGES, LABELS))
+    damaged = bytearray(content)
+    damaged[header + 3] ^= 0xFF
+    (tmp_path / "x.tar").write_bytes(damaged)
+    with pytest.raises(DataError, match=r"expected a whole tar, got a damaged or truncated one \(a damaged header\)"):
+        open_images(tmp_path / "x.tar")
+    (tmp_path / "x.tar").write_bytes(content + content)
+    with pytest.raises(DataError, match=r"expected one tar, got another one behind its end\. Join them"):
+        open_images(tmp_path / "x.tar")
+    (tmp_path / "x.tar").write_bytes(content[: end + 512] + b"notes")
+    assert len(open_images(tmp_path / "x.tar")) == 24
+
+
+@pytest.mark.parametrize("prefix", ["", "./", "photos/"])
+def test_a_tar_of_class_folders_is_its_folder(tmp_path, prefix):
+    save_folder(tmp_path / "f" / "train", IMAGES[::2], LABELS[::2])
+    save_folder(tmp_path / "f" / "test", IMAGES[1::2], LABELS[1::2])
+    (tmp_path / "f" / "notes.txt").write_text("no picture")
+    (tmp_path / "f" / "train" / "0" / "._0000.png").write_text("of macOS")
+    folder = open_images(tmp_path / "f")
+    archive = open_images(save_tar(tmp_path / "f.tar", tmp_path / "f", prefix=prefix))
+    for kind in ("listing", "content"):
+        assert archive.fingerprint(kind) == folder.fingerprint(kind)
+    assert archive.class_names == folder.class_names
+    assert set(archive.splits) == {"train", "test"}
+    np.testing.assert_array_equal(archive.read(range(24)).images, folder.read(range(24)).images)
+
+
+def _tar(path, *members):
+    """Write a tar of names with bytes, or with what they link to."""
+    with tarfile.open(path, "w") as archive:
+        for name, data in members:
+            info = tarfile.TarInfo(name)
+            if isinstance(data, str):
+                info.type, info.linkname = tarfile.SYMTYPE, data
+            else:
+                info.size = len(data)
+            archive.addfile(info, None if isinstance(data, str) else io.BytesIO(data))
+    return path
+
+
+def test_a_tar_of_class_folders_is_held_to_the_rules_of_archives(tmp_path):
+    whole = png(IMAGES[0])
+    path = _tar(
+        tmp_path / "x.tar",
+        ("a/good.png", whole),
+        ("a/empty.png", b""),
+        ("b/link.png", "/etc/passwd"),
+        ("b/good.png", whole),
+    )
+    found = open_images(path).read(range(4), skip_broken=True)
+    reasons = {broken.path: broken.reason for broken in found.broken}
+    assert reasons == {"a/empty.png": "an empty file", "b/link.png": "a link in an archive, which is not followed"}
+    with pytest.raises(DataError, match=r"expected paths inside the archive, got '\.\./a/1\.png'"):
+        open_images(_tar(path, ("../a/1.png", whole), ("b/1.png", whole)))
+    with pytest.raises(DataError, match=r"expected each path once, got 'a/1\.png' twice"):
+        open_images(_tar(path, ("a/1.png", whole), ("./a/1.png", whole)))
+    with pytest.raises(LabelError, match="expected a label beside each picture"):
+        open_images(_tar(path, ("a/1.png", whole), ("a/1.txt", b"a cat"), ("b/2.png", whole)))
+
+
+def test_tars_without_labels_are_told_to_be_unpacked(tmp_path):
+    for name in ("cats", "dogs"):
+        save_shard(tmp_path / f"{name}.tar", IMAGES, None)
+    with pytest.raises(LabelError, match=r"got 48 unlabelled pictures\. Are they class folders, or one tar a class\?"):
+        open_images(tmp_path)
+
+
+def test_a_tar_beside_class_folders_is_no_dataset(tmp_path):
+    save_folder(tmp_path / "f", IMAGES, LABELS)
+    save_shard(tmp_path / "f" / "backup.tar", IMAGES, LABELS)
+    assert open_images(tmp_path / "f").layout == "folder"
+
+
+@pytest.mark.parametrize(
+    ("folder", "asked"), [("photos", "."), ("photos", "photos"), (".", "."), ("photos/train", "photos")]
+)
+def test_flat_pictures_with_a_csv_near_them_are_told_of_labels(tmp_path, folder, asked):
+    for number in range(2):
+        save_picture(tmp_path / folder / f"{number}.png", IMAGES[number])
+    (tmp_path / "notes.csv").write_text("a,b\n")
+    place = tmp_path / asked
+    told = f"Does notes.csv hold their labels.* then add it with `labels`, or give {place}::labels=notes.csv"
+    with pytest.raises(LabelError, match=f"(?i){told}") as caught:
+        open_images(place)
+    assert "add the others" not in str(caught.value)
+    (tmp_path / "the_labels.csv").write_text("id,label\n")
+    with pytest.raises(LabelError, match=r"Does the_labels\.csv hold their labels"):
+        open_images(place)
 
 
 def _coco(root):

@@ -370,7 +370,8 @@ def test_unlabelled_splits(tree):
         ((".hidden",), "got an empty folder. Check the path"),
         (("a/b/.hidden",), "got 2 folders without files"),
         (("notes.txt", "a/b.csv"), r"got 2 other files such as notes.txt. Check the path"),
-        (("a/train.zip",), r"got 1 other file such as a/train.zip. Unpack the archive first"),
+        (("a/train.zip",), r"got 1 other file such as a/train.zip. Give the path of the file itself"),
+        (("a/train.tgz",), r"got 1 other file such as a/train.tgz. Unpack it with gunzip to a .tar"),
         (("data.npz",), r"got 1 other file such as data.npz. Give the path of the file itself"),
     ],
 )

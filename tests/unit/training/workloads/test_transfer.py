@@ -374,6 +374,8 @@ def test_members_of_other_sizes_share_what_they_have_in_common(prepared, backbon
     images = prepared._pictures(48, "val")
     np.testing.assert_array_equal(again.predict(images), made.predict(images))
     np.testing.assert_allclose(made.validated, made.predict(images), atol=1e-6)
+    colours = again.predict(np.repeat(images[..., :1], 3, axis=-1))
+    np.testing.assert_array_equal(again.predict(images[..., :1]), colours)
     assert made.first_error == results[0].metrics["validation_error"]
     tiny = sum(p.numel() for name in ("test_efficientnet", "test_resnet") for p in timm.create_model(name).parameters())
     assert (tmp_path / "c.safetensors").stat().st_size < 4 * tiny + 1_000_000

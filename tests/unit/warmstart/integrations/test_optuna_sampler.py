@@ -423,3 +423,15 @@ def test_a_checkpoint_of_another_space_is_passed_over():
 def test_settings_that_cannot_be_used(settings, error, message):
     with pytest.raises(error, match=message):
         WarmStartSampler(**settings)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("before", "after"), [((0, 1), (-5, 0.5)), ((-5, 5), (-4, 0))])
+def test_a_range_that_was_changed_in_the_middle_is_searched(before, after, caplog):
+    study = optuna.create_study(sampler=WarmStartSampler(seed=0))
+    for bounds, n in ((before, 8), (after, 20)):
+        study.optimize(lambda trial, bounds=bounds: (trial.suggest_float("x", *bounds) + 3) ** 2, n_trials=n)
+    assert study.best_value < 1e-3
+    outside = [trial.number for trial in study.trials[:8] if not after[0] <= trial.params["x"] <= after[1]]
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [f"trial {n}: its parameters are no configuration of the space, and it is passed over" for n in outside]  # fmt: skip

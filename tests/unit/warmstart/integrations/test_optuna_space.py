@@ -166,5 +166,15 @@ def test_a_parameter_whose_distribution_changed_is_left_out():
     assert list(shown([first, second])[0]) == ["kind"]
 
 
+@pytest.mark.parametrize(
+    ("ends", "kept"), [((9,) * 3 + (20,) * 4, None), ((9,) * 3 + (20,) * 5, 20), ((9, 20, 9) + (20,) * 9, None)]
+)
+def test_a_range_that_was_changed_for_good_counts_after_a_while(ends, kept):
+    made = trials(*[{"kind": "a", "whole": 1}] * len(ends))
+    for trial, end in zip(made, ends, strict=True):
+        trial.distributions["whole"] = IntDistribution(0, end)
+    assert shown(made)[0].get("whole") == (None if kept is None else IntDistribution(0, kept))
+
+
 def test_nothing_is_shown_by_no_trial():
     assert shown([]) == ({}, {})

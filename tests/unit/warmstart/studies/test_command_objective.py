@@ -165,7 +165,7 @@ def test_a_last_line_of_a_step_is_the_result_too():
     ("code", "status", "note"),
     [
         ("", "failed", "expected the error as JSON on the last line of its output, got no line"),
-        ("print('error: 0.3')", "failed", "expected the error as JSON on the last line of its output, got 'error: 0.3'; the metric 'last' takes the last number printed; say maximize where larger is better"),
+        ("print('error: 0.3')", "failed", "expected the error as JSON on the last line of its output, got 'error: 0.3'; `metric` last takes the last number printed; add `maximize` where larger is better"),
         ("print(float('nan'))", "failed", "expected the error as JSON on the last line of its output, got 'nan'"),
         ("print('NaN')", "failed", "expected an error that is one finite number, got nan"),
         ("print('[0.1, 0.2]')", "failed", "expected an error that is one finite number, got [0.1, 0.2]"),

@@ -96,7 +96,7 @@ PRINTS = {
         (
             "log",
             "acc",
-            "got none; the last line is 'acc=0.75 after 12.5 s'; the metric 'regex:acc[^0-9]*([0-9.]+)' takes that number",
+            "got none; the last line is 'acc=0.75 after 12.5 s'; `metric` 'regex:acc[^0-9]*([0-9.]+)' takes that number",
         ),
         ("nan", "last", "expected a number in what it prints, got none; the last line is 'nan'"),
         ("silent", "accuracy", "expected 'accuracy' in what it prints, got no line"),

@@ -105,6 +105,7 @@ def test_what_is_no_file_of_networks(tiny):
     [
         ({"objective": "m:f"}, UsageError, "expected a study of the built-in network"),
         ({"save_model": "none/n.safetensors"}, MissingPathError, "expected a file in a folder that is there"),
+        ({"save_model": __file__}, UsageError, "save_model: expected a new file, or networks to replace"),
         ({"ensemble": 0}, UsageError, "ensemble: expected a whole number of at least 1"),
     ],
 )

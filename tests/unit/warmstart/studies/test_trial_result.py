@@ -5,6 +5,7 @@ import pytest
 import torch
 import weather
 
+from warmstart.studies.objectives.metric import Metric
 from warmstart.studies.objectives.result import NOTE_CHARS, one_line, read_result
 
 
@@ -55,6 +56,12 @@ def test_a_mapping_says_more():
 def test_what_is_no_error_failed(what, note):
     outcome = read_result(weather.give({"what": what}, seed=0, budget=None, report=None), 2.0)
     assert (outcome.error, outcome.status, outcome.duration, outcome.note) == (None, "failed", 2.0, note)
+
+
+def test_a_metric_that_is_offered_is_offered_whole():
+    note = read_result({"accuracy": 0.9, "loss": 0.1}, 1.0).note
+    assert note.endswith("the metric 'accuracy' takes that key, with `maximize`")
+    assert Metric("accuracy", maximize=True).key == "accuracy"
 
 
 def test_a_number_too_large_and_a_status_that_is_none():

@@ -92,7 +92,7 @@ def test_reading_writes_no_history_and_computes_once(grown, tiny, photos, embedd
     before = Path(grown).read_bytes()
     advisor = Advisor(grown, tiny.model)
     first = advisor.neighbours(photos, 7)
-    assert "embedded 1 dataset with this model. `warmstart history embed` stores that." in first.notes[0]
+    assert f"embedded 1 dataset with this model. `warmstart history embed {grown}` stores that." in first.notes[0]
     assert embedded == ["new"]
     again = advisor.neighbours(photos, 7)
     assert (again.neighbours, again.notes) == (first.neighbours, first.notes[1:])  # told once

@@ -1,0 +1,108 @@
+"""The files of a tar that is not compressed: listed once, read where they lie; whether the tar is whole."""
+
+from __future__ import annotations
+
+import shlex
+import tarfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from history_store.errors import DataError
+from history_store.limits import ARCHIVE_FILES
+from history_store.readers.base import printable
+from history_store.readers.blobs import check_blob
+
+_LOOKED_AT = 1 << 20
+"""Bytes behind the end that are looked at; tools fill up to 10 KiB with zeros."""
+
+
+@dataclass(frozen=True, slots=True)
+class TarPicture:
+    """Where the bytes of a picture lie.
+
+    Attributes:
+        path: of the tar.
+        name: in the tar.
+        offset: of the first byte; -1 for a link.
+        size: in bytes.
+    """
+
+    path: str
+    name: str
+    offset: int
+    size: int
+
+    @classmethod
+    def of(cls, path: str, member: tarfile.TarInfo) -> TarPicture:
+        """Return the picture of a member."""
+        return cls(path, member.name, member.offset_data, member.size) if member.isfile() else cls(path, member.name, -1, -1)  # fmt: skip
+
+    def read(self) -> bytes:
+        """Read the bytes.
+
+        Raises:
+            DataError: when they are too many, those of a link, or not there any more.
+        """
+        if self.offset < 0:
+            msg = "a link in an archive, which is not followed"
+            raise DataError(msg)
+        check_blob(self.size, "picture")
+        try:
+            with Path(self.path).open("rb") as file:
+                file.seek(self.offset)
+                data = file.read(self.size)
+        except OSError as error:
+            msg = f"cannot be read any more ({error.strerror})"
+            raise DataError(msg) from error
+        if len(data) < self.size:
+            msg = "cut off: the archive ends before the picture does"
+            raise DataError(msg)
+        return data
+
+
+def tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    """Go through the files and links of a tar.
+
+    Raises:
+        DataError: damaged, cut short or compressed, or more files than are allowed.
+    """
+    where = printable(str(path))
+    try:
+        with tarfile.open(path, "r:") as archive:
+            for count, member in enumerate(archive, start=1):
+                ARCHIVE_FILES.check(count, where)
+                if member.isfile() or member.issym() or member.islnk():
+                    yield archive, member
+            _check_end(archive, path)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        msg = f"{where}: expected a tar that is not compressed, got a damaged, truncated or compressed one ({error}). Unpack .tar.gz with gunzip, or download it again."
+        raise DataError(msg) from error
+
+
+def _check_end(archive: tarfile.TarFile, path: Path) -> None:
+    """Check that a tar ends where its files do: with a block of zeros, and no other tar behind it.
+
+    Python takes a damaged header, half a header and the end of the file for the end of the tar.
+
+    Raises:
+        DataError: when it does not.
+    """
+    where, file = printable(str(path)), archive.fileobj
+    assert file is not None  # noqa: S101  open
+    file.seek(archive.offset)
+    block = file.read(tarfile.BLOCKSIZE)
+    if not block.strip(b"\0") and block:
+        rest = file.read(_LOOKED_AT)
+        start = (len(rest) - len(rest.lstrip(b"\0"))) // tarfile.BLOCKSIZE * tarfile.BLOCKSIZE
+        if rest[start + 257 : start + 262] == b"ustar":
+            msg = f"{where}: expected one tar, got another one behind its end. Join them with tar --concatenate, or give a folder of both."
+            raise DataError(msg)
+        return
+    step = "Copy or download it again."
+    got = "a damaged header" if len(block) == tarfile.BLOCKSIZE else "half a header at the end"
+    if not block:
+        got = "no end-of-archive block"
+        step = f"Copy or download it again. If nothing is missing, end it: head -c 1024 /dev/zero >> {printable(shlex.quote(path.name))}"
+    msg = f"{where}: expected a whole tar, got a damaged or truncated one ({got}). {step}"
+    raise DataError(msg)

@@ -1,0 +1,40 @@
+"""`history collect` on images whose labels lie in a file beside them: as ``photos::labels=labels.csv``."""
+
+import pytest
+from layouts import classes, pixels, save_picture
+
+from history_store.errors import MissingPathError
+from history_store.history import History
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for number, image in enumerate(pixels()):
+        save_picture(tmp_path / "photos" / f"{number}.png", image)
+    rows = [f"{number}.png,c{label}" for number, label in enumerate(classes())]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *rows]))
+    (tmp_path / "mine.yaml").write_text("lr: [0.1, 0.5]\n")
+    return tmp_path
+
+
+def test_images_with_a_file_of_labels_are_measured(photos, cli, monkeypatch):
+    monkeypatch.chdir(photos)
+    command = """python -c "import sys; print(sys.argv[1:]); print(0.5)" {warmstart.dataset} {lr}"""
+    asked = ["history", "collect", "--history", "h.h5", "--workers", "1", "--log", "log.txt", "--command", command]
+    run = cli(*asked, "photos::labels=labels.csv", "--configs", "1", "--space", "mine.yaml")
+    assert run.code == 0, run.err
+    place = f"{photos}/photos::labels={photos}/labels.csv"
+    assert place in (photos / "log.txt").read_text()
+    with History.open(photos / "h.h5") as history:
+        (dataset,) = history.datasets
+        assert (dataset.name, dataset.source, dataset.n_classes) == ("photos", place, 3)
+    assert cli(*asked, "--configs", "2").code == 0
+    with History.open(photos / "h.h5") as history:
+        assert len(history.evaluations("photos")) == 2
+
+
+def test_images_that_are_not_there_are_told(photos):
+    from warmstart.histories.collect import open_sources
+
+    with pytest.raises(MissingPathError, match=r"nowhere::labels=labels\.csv: expected a manifest, or images"):
+        open_sources([photos / "nowhere::labels=labels.csv"])

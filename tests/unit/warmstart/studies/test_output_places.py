@@ -1,0 +1,73 @@
+"""Where studies put their reports and logs: nothing of another kind is overwritten, and no two studies share a folder."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from ConfigSpace import ConfigurationSpace
+
+import warmstart
+from history_store.errors import MissingPathError, StorageError, UsageError
+from warmstart.studies.output_places import check_is_no_storage, check_log, check_report_place, study_folder
+
+SPACE = ConfigurationSpace({"x": (0.0, 1.0)})
+pytestmark = pytest.mark.timeout(60)  # each starts processes
+
+
+def value(config):
+    return config["x"]
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [("r.md", "#!/bin/sh\n"), ("r.md", "# Notes of mine\n"), ("r.json", "{}"), ("r.json", "[1")]
+)
+def test_a_report_replaces_nothing_but_a_report(file, text):
+    Path(file).write_text(text)
+    with pytest.raises(UsageError, match=f"^report: expected a new file, or .* report.* to replace, got {file}, which is something else"):  # fmt: skip
+        check_report_place("r.md")
+    assert Path(file).read_text() == text
+    Path(file).write_text("")
+    check_report_place("r.md")
+
+
+def test_a_report_is_replaced_by_the_next_one():
+    for trials in (1, 2):
+        asked = {"objective": value, "space": SPACE, "warm": "none", "trials": trials}
+        assert warmstart.tune(**asked, study="s", report="r.md").report == "r.md"
+    assert json.loads(Path("r.json").read_text())["trials"] == {"ok": 2}
+
+
+@pytest.mark.parametrize("check", [check_log, check_report_place])
+def test_a_place_that_is_read_only_is_told_before_any_trial(check, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(StorageError, match=r"expected a place that can be written, got a\.md, which is read-only\. Name another file"):  # fmt: skip
+        check("a.md")
+    with pytest.raises(MissingPathError, match="expected a file in a folder that is there, got none/a.md"):
+        check("none/a.md")
+
+
+def test_studies_whose_names_differ_in_signs_only_have_folders_of_their_own():
+    asked = {"objective": value, "space": SPACE, "warm": "none", "trials": 1, "report": True}
+    calls = [("a b", "r.db"), ("a-b", "r.db"), ("a b", "r.journal"), ("a b", "r.db"), ("a-b", "r.db")]
+    places = [Path(warmstart.tune(**asked, study=study, storage=storage).report) for study, storage in calls]
+    assert [place.parent.name for place in places] == ["a-b", "a-b-2", "a-b-3", "a-b", "a-b-2"]
+    assert [json.loads(p.with_suffix(".json").read_text())["study"] for p in places[:3]] == ["a b", "a-b", "a b"]
+
+
+def test_a_damaged_report_is_of_the_study_that_asks():
+    folder = study_folder(Path("r.db"), "s")
+    folder.mkdir(parents=True)
+    (folder / "report.json").write_text("{")
+    assert study_folder(Path("r.db"), "s") == folder
+
+
+def test_a_storage_is_no_place_for_anything_else():
+    with pytest.raises(UsageError, match=r"^log: expected a file of its own, got s\.db, where the studies are kept"):
+        check_is_no_storage(Path("s.db"), report=True, log="s.db")
+    check_is_no_storage(None, report="s.db")
