@@ -102,7 +102,8 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
     """Open a folder of pictures that a CSV file labels.
 
     A name in the file is a path below the folder, a file's name, or either without its ending; where it is no picture's as it is
-    written, it may differ in case and in how Unicode composes letters. A column `split` is used where all of it spells splits. Rows without a label, or with −1, are left out, with a warning.
+    written, it may differ in case and in how Unicode composes letters. A column `split` is used where all of it spells splits.
+    Rows without a label, or with −1, are left out, with a warning.
 
     Raises:
         MissingPathError: no folder or no file there.
@@ -207,14 +208,9 @@ def _resolved(columns: Mapping[str, Sequence[str]], root: str, where: str) -> tu
 
 
 class _Pictures:
-    """The pictures of a folder by what a table may call them.
-
-    Attributes:
-        is_loose: names that no picture has as they are written may differ in case and composition.
-    """
+    """The pictures of a folder by what a table may call them; loosely, where case and composition of a name may differ."""
 
     def __init__(self, files: Sequence[str], *, is_loose: bool) -> None:
-        self.is_loose = is_loose
         self._files = frozenset(files)
         self._by_name = _by_name(files, str)
         self._by_loose_name = _by_name(files, _loose) if is_loose else {}

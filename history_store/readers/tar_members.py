@@ -96,7 +96,7 @@ def _check_end(archive: tarfile.TarFile, path: Path) -> None:
         rest = file.read(_LOOKED_AT)
         start = (len(rest) - len(rest.lstrip(b"\0"))) // tarfile.BLOCKSIZE * tarfile.BLOCKSIZE
         if rest[start + 257 : start + 262] == b"ustar":
-            msg = f"{where}: expected one tar, got another one behind its end. Join them with tar --concatenate, or give a folder of both."
+            msg = f"{where}: expected one tar, got another one behind its end. Join them with `tar --concatenate`, or give a folder of both."
             raise DataError(msg)
         return
     step = "Copy or download it again."

@@ -1,6 +1,8 @@
 """Optuna's own loop over a study on a server: values of its metric, configurations that are not the server's, the end."""
 
 import logging
+import subprocess
+import sys
 
 import optuna
 import pytest
@@ -146,6 +148,19 @@ def test_ctrl_c_gives_the_trial_back(client):
             over(remote).optimize(interrupted, n_trials=1)
     over(remote).optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=1)
     assert [each["state"] for each in remote.trials()] == ["ok"]
+
+
+def test_a_script_that_leaves_its_client_open_ends_in_silence(client):
+    script = f"""
+import optuna, warmstart
+from warmstart.integrations.optuna_remote import RemoteSampler
+optuna.logging.set_verbosity(optuna.logging.WARNING)
+client = warmstart.Client({client.transport.url!r})
+sampler = RemoteSampler(client.begin_study("a", **{LINE!r}))
+optuna.create_study(sampler=sampler).optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=1)
+"""
+    done = subprocess.run([sys.executable, "-W", "default", "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
 
 
 def test_the_last_configuration_stops_the_loop(client):

@@ -291,13 +291,6 @@ def test_a_server_that_is_not_ready_logs_why(tmp_path, caplog):
     assert "none.h5" in line.fields["reason"]
 
 
-def test_a_client_that_is_left_open_ends_in_silence(tiny):
-    with running(history=tiny.history, model=tiny.model) as url:
-        code = f"import warmstart\nclient = warmstart.Client({url!r})\nclient.about()"
-        done = subprocess.run([sys.executable, "-W", "default", "-c", code], capture_output=True, text=True, check=True)
-    assert done.stderr == ""
-
-
 def test_server_is_light():
     code = """
 import json, sys

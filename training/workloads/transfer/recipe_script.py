@@ -5,6 +5,7 @@ from textwrap import dedent
 LOAD = """\
 import numpy as np
 from PIL import Image, ImageOps
+from torchvision import datasets, transforms
 
 
 def load(path):  # turned as its EXIF says, 16 bits and floats scaled to 8 bits, transparency laid on white
@@ -13,6 +14,12 @@ def load(path):  # turned as its EXIF says, 16 bits and floats scaled to 8 bits,
         scale = 255 if picture.mode == "F" else 1 / 257
         picture = Image.fromarray((np.asarray(picture) * scale).round().astype("uint8"))
     return Image.alpha_composite(Image.new("RGBA", picture.size, "white"), picture.convert("RGBA")).convert("RGB")
+
+
+def look(picture):  # the centre square, resized
+    side, (left, top) = min(picture.size), ((length - min(picture.size)) // 2 for length in picture.size)
+    box = (left, top, left + side, top + side)
+    return transforms.functional.pil_to_tensor(picture.resize((size, size), Image.Resampling.LANCZOS, box))
 
 
 """
@@ -44,13 +51,10 @@ SCRIPT = dedent('''\
 
     import timm
     import torch
-    from torchvision import datasets, transforms
     {weights}
     torch.manual_seed(0)
     folder = sys.argv[1] if len(sys.argv) > 1 else {dataset!r}
     size, parts_of_features, copies = {size}, {parts}, {copies}
-    resize = transforms.Resize(size, transforms.InterpolationMode.LANCZOS)
-    look = transforms.Compose([resize, transforms.CenterCrop(size), transforms.PILToTensor()])
     {reading}
     steps = [each["reduction"] for each in list(body.feature_info)] if isinstance(body.feature_info, list) else body.feature_info.reduction()
     stages = [max((i for i, step in enumerate(steps) if step <= side), default=0) for side in (8, 16)]
@@ -123,14 +127,24 @@ TUNING = dedent("""\
     optimizer = torch.optim.AdamW([dict(params=[weight, bias], lr={lr}), dict(params=tuned, lr={body_lr})], weight_decay={decay})
     rise_and_fall = lambda done: min(1, (done / {steps} + {first}) / {warm_up}) * 0.5 * (1 + math.cos(math.pi * done / {steps}))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rise_and_fall)
-    crop = transforms.RandomResizedCrop(size, ({crop}, 1.0), (1.0, 1.0), antialias=True)
-    change = transforms.Compose([crop, transforms.RandomHorizontalFlip({flip})])
+
+
+    def changed(images):  # mirrored, and parts cut out of them that are resized to the whole
+        side = ({crop} + (1 - {crop}) * torch.rand(len(images))).sqrt()
+        sign = torch.where(torch.rand(len(images)) < {flip}, -1.0, 1.0)
+        theta = torch.zeros(len(images), 2, 3)
+        theta[:, 0, 0], theta[:, 1, 1] = side * sign, side
+        theta[:, :, 2] = (2 * torch.rand(len(images), 2) - 1) * (1 - side)[:, None]
+        grid = torch.nn.functional.affine_grid(theta, list(images.shape), align_corners=False)
+        return torch.nn.functional.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
+
+
     queue = torch.empty(0, dtype=torch.int64)
     for _ in range({steps}):
         if len(queue) < min({batch}, len(train)):  # all pictures before one comes again
             queue = torch.cat([queue, train[torch.randperm(len(train))]])
         chosen, queue = queue[:{batch}], queue[{batch}:]
-        images, share = torch.stack([change(image) for image in x[chosen]]).float(), {share}
+        images, share = changed(x[chosen].float()), {share}
         images = share * images + (1 - share) * images.flip(0)
         logits = (features(images) - center) / spread @ weight + bias
         loss = share * loss_of(logits, y[chosen]) + (1 - share) * loss_of(logits, y[chosen].flip(0))
