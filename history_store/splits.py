@@ -1,12 +1,13 @@
 """Splits of a source into training, validation and test part: its own, or drawn class by class."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import LabelError
 from history_store.subsample import SPLIT_NAMES, TEST, TRAIN, VAL, stratified_split
+from history_store.wording import some_of
 
 UNUSED = np.int8(-1)
 
@@ -72,3 +73,32 @@ def split_codes(
         msg = f"{location}: expected at least 2 training images and 1 validation image, got {n_train} and {n_val} (and {(codes == TEST).sum()} for testing). Give more images of each class."
         raise LabelError(msg)
     return codes, drawn
+
+
+def lacking_classes(
+    labels: NDArray[np.int64], own: Mapping[str, NDArray[np.int64]] | None, class_names: Sequence[str]
+) -> tuple[str, ...]:
+    """Say which classes a source with parts of its own has no training or no validation pictures of, a sentence each.
+
+    Args:
+        labels: `n` int64.
+        own: indices of the source's parts, as in `split_codes`; None or training alone: they are drawn class by class.
+        class_names: by label.
+    """
+    if not {name for name, rows in (own or {}).items() if len(rows)} - {"train"}:
+        return ()
+    try:
+        codes, _ = split_codes(labels, own)
+    except LabelError:  # who trains on it is told
+        return ()
+    notes = []
+    for code, part, then in (
+        (TRAIN, "training", "no network learns of it"),
+        (VAL, "validation", "no error tells of it"),
+    ):
+        counts = np.bincount(labels[codes == code], minlength=len(class_names))
+        names = [str(class_names[label]) for label in np.flatnonzero(counts == 0).tolist()]
+        if names:
+            who = f"Class {names[0]} has" if len(names) == 1 else f"Classes {some_of(names)} have"
+            notes.append(f"{who} no {part} pictures: {then if len(names) == 1 else then.replace(' it', ' them')}.")
+    return tuple(notes)

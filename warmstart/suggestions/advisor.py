@@ -196,11 +196,11 @@ class Advisor:
         query = open_query(dataset, download=self.download)
         summary, rows = _summary(query), embedded.rows_without(self.excluded, own_name(query.source, embedded))
         if embedded.model is None:
-            return place_without_distances(embedded, rows, query=query, summary=summary)
+            place = place_without_distances(embedded, rows, query=query, summary=summary)
+            return replace(place, notes=(*place.notes, *query.lacking))
         seen = self._look(query, embedded.model)
-        place = place_vector(
-            seen.vector, embedded, rows, query=query, summary=summary, sample=seen.sample, notes=_left_out(seen)
-        )
+        notes = (*_left_out(seen), *query.lacking)
+        place = place_vector(seen.vector, embedded, rows, query=query, summary=summary, sample=seen.sample, notes=notes)
         return replace(place, features=seen.features)
 
     def _place(self, descriptor: Descriptor, embedded: EmbeddedHistory) -> Location:

@@ -9,6 +9,7 @@ from typing import Any
 from history_store.errors import UsageError
 from history_store.images import ImageSource
 from history_store.readers import open_arrays, open_images, open_torch_dataset
+from history_store.splits import lacking_classes
 from training.sources import torchvision_reader  # noqa: F401  adds its names
 from warmstart.arguments import check_path
 from warmstart.suggestions.embedded_history import file_state
@@ -27,6 +28,11 @@ class Query:
 
     source: ImageSource
     fingerprint: str
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """Say which classes have no training or no validation pictures, a sentence each."""
+        return lacking_classes(self.source.labels, self.source.splits, self.source.class_names)
 
 
 Dataset = str | os.PathLike[str] | tuple[Any, Any] | Query | Any

@@ -59,8 +59,8 @@ def usual_answer(
     confidence = Confidence(typical=False, distance_percentile=None, note=note, reasons=(REASON,))
     space = dump_space(trained.space())
     return Answer(
-        summary, (), chosen, STRATEGY, confidence, history, "", seed, space_json=space, notes=(note,), workload=workload
-    )
+        summary, (), chosen, STRATEGY, confidence, history, "", seed, space_json=space, notes=(note, *query.lacking), workload=workload
+    )  # fmt: skip
 
 
 def measures(space: str, workload: str) -> bool:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from history_store.splits import count_train, split_codes
+from history_store.splits import count_train, lacking_classes, split_codes
 
 
 @pytest.mark.parametrize(
@@ -16,3 +16,30 @@ def test_training_images_are_counted_without_drawing_them(sizes):
     own = {name: np.arange(start, end) for name, start, end in zip(sizes, ends, ends[1:], strict=False)}
     codes, _ = split_codes(labels, own)
     assert count_train(200, own) == pytest.approx((codes == 0).sum(), abs=4)
+
+
+@pytest.mark.parametrize(
+    ("train", "val", "told"),
+    [
+        ([0, 1, 2], [0, 1, 2], []),
+        ([0, 1], [0, 1, 2], ["Class c has no training pictures: no network learns of it."]),
+        ([0, 1, 2], [1], ["Classes a, c have no validation pictures: no error tells of them."]),
+        ([0, 1, 2], [], []),
+        ([0], [1, 2], ["Classes b, c have no training pictures", "Class a has no validation pictures"]),
+    ],
+)
+def test_classes_without_training_or_validation_pictures_are_named(train, val, told):
+    labels = np.repeat([*train, *val], 5)
+    own = {"train": np.arange(5 * len(train)), "val": np.arange(5 * len(train), len(labels))}
+    found = lacking_classes(labels, own, ["a", "b", "c"])
+    assert len(found) == len(told)
+    assert all(sentence.startswith(start) for sentence, start in zip(found, told, strict=True))
+    assert lacking_classes(labels, None, ["a", "b", "c"]) == ()
+
+
+def test_a_class_of_the_test_part_alone_is_named():
+    labels, own = np.array([0, 0, 0, 1, 1, 1, 2, 2]), {"train": np.arange(6), "test": np.arange(6, 8)}
+    assert [note.split(":")[0] for note in lacking_classes(labels, own, "abc")] == [
+        "Class c has no training pictures",
+        "Class c has no validation pictures",
+    ]

@@ -26,9 +26,12 @@ def look(picture):  # the centre square, resized
 BY_CLASS = """\
 pictures = datasets.ImageFolder({where}, look, loader=load)
 x, y, classes = torch.stack([image for image, _ in pictures]), torch.tensor(pictures.targets), pictures.classes
-order = torch.randperm(len(y))
-order = order[y[order].argsort(stable=True)]  # class by class; every fifth picture validates
-val, train = order[4::5], order[torch.arange(len(order)) % 5 != 4]"""
+train, val = [], []
+for label, stream in enumerate(np.random.SeedSequence(0).spawn(len(classes))):  # class by class, as warmstart splits them
+    order = np.random.default_rng(stream).permutation(np.flatnonzero(y.numpy() == label))
+    first, last = (round(share * len(order)) for share in {shares})
+    train, val = [*train, *order[:first], *order[last:]], [*val, *order[first:last]]
+train, val = torch.tensor(train), torch.tensor(val)"""
 BY_SPLIT = """\
 parts = [datasets.ImageFolder(f"{{folder}}/{{part}}", look, loader=load) for part in {folders}]
 x, classes = torch.stack([image for part in parts for image, _ in part]), parts[0].classes
@@ -79,26 +82,26 @@ SCRIPT = dedent('''\
     rows = torch.cat([all_features(x[train]), all_features(x[train].flip(3))][:copies]).double()
     center, hot = rows.mean(0), torch.nn.functional.one_hot(y[train].repeat(copies), len(classes)).double()
     rows, bias = rows - center, hot.mean(0)
-    spread, usual, gram = rows.std(0, correction=0), rows.square().mean().sqrt(), rows.T @ rows
-    spread = torch.where(spread > 1e-6 * usual, spread, usual)  # what never changed may do so later
+    each, usual, gram = rows.std(0, correction=0), rows.square().mean().sqrt(), rows.T @ rows
+    spreads = torch.where(each > 1e-6 * usual, each, usual), usual.expand(len(each))  # of each feature, and of all
 
 
     def by_picture(values):  # a picture and its mirrored copy side by side
         return values.reshape(copies, len(train), -1).transpose(0, 1)
 
 
-    def ridge(strength):  # the pictures that it has wrong where each is left out, its weight, and the scores of these
+    def ridge(strength, spread):  # the pictures that it has wrong where each is left out, and their scores
         penalty = strength * (rows / spread).square().sum() / len(rows)
         inverse = torch.linalg.inv(gram / spread[:, None] / spread + penalty * torch.eye(len(spread)).double())
         weight = inverse @ (rows / spread).T @ (hot - bias)
         own, wrong_by = by_picture(rows / spread), by_picture(hot - bias - rows / spread @ weight)
         kept = torch.eye(copies).double() - 1 / len(rows) - own @ inverse @ own.transpose(1, 2)
         scores = hot[: len(train)] - torch.linalg.solve(kept, wrong_by)[:, 0]
-        return (scores.argmax(1) != y[train]).sum(), weight, scores
+        return (scores.argmax(1) != y[train]).sum(), scores, weight, spread
 
 
-    found = [ridge(strength) for strength in (0.1, 0.3, 0.03, 1.0, 0.01, 3.0, 0.001, 10.0)]
-    _, weight, left_out = min(found, key=lambda each: each[0])
+    found = [ridge(strength, each) for strength in {penalties} for each in spreads]
+    _, left_out, weight, spread = min(found, key=lambda each: each[0])
     center, spread, weight, bias = (each.float() for each in (center, spread, weight, bias))
 
 
@@ -108,7 +111,7 @@ SCRIPT = dedent('''\
 
     print(f"ridge on frozen features: validation error {{(answers(x[val]) != y[val]).float().mean():.4f}}")
 ''')
-"""The head is that of `metafeat.pretrained.heads`, standardised: of eight penalties the one that misses fewest training pictures left out."""
+"""The head is the ridge of `metafeat.pretrained.heads`: the one that misses fewest training pictures, each left out in turn."""
 TUNING = dedent("""\
     loss_of = torch.nn.CrossEntropyLoss(label_smoothing={smoothing})
     sure = min((2.0**power for power in range(-1, 9)), key=lambda each: torch.nn.functional.cross_entropy(each * left_out, y[train]))

@@ -9,7 +9,9 @@ from pathlib import Path
 
 from history_store.errors import UsageError, WarmstartError
 from history_store.records import Config
+from history_store.splits import FRACTIONS
 from metafeat.pretrained.backbones import PACKAGED
+from metafeat.pretrained.heads import RIDGE_PENALTIES
 from training.workloads.transfer.config import BATCH_SIZE, FIRST_RATE, WARM_UP, TransferConfig, Tuning
 from training.workloads.transfer.recipe_script import BY_CLASS, BY_READER, BY_SPLIT, COUNTS, LOAD, SCRIPT, TUNING
 
@@ -70,11 +72,12 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
     parts = _split_folders(dataset)
     folder = shlex.quote(dataset) if parts is not None else "FOLDER"
     decay = tuning.body_lr_multiplier if config.tuning is None else layer_decay(tuning, architecture)
+    warm_up = 0 if config.tuning is None else round(WARM_UP * epochs(tuning, n_train))
     lines = [
         f"python train.py {folder} --model {architecture} --pretrained",
         f" --pretrained-path {shlex.quote(file)}" if file else "",
         f" --num-classes {n_classes} --img-size {features.image_size} --crop-pct 1.0",
-        f" --batch-size {min(BATCH_SIZE, n_train)} --epochs {epochs(tuning, n_train)} --sched cosine --warmup-epochs 0 --cooldown-epochs 0",
+        f" --batch-size {min(BATCH_SIZE, n_train)} --epochs {epochs(tuning, n_train)} --sched cosine --warmup-epochs {warm_up} --cooldown-epochs 0",
         f" --opt adamw --lr {tuning.learning_rate:.4g} --weight-decay {tuning.weight_decay:.4g}",
         f" --layer-decay {decay:.3g} --smoothing {tuning.label_smoothing:.3g} --mixup {tuning.mixup_alpha:.3g}",
         f" --hflip {0.5 if tuning.random_flip else 0.0} --scale {tuning.crop_scale:.3g} 1.0 --ratio 1.0 1.0 --color-jitter 0",
@@ -92,6 +95,10 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
     if config.tuning is None:
         notes.append(
             "# It knows no heads on frozen features: here the classifier is trained, and the body stands still."
+        )
+    elif tuning.tuned_stages != "all":
+        notes.append(
+            f"# It trains all stages; the configuration trains the last ones alone (tuned_stages {tuning.tuned_stages})."
         )
     if features.depth != "full":
         notes.append(
@@ -151,7 +158,7 @@ def _trainer(config: TransferConfig, dataset: str, n_train: int, n_classes: int)
     body = (
         "# The body is frozen: set requires_grad to False for all parameters but the classifier's.\n"
         if config.tuning is None
-        else f"# The body learns at {tuning.body_lr_multiplier:.3g} of the rate.\n"
+        else f"# The body learns at {tuning.body_lr_multiplier:.3g} of the rate, {tuning.tuned_stages} of its stages, no batch norm.\n"
     )
     return (
         "from transformers import TrainingArguments\n\n"
@@ -198,21 +205,27 @@ def _python(
         )
     else:
         overlay = f', pretrained_cfg_overlay={{"file": {file!r}}}' if file else ""
+        name = architecture.partition(".")[0]
         weights = (
-            f'fixed = {{"img_size": {features.image_size}}} if timm.get_pretrained_cfg("{architecture}").fixed_input_size else {{}}\n'
+            f'fixed = {{"img_size": {features.image_size}}} if getattr(timm.get_pretrained_cfg("{name}"), "fixed_input_size", False) else {{}}\n'
             f'body = timm.create_model("{architecture}", pretrained=True, num_classes=0{overlay}, **fixed).eval()\n'
             'mean, std = body.pretrained_cfg["mean"], body.pretrained_cfg["std"]'
         )
     folders = None if skip_broken else _split_folders(dataset)  # torchvision stops at a broken picture
     reading = BY_READER if folders is None else LOAD + (BY_SPLIT if len(folders) > 1 else BY_CLASS)
     where = "folder" if not folders else f"folder + {'/' + folders[0]!r}"
+    train, kept, _ = FRACTIONS
+    shares = (
+        (train, train + kept) if not folders else (train / (train + kept), 1.0)
+    )  # beside a test part, none is kept for one
     script = SCRIPT.format(
         weights=weights,
-        reading=reading.format(where=where, folders=list(folders or ()), skip_broken=skip_broken),
+        reading=reading.format(where=where, folders=list(folders or ()), shares=shares, skip_broken=skip_broken),
         dataset=dataset,
         size=features.image_size,
         parts=features.depth.split("+"),
         copies=1 + features.flip_copies,
+        penalties=RIDGE_PENALTIES,
     )
     return script if tuning is None else script + _tuning(tuning)
 

@@ -31,6 +31,8 @@ _LATE, _LATE_S = 4.0, 60.0
 """A trial whose times in the storage are so many times its duration, and so much more, lay with no worker for a while."""
 _SPREAD = 0.15
 """Standard deviation of the logarithm of seconds that were extrapolated from the reports of a trial that was ended."""
+_LOADING = math.log(2.0)
+"""The same of the first trial of a worker, which loads what the later ones find loaded."""
 _SEEN = 0.1
 """Share of a trial between its first and its last report from which on its pace is told."""
 _SLOW = 1.15
@@ -96,18 +98,24 @@ class Pace:
     def fits(self, queue: TrialQueue, space: ConfigurationSpace, configs: Sequence[Config]) -> list[bool]:
         """Tell of configurations which are likely to end in time; all where nothing is known of how long they take.
 
-        While the study holds no result, what is likely is not enough where a warm configuration is surer to end.
+        What is likely is not enough where a warm configuration that has not had its turn is surer to end: for other
+        configurations, and while the study holds no result for warm ones, too.
         """
         trials = queue.trials()
         self.look(trials)
         told, left = self._known(space, trials), self.left
         if told is None:
             return [left > 0] * len(configs)
-        least, warm = LIKELY, _untried(queue, trials)
-        if warm and not has_result(trials):
-            surest = float(self._chances(space, warm, told, left=left).max())
-            least = min(SURE, max(LIKELY, surest - 1e-9))
-        return [bool(chance >= least) for chance in self._chances(space, configs, told, left=left)]
+        warm, chances = _untried(queue, trials), self._chances(space, configs, told, left=left)
+        if not warm:
+            return [bool(chance >= LIKELY) for chance in chances]
+        surest = float(self._chances(space, warm, told, left=left).max())
+        least = min(SURE, max(LIKELY, surest - 1e-9))
+        of_warm = LIKELY if has_result(trials) else least
+        are_warm = [warm_of(config, queue.plan.configs) is not None for config in configs]
+        return [
+            bool(chance >= (of_warm if is_warm else least)) for chance, is_warm in zip(chances, are_warm, strict=True)
+        ]
 
     def finds_other(self, queue: TrialQueue, space: ConfigurationSpace, slow: TimedRun) -> bool:
         """Tell whether something else is likely to end in time, were a trial ended now that takes so long."""
@@ -135,7 +143,9 @@ class Pace:
 
     def _known(self, space: ConfigurationSpace, trials: Sequence[FrozenTrial]) -> list[TimedRun] | None:
         """Return what runs here told of seconds; None where nothing at all is known of them."""
-        told = [*self.told, *self.durations.timed(space, finished_here(trials))]
+        first, later = finished_here(trials)
+        told = [*self.told, *self.durations.timed(space, later)]
+        told += self.durations.timed(space, first, spread=0.0 if self.told else _LOADING)  # a short run has loaded it
         told += self.durations.timed(space, cut_here(trials), spread=_SPREAD)
         return told if told or self.durations.forecaster.knows_level else None
 
@@ -268,19 +278,28 @@ def has_result(trials: Sequence[FrozenTrial]) -> bool:
     return any(trial.user_attrs.get(OUTCOME, {}).get("error") is not None for trial in trials)
 
 
-def finished_here(trials: Sequence[FrozenTrial]) -> list[tuple[Config, float]]:
-    """Return configurations and wall seconds of the trials that ran to their end on this machine."""
-    found = []
+def finished_here(
+    trials: Sequence[FrozenTrial],
+) -> tuple[list[tuple[Config, float]], list[tuple[Config, float]]]:
+    """Return configurations and seconds of the trials that ran to their end on this machine: the first of each worker, and the later ones.
+
+    Later trials count by the clock. The first one counts what it counts itself: by the clock it loads what a worker needs.
+    """
+    first: list[tuple[Config, float]] = []
+    later: list[tuple[Config, float]] = []
+    known = set[str]()
     for trial in trials:
         outcome = trial.user_attrs.get(OUTCOME, {})
         if outcome.get("status") != TrialStatus.OK.value or not _is_here(trial) or trial.duration is None:
             continue
         wall, own = trial.duration.total_seconds(), outcome.get("duration") or math.nan
         is_late = wall <= 0 or wall > _LATE * own + _LATE_S
-        seconds = own if is_late else wall
+        is_first = trial.user_attrs[WORKER] not in known
+        known.add(trial.user_attrs[WORKER])
+        seconds = own if is_late or (is_first and own < wall) else wall
         if seconds > 0:
-            found.append((trial.user_attrs[RUN]["config"], seconds))
-    return found
+            (first if is_first else later).append((trial.user_attrs[RUN]["config"], seconds))
+    return first, later
 
 
 def cut_here(trials: Sequence[FrozenTrial]) -> list[tuple[Config, float]]:

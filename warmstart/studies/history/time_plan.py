@@ -154,7 +154,7 @@ class TimedCall:
         spec, space = queue.plan, load_space(queue.plan.space)
         durations = known_durations(spec, sources=sources, query=query) or no_durations(space)
         told = list[TimedRun]()
-        if spec.workload is not None and not finished_here(queue.trials()):
+        if spec.workload is not None and not any(finished_here(queue.trials())):
             configs = [dict(each.config) for each in spec.configs] or [dict(space.get_default_configuration())]
             seconds = [each.value for each in durations.forecaster.forecast(durations.points(space, configs))]
             config = configs[seconds.index(min(seconds))]  # the quickest, as in a plan
@@ -240,7 +240,8 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
         return [f"Plan: {exact_duration(left)} for trials, each begun only where it is likely to end in time."]
     if not plan.steps:
         return [f"Plan: of the history's configurations none ends in {exact_duration(left)}."]
-    rest_of_it = f"The other {exact_duration(call.seconds - plan.limit)} are for start, short run and end."
+    start = "start and end" if plan.short_run is None else "start, short run and end"
+    rest_of_it = f"The other {exact_duration(call.seconds - plan.limit)} are for {start}."
     lines = [f"Plan: {plan.line} {rest_of_it}"]
     promised: Mapping[int, float | None] = {n: each.promised for n, each in enumerate(spec.configs)}
     for n, step in enumerate(plan.steps):

@@ -71,8 +71,8 @@ def ask_history(
         asked = replace(asked, curves=_curves(plan, None if query is None and plan.dataset is None else locate))
     is_unasked = plan.initial or plan.warm == "none"
     usual = None if is_unasked else _usual_configs(plan, sources.history)
-    if plan.skip_broken and (is_unasked or is_young or usual is not None):
-        tell_broken(query, on_message)  # else the history's answer does
+    if is_unasked or is_young or usual is not None:  # else the history's answer does
+        _tell_of_images(query, on_message, skip_broken=plan.skip_broken)
     if plan.initial:
         assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
         return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
@@ -128,6 +128,18 @@ def tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], ob
         read = query.source.read(range(len(query.source)), skip_broken=True)
         for picture in read.broken:
             on_message(picture.left_out)
+
+
+def _tell_of_images(
+    query: Query | Descriptor | None, on_message: Callable[[str], object], *, skip_broken: bool
+) -> None:
+    """Name classes of a dataset that lack pictures, and pictures that cannot be decoded, where they are left out."""
+    from warmstart.suggestions.query import Query
+
+    if skip_broken:
+        tell_broken(query, on_message)
+    for note in query.lacking if isinstance(query, Query) else ():
+        on_message(note)
 
 
 def _sources(sources: Sources, plan: StudySpec, query: Query | Descriptor | None) -> Sources:

@@ -35,7 +35,8 @@ def test_every_recipe_says_what_the_configuration_says(steps):
     assert ("--epochs 4 " in texts["timm"]) == (steps == 40)  # 40 steps of 16 over 160 images
     assert ("--lr 0.001" in texts["timm"]) == (steps == 40)
     assert ("max_steps=40" in texts["trainer"]) == (steps == 40)
-    assert len(texts["python"].splitlines()) <= 80
+    assert len(texts["python"].splitlines()) <= 150
+    assert ("tuned_stages last" in texts["timm"]) == (steps == 40)
     for name in ("python", "trainer"):
         compile(texts[name], name, "exec")
 
@@ -43,7 +44,7 @@ def test_every_recipe_says_what_the_configuration_says(steps):
 def test_a_file_of_weights_may_have_any_name():
     config = {**FROZEN, "backbone": 'resnet18@my "best".pth'}
     script = write_recipe(config, "python", dataset="my photos", n_train=160, n_classes=3)
-    assert """overlay={"file": 'my "best".pth'})""" in script
+    assert """overlay={"file": 'my "best".pth'}, **fixed)""" in script
     compile(script, "train.py", "exec")
 
 
@@ -180,7 +181,7 @@ def test_the_script_runs_on_what_it_was_written_for(tmp_path, made):
 def test_the_script_reads_the_parts_that_we_read(tmp_path, made, line):
     text = write_recipe({**FROZEN, **TUNED, "steps": 2}, "python", dataset=made(tmp_path), n_train=45, n_classes=3)
     assert line in text
-    assert len(text.splitlines()) <= 80
+    assert len(text.splitlines()) <= 150
     compile(text, "train.py", "exec")
 
 
@@ -229,6 +230,94 @@ def test_the_script_reads_a_picture_as_we_do(tmp_path):
         np.testing.assert_array_equal(np.asarray(theirs), np.asarray(ours), err_msg=name)
 
 
+@pytest.fixture(scope="module")
+def tiny_weights(tmp_path_factory):
+    """Write the weights of a tiny network; the script and a trial read them."""
+    timm = pytest.importorskip("timm")
+    torch = pytest.importorskip("torch")
+    from safetensors.torch import save_file
+
+    file = tmp_path_factory.mktemp("weights") / "tiny.safetensors"
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        save_file(timm.create_model("test_efficientnet", num_classes=7).state_dict(), file)
+    return f"test_efficientnet@{file}"
+
+
+def trial_of(monkeypatch, place, config, seed=0):
+    """Return the network, images and settings that a trial begins its fine-tuning with, and its result."""
+    from history_store.readers import open_images
+    from training.workloads.dataset import SourceDataset
+    from training.workloads.transfer import finetune, prepared
+
+    begun = {}
+
+    def begin(network, data, tuning, **more):
+        optimizer = finetune._optimizer(network, tuning, finetune.to_pixels(data.images[:2], network.weight.device))
+        begun.update(network=network, data=data, optimizer=optimizer, finetune=finetune)
+        begun["weight"] = network.weight.detach().clone()
+        return finetune.fine_tune(network, data, tuning, **more)
+
+    monkeypatch.setattr(prepared, "fine_tune", begin)
+    workload = get_workload("transfer")
+    made = workload.prepare(SourceDataset(open_images(place)), device="cpu")
+    begun["result"] = made.train(config, seed=seed, budget=workload.budget("steps"))
+    return begun
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("made", [class_folders, arrays])
+@pytest.mark.parametrize(
+    ("stages", "depth", "flip"), [("last", "full", False), ("last2", "s16+full", True), ("all", "s8", False)]
+)
+def test_the_script_begins_its_fine_tuning_as_a_trial_does(
+    tmp_path, tiny_weights, monkeypatch, capsys, made, stages, depth, flip
+):
+    """The same pictures, head, trained parameters and rates: then the steps are the same but for the draws."""
+    torch = pytest.importorskip("torch")
+    config = {**FROZEN, **TUNED, "backbone": tiny_weights, "steps": 20, "tuned_stages": stages, "depth": depth}
+    config["flip_copies"] = flip
+    place = made(tmp_path)
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
+    trial = trial_of(monkeypatch, place, config)
+    text = write_recipe(config, "python", dataset=place, n_train=48, n_classes=3)
+    found = written(text, "for _ in range")
+    network, data = trial["network"], trial["data"]
+    assert len(found["train"]) == len(data.labels)
+    assert sorted(map(bytes, found["x"][found["train"]][:, 0].numpy())) == sorted(map(bytes, data.images[..., 0]))
+    assert torch.allclose(found["weight"], trial["weight"], atol=1e-3 * float(trial["weight"].abs().max()))
+    assert torch.allclose(found["spread"], network.spread, rtol=1e-3)
+    trained = [
+        [name for name, each in body.named_parameters() if each.requires_grad]
+        for body in (found["body"], network.body.network)
+    ]
+    assert trained[0] == trained[1] != []
+    assert all("bn" not in name for name in trained[0])
+    assert not found["body"].training
+    groups = found["optimizer"].param_groups
+    assert [len(group["params"]) for group in groups] == [
+        len(group["params"]) for group in trial["optimizer"].param_groups
+    ]
+    for step in range(20):
+        for group, rate in zip(groups, (TUNED["learning_rate"], TUNED["learning_rate"] * 0.1), strict=True):
+            assert group["lr"] == pytest.approx(rate * trial["finetune"]._schedule(step / 20))
+            assert group["weight_decay"] == TUNED["weight_decay"]
+        found["optimizer"].step()
+        found["schedule"].step()
+
+
+@pytest.mark.timeout(120)
+def test_the_script_ends_near_a_trial(tmp_path, tiny_weights, monkeypatch):
+    config = {**FROZEN, **TUNED, "backbone": tiny_weights, "steps": 30, "depth": "full"}
+    place = split_folders(tmp_path)
+    monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path / "cache"))
+    trial = trial_of(monkeypatch, place, config)["result"].metrics["validation_error"]
+    text = write_recipe(config, "python", dataset=place, n_train=60, n_classes=3)
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[-1]) == pytest.approx(trial, abs=0.1)
+
+
 @pytest.mark.parametrize("made", [class_folders, split_folders])
 def test_the_script_leaves_out_what_was_left_out(tmp_path, made):
     place = made(tmp_path)
@@ -237,7 +326,7 @@ def test_the_script_leaves_out_what_was_left_out(tmp_path, made):
     asked = {"dataset": place, "n_train": 45, "n_classes": 3}
     text = write_recipe(FROZEN, "python", **asked, skip_broken=True)
     script = f"import torch\nfolder, size = {place!r}, 8\n" + "from history" + text.partition("from history")[2]
-    found = written(script, "steps = [")
+    found = written(script, "steps = [each")
     assert len(found["x"]) == len(found["y"]) == (59 if made is class_folders else 119)
     rows = np.concatenate([found["train"], found["val"]])
     assert sorted(rows) == list(range(len(found["x"])))

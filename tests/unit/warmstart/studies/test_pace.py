@@ -3,6 +3,7 @@
 import math
 import socket
 import time
+from dataclasses import replace
 from datetime import timedelta
 
 import numpy as np
@@ -13,7 +14,7 @@ from ConfigSpace import ConfigurationSpace, Float
 from bo.transfer.duration_forecast import TimedRun
 from warmstart.integrations.optuna.problem import CUT
 from warmstart.integrations.optuna.sampler import WarmStartSampler
-from warmstart.studies.execution.pace import Pace, cut_here
+from warmstart.studies.execution.pace import Pace, cut_here, finished_here
 from warmstart.studies.history.time_plan import TimedCall
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.spec import WarmConfig
@@ -211,3 +212,29 @@ def test_a_sampler_says_where_nothing_fits():
     space = ConfigurationSpace()
     space.add(Float("x", (0.0, 1.0)))
     assert not asked(WarmStartSampler(space=space, seed=0), lambda configs: [False] * len(configs))[1]
+
+
+def test_the_first_trial_of_a_worker_tells_less_of_the_pace_than_the_later_ones():
+    """It loads what the later ones find loaded: planned runs that fit by their own time are still begun."""
+    slow, usual = Trial(0.0, error=0.1, seconds=40.0), Trial(0.5, error=0.1, seconds=10.0)
+    history = replace(no_durations(SPACE).forecaster, level=math.log(10.0), level_spread=math.log(2.0))
+    durations = replace(no_durations(SPACE), forecaster=replace(history, effect_spread=0.1))
+    call = Pace(time.monotonic() + 30, durations)
+    assert call.fits(Queue(slow, warm=(1.0,)), SPACE, [{"x": 1.0}]) == [True]
+    again = Trial(0.2, error=0.1, seconds=40.0)
+    assert call.fits(Queue(slow, again, warm=(1.0,)), SPACE, [{"x": 1.0}]) == [False], "the second one is believed"
+    assert call.fits(Queue(slow, usual, warm=(1.0,)), SPACE, [{"x": 1.0}]) == [True]
+    by_clock, own = timedelta(seconds=9.0), slow.user_attrs[OUTCOME]["duration"]
+    slow.duration = by_clock + timedelta(seconds=own)
+    assert finished_here([slow, usual]) == ([({"x": 0.0}, own)], [({"x": 0.5}, 10.0)])
+
+
+def test_nothing_is_begun_that_ends_less_surely_than_what_is_planned():
+    done = Trial(0.0, error=0.1, seconds=10.0), Trial(0.0, error=0.1, seconds=10.0)
+    likely = {"x": 0.9}
+    assert pace(40, *KNOWN).fits(Queue(*done), SPACE, [likely]) == [True]
+    assert pace(40, *KNOWN).fits(Queue(*done, warm=(0.1,)), SPACE, [likely, {"x": 0.1}]) == [False, True]
+    assert pace(40, *KNOWN).fits(Queue(*done, warm=(0.1,)), SPACE, [{"x": 0.0}]) == [True], "this ends as surely"
+    assert pace(45, *KNOWN).fits(Queue(*done, warm=(1.0,)), SPACE, [likely]) == [True], (
+        "the planned one ends less surely"
+    )

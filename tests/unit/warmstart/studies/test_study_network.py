@@ -114,3 +114,23 @@ def test_it_is_checked_before_anything_runs(tiny, tmp_path, monkeypatch, changes
     settings = {"space": "compact", "warm": "none", "save_model": "n.safetensors", "progress": pytest.fail}
     with pytest.raises(error, match=told):
         warmstart.tune(f"{tiny.history}::stripes0", **settings | changes)
+
+
+def test_a_class_without_training_pictures_is_told_before_the_first_trial(tmp_path, monkeypatch, tiny):
+    """By the answer of a history where one is asked, else by the study: once."""
+    images, labels = pictures(0)
+    for number, (image, label) in enumerate(zip(images, labels, strict=True)):
+        part = "val" if label == 2 or number % 3 == 0 else "train"
+        place = tmp_path / "photos" / part / f"c{label}"
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(place / f"{number:03}.png")
+    monkeypatch.chdir(tmp_path)
+    for warm in ("none", "design"):
+        said = []
+        warmstart.tune(
+            "photos", space="compact", budget=12, device="cpu", history=tiny.history, model=tiny.model, warm=warm,
+            trials=1, study=warm, report=None, on_message=said.append,
+        )  # fmt: skip
+        assert [line for line in said if "no training pictures" in line] == [
+            "Class c2 has no training pictures: no network learns of it."
+        ], warm

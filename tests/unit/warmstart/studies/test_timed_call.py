@@ -94,6 +94,8 @@ def test_a_short_run_that_fails_is_told_of(asked):
     assert any("gave no result (it broke): the first trials tell" in line for line in said)
     assert call.plan.short_run is None
     assert spec.configs
+    (line, *_) = plan_lines(call, Pace(call.ends, call.plan.durations, call.plan.told), spec, done=0)
+    assert re.search(r" The other \d\.\d s are for start and end\.$", line), "nothing was measured"
 
 
 @pytest.fixture

@@ -347,7 +347,9 @@ def test_what_is_written_never_is_the_storage(given, tmp_path):
     tune(trials=1, storage="s.db", study="s")
     (tmp_path / "other").symlink_to("s.db")
     for place in ("s.db", tmp_path / "other"):
-        with pytest.raises(UsageError, match=f"^{given}: expected a file of its own, got .*, where the studies are kept"):
+        with pytest.raises(
+            UsageError, match=f"^{given}: expected a file of its own, got .*, where the studies are kept"
+        ):
             tune(**{given: place}, trials=2, storage="s.db", study="s")
     assert len(tune(trials=2, storage="s.db", study="s").trials) == 2
 
