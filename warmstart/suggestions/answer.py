@@ -32,7 +32,7 @@ class InitialDesign:
     Attributes:
         config: hyperparameter values by name, native Python types.
         natural: the values behind logarithmic names, e.g. `learning_rate` for `log10_learning_rate`.
-        source: the dataset on which it won; None where it comes from the portfolio or a Sobol sequence.
+        source: the nearest of the datasets whose regret it lowers most; None where it comes from the portfolio or a Sobol sequence.
         distance: from the query to that dataset; None without a source.
         source_error: validation error in [0, 1] that it reached there; None without a source.
         expected_regret: normalised regret in [0, 1] (0 = the best known configuration, 1 = the worst) to expect of

@@ -17,8 +17,8 @@ NEARLY = 0.5
 def joint(query: Query) -> list[Choice]:
     """Choose k configurations together: the lowest expected best regret, with more weight on near datasets.
 
-    Use it by default: it is as safe as `portfolio` where distances mean nothing, and better where they are right. Not
-    where distances are exact: `nearest` may then be better with few configurations.
+    Use it by default: it is within chance of `portfolio` where distances mean nothing or datasets agree on what is good,
+    and better where they disagree. Not where distances are exact: `nearest` may then be better with few configurations.
 
     >>> errors = np.array([[0.10, 0.30, 0.90], [0.20, 0.25, 0.80], [0.90, 0.40, 0.10]])
     >>> query = Query(errors, np.array([0.1, 0.2, 5.0]), k=2)

@@ -48,7 +48,7 @@ def test_a_place_that_is_read_only_is_told_before_any_trial(check, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere
     with pytest.raises(StorageError, match=r"expected a place that can be written, got a\.md, which is read-only\. Name another file"):  # fmt: skip
         check("a.md")
-    with pytest.raises(MissingPathError, match="expected a file in a folder that is there, got none/a.md"):
+    with pytest.raises(MissingPathError, match=r"expected a file in a folder that is there, got none/a\.md"):
         check("none/a.md")
 
 

@@ -54,7 +54,7 @@ def test_they_repeat_their_trials_and_come_back(tuned, tiny, tmp_path):
         wrong = np.mean(each.argmax(axis=1) != read.labels)
         assert wrong == pytest.approx(member.error, abs=1.5 / len(val))  # bfloat16 in training, float32 here
     for images in (read.images[:, :16], read.images.astype(float), read.images[0]):
-        with pytest.raises(DataError, match="networks: expected images n x 32 x 32 x"):
+        with pytest.raises(DataError, match="classifier: expected images n x 32 x 32 x"):
             networks.predict(images)
     content = (tmp_path / "n.safetensors").read_bytes()
     for damage in (content[:200], content.replace(b'schema_version\\": 1', b'schema_version\\": 2'), b"", b"x" * 99):
