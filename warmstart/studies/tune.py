@@ -570,9 +570,9 @@ def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:
 
 def _check_places(options: TuneOptions, plans: Mapping[str, StudySpec], outputs: Mapping[str, _Outputs]) -> None:
     """Check that there is a place for all that a call shall write."""
+    check_is_no_storage(local_path(options.storage), log=options.log, report=options.report)
     check_log(options.log)
     check_report_place(options.report)
-    check_is_no_storage(local_path(options.storage), log=options.log, report=options.report)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
 
