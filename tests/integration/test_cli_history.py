@@ -118,6 +118,25 @@ def test_export_and_import_make_the_same_evaluations(cli, tiny, tmp_path, out):
     assert by_name[0] == by_name[1]
 
 
+@pytest.mark.parametrize(
+    ("out", "there", "text"),
+    [
+        ("labels.csv", "labels.csv", "image,label\na.png,cat\n"),
+        ("runs.csv", "runs.json", '{"mine": 1}'),
+        ("runs.parquet", "runs.parquet", "PAR1"),
+    ],
+)
+def test_an_export_replaces_nothing_but_an_export(cli, tiny, tmp_path, out, there, text):
+    (tmp_path / there).write_text(text)
+    run = cli("history", "export", tiny.history, tmp_path / out)
+    assert run.code == 2
+    assert "OUT: expected a new file, or an export to replace, got" in run.err
+    assert (tmp_path / there).read_text() == text
+    (tmp_path / there).unlink()
+    for _ in range(2):
+        assert cli("history", "export", tiny.history, tmp_path / out).code == 0
+
+
 def test_verify_finds_damage_and_restore_brings_the_backup_back(cli, copy):
     assert cli("history", "verify", copy, "--format", "json").json()["ok"] is True
     assert (

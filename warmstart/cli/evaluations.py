@@ -288,10 +288,13 @@ def export(
     from history_store.exchange import export_history
     from history_store.history import History
     from history_store.shards import write_shards
+    from warmstart.exports import check_exportable
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path, target = history_path(history), Path(out)
+    if target.suffix:
+        check_exportable(target, *([target.with_suffix(".json")] if target.suffix.lower() == ".csv" else []))
     with History.open(path) as opened:
         if target.suffix:
             export_history(opened, target)

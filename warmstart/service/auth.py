@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from history_store.errors import DataError, UsageError
+from history_store.wording import in_shell
 from warmstart.suggestions.embedded_history import file_state
 
 Scope = Literal["read", "run", "admin"]
@@ -97,7 +98,7 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
         match = _LINE.fullmatch(line.strip())
         if match is None or match["name"] in found:
             got = "another text" if match is None else f"the name {match['name']!r} again"
-            msg = f"{path}:{number}: expected NAME SCOPE sha256:DIGEST, got {got}. `warmstart serve --new-token NAME --token-file {path}` writes such lines."
+            msg = f"{path}:{number}: expected NAME SCOPE sha256:DIGEST, got {got}. `warmstart serve --new-token NAME --token-file {in_shell(path)}` writes such lines."
             raise DataError(msg)
         scope: Scope = match["scope"]  # type: ignore[assignment]  # the pattern has the three
         found[match["name"]] = Token(match["name"], scope, match["digest"])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError
 from metafeat.files import replace_file
+from warmstart.exports import check_exportable
 
 if TYPE_CHECKING:
     from warmstart.studies.results.study_record import StudyRecord
@@ -19,7 +20,7 @@ def check_export(path: Path) -> None:
     """Check, before a study is read, that a file can be written there.
 
     Raises:
-        UsageError: an ending that is not known, or a folder that is not there.
+        UsageError: an ending that is not known, a folder that is not there, or another file than an export.
     """
     if path.suffix.lower() not in SUFFIXES:
         msg = f"expected a file that ends in {', '.join(SUFFIXES)}, got {str(path)!r}. The ending says what is written."
@@ -27,6 +28,7 @@ def check_export(path: Path) -> None:
     if not path.parent.is_dir():
         msg = f"expected a file in a folder that exists, got {str(path)!r}. Make the folder first."
         raise UsageError(msg, param="out")
+    check_exportable(path)
 
 
 def write_trials(path: Path, found: StudyRecord) -> None:

@@ -215,6 +215,21 @@ def test_exported_rows_name_what_was_promised_and_what_came(tmp_path):
     assert rows[0]["error"] == pytest.approx(0.0025)
 
 
+@pytest.mark.parametrize("ending", ["csv", "json", "html", "parquet"])
+def test_an_export_of_a_study_replaces_nothing_but_an_export(tmp_path, cli, ending):
+    begun(tmp_path)
+    out = tmp_path / f"mine.{ending}"
+    out.write_text("[1, 2]")
+    call = ("studies", "export", out, "s", "--storage", tmp_path / "s.db")
+    refused = cli(*call)
+    assert refused.code == 2
+    assert "OUT: expected a new file, or an export to replace, got" in refused.err
+    assert out.read_text() == "[1, 2]"
+    out.unlink()
+    for _ in range(2):
+        assert cli(*call).code == 0
+
+
 def test_a_report_names_the_workload_as_its_study_does(tmp_path):
     report = tmp_path / begun(tmp_path, report=True).report
     document = json.loads(report.with_suffix(".json").read_text())

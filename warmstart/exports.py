@@ -1,0 +1,48 @@
+"""Whether an export may be written where a person said: it replaces an older export, and nothing else."""
+
+import csv
+from pathlib import Path
+
+from history_store.json_text import parse_json
+from warmstart.arguments import check_replaceable
+
+COLUMNS = {"dataset", "status", "error"}
+"""Of every table of evaluations or trials."""
+_JSON = ({"format", "datasets"}, {"study", "settings"})
+"""Keys of what lies beside a table of evaluations, and of a study."""
+
+
+def check_exportable(path: Path, *beside: Path) -> None:
+    """Check that an export replaces nothing but an older one.
+
+    Args:
+        path: of the table, the JSON or the page.
+        beside: what is written with it.
+
+    Raises:
+        UsageError: something else lies there.
+    """
+    for each in (path, *beside):
+        check_replaceable("out", each, _read_export, "an export")
+
+
+def _read_export(path: Path) -> None:
+    """Look into an export; raises `OSError` or `ValueError` where it is something else."""
+    kind = path.suffix.lower()
+    if kind in (".parquet", ".pq"):
+        try:
+            from pyarrow import parquet
+        except ImportError:  # nothing is written without it, either
+            return
+        is_ours = set(parquet.read_schema(path).names) >= COLUMNS
+    elif kind == ".json":
+        found = parse_json(path.read_text(encoding="utf-8"))
+        is_ours = isinstance(found, dict) and any(keys <= found.keys() for keys in _JSON)
+    else:
+        with path.open(encoding="utf-8", newline="") as file:
+            head = file.readline()
+        is_ours = (
+            head.startswith("<!doctype html>") if kind == ".html" else set(next(csv.reader([head]), [])) >= COLUMNS
+        )
+    if not is_ours:
+        raise ValueError
