@@ -1,13 +1,16 @@
 """Whether an export may be written where a person said: it replaces an older export, and nothing else."""
 
-import csv
 from pathlib import Path
 
 from history_store.json_text import parse_json
 from warmstart.arguments import check_replaceable
 
-COLUMNS = {"dataset", "status", "error"}
+COLUMNS = {"dataset", "status", "error", "duration", "seed"}
 """Of every table of evaluations or trials."""
+START = '<!doctype html>\n<html lang="en"><head>'
+"""How pages begin."""
+_HEAD = 1_000_000
+"""Characters of the first line, at most."""
 _JSON = ({"format", "datasets"}, {"study", "settings"})
 """Keys of what lies beside a table of evaluations, and of a study."""
 
@@ -39,10 +42,8 @@ def _read_export(path: Path) -> None:
         found = parse_json(path.read_text(encoding="utf-8"))
         is_ours = isinstance(found, dict) and any(keys <= found.keys() for keys in _JSON)
     else:
-        with path.open(encoding="utf-8", newline="") as file:
-            head = file.readline()
-        is_ours = (
-            head.startswith("<!doctype html>") if kind == ".html" else set(next(csv.reader([head]), [])) >= COLUMNS
-        )
+        with path.open(encoding="utf-8") as file:
+            head = file.read(len(START)) if kind == ".html" else file.readline(_HEAD)
+        is_ours = head == START if kind == ".html" else set(head.strip().split(",")) >= COLUMNS
     if not is_ours:
         raise ValueError

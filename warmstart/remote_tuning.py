@@ -21,7 +21,7 @@ from warmstart.remote_study import WAIT_S, RemoteStudy, RemoteTrial, seconds_or_
 from warmstart.studies.execution.worker import work
 from warmstart.studies.history.warm_start import tell_broken
 from warmstart.studies.objectives.base import Outcome, TrialStatus
-from warmstart.studies.output_places import check_log, check_report_place, log_beside
+from warmstart.studies.output_places import check_apart, check_log, check_report_place, log_beside
 from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.expectations import StudyExpectations
 from warmstart.studies.results.progress import RunningTrial, StudyProgress, tell_first_failure
@@ -167,6 +167,7 @@ def _check(options: TuneOptions, saved: Sequence[Path | None]) -> None:
     check_warm(options.warm)
     check_log(options.log)
     check_report_place(options.report)
+    check_apart(log=options.log, report=options.report, save_model=options.save_model)
     for path in saved:
         if path is not None:
             check_savable(path, is_own=options.objective is not None or options.command is not None)

@@ -258,7 +258,12 @@ def _check_head(columns: Mapping[str, Sequence[str]], column: str, pictures: _Pi
     Raises:
         DataError: when it is one.
     """
-    if pictures.of(column) and column not in columns[column] and column.lower() not in (*PICTURES, *LABELS):
+    named = pictures.of(column)
+    if (
+        named
+        and all(pictures.of(each) != named for each in columns[column])
+        and column.lower() not in (*PICTURES, *LABELS)
+    ):
         msg = f"{where}: expected a head such as filename,label, got the picture {printable(column)!r} in the first row. Write a head above it."
         raise DataError(msg)
 

@@ -14,9 +14,9 @@ from history_store.images import DatasetWarning
 from history_store.readers.base import printable
 
 _PART = re.compile(
-    r"^(?P<stem>.*?)(?P<number>\d+)-of-(?P<all>\d+)(-[0-9a-f]+)?(?P<ending>\.\w+)$", re.IGNORECASE | re.DOTALL
+    r"^(?P<stem>.*?)(?P<number>\d{4,})-of-(?P<all>\d{4,})(-[0-9a-f]+)?(?P<ending>\.\w+)$", re.IGNORECASE | re.DOTALL
 )
-"""The Hub writes a hash before some endings."""
+"""Tools write five digits, and the Hub a hash before some endings; `day-3-of-7` may be anything."""
 _SHOWN = 3
 
 

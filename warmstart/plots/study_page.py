@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from history_store.errors import WarmstartError
 from metafeat.files import replace_file
+from warmstart.exports import START
 from warmstart.html import table
 from warmstart.plots.read_report import read_json
 from warmstart.plots.study import PICTURES, study_pictures
@@ -74,7 +75,7 @@ def write_page(
     if classifier is not None:
         parts.append(_classifier(classifier, studies[0].dataset))
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-    page = f'<!doctype html>\n<html lang="en"><head>{head}<style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
+    page = f"{START}{head}<style>{_STYLE}</style></head><body>{''.join(parts)}</body></html>\n"
     replace_file(path, page.encode("utf-8", "backslashreplace"), durable=False)
     return list(dict.fromkeys(notes))
 

@@ -62,6 +62,13 @@ def trial_state(trial: FrozenTrial) -> str:
     return "ok" if trial.value is not None else "failed"  # another program ended it
 
 
+def _holder(trial: FrozenTrial, lease: Lease | None) -> str | None:
+    """Name who runs a trial or ran it last; None where it was given back, and nobody does."""
+    if lease is None:
+        return trial.user_attrs.get(WORKER)
+    return lease.last if trial.state.is_finished() else lease.client or None
+
+
 def trial_record(trial: FrozenTrial) -> dict[str, Any]:
     """Describe a trial."""
     run, outcome, lease = trial.user_attrs.get(RUN), trial.user_attrs.get(OUTCOME) or {}, Lease.of(trial)
@@ -78,7 +85,7 @@ def trial_record(trial: FrozenTrial) -> dict[str, Any]:
         "metrics": outcome.get("metrics", {}),
         "constraints": outcome.get("constraints", {}),
         "curve": outcome.get("curve") or reported,
-        "client": extra["client"] if extra else trial.user_attrs.get(WORKER) if lease is None else lease.last,
+        "client": extra["client"] if extra else _holder(trial, lease),
         "lease_until": lease.until if lease is not None and lease.client and not trial.state.is_finished() else None,
         "offers": 1 if lease is None else len(lease.clients),
         "extra_of": None if extra is None else extra["of"],

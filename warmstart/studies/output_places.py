@@ -11,6 +11,7 @@ from typing import Literal
 
 from history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.arguments import check_replaceable
+from warmstart.exports import START
 from warmstart.locations import PathLike
 from warmstart.studies.results.report import JOINT_TITLE, TITLE
 from warmstart.studies.results.study_record import is_report
@@ -42,6 +43,8 @@ def check_report_place(report: PathLike | Literal[True] | None) -> None:
         raise UsageError(msg, param="report")
     check_replaceable("report", place, _read_markdown, "a report")
     check_replaceable("report", place.with_suffix(".json"), _read_numbers, "the JSON of a report")
+    if not place.exists():
+        check_replaceable("report", place.with_suffix(".html"), _read_page, "the page of a report")
     check_place("report", log_beside(report))
 
 
@@ -67,6 +70,21 @@ def check_is_no_storage(storage: Path | None, **places: PathLike | Literal[True]
         if storage is not None and isinstance(path, str | os.PathLike) and Path(path).resolve() == storage.resolve():
             msg = f"expected a file of its own, got {os.fspath(path)}, where the studies are kept. Name another one."
             raise UsageError(msg, param=name)
+
+
+def check_apart(**places: PathLike | Literal[True] | None) -> None:
+    """Check that no two outputs, nor what lies beside a report, are one file; raises `UsageError`."""
+    taken: dict[Path, str] = {}
+    for name, path in places.items():
+        if not isinstance(path, str | os.PathLike):
+            continue
+        whole = Path(path).resolve()
+        beside = [whole.with_suffix(ending) for ending in (".json", ".html")] if name == "report" else []
+        for each in (whole, *beside):
+            if each in taken:
+                msg = f"expected a file of its own, got {each.name}, which {taken[each]} takes too. Name another one."
+                raise UsageError(msg, param=name)
+            taken[each] = name
 
 
 def study_folder(storage: Path | None, name: str) -> Path:
@@ -99,6 +117,13 @@ def _read_markdown(path: Path) -> None:
     """Read the first line of a report; raises `ValueError` where it is none."""
     with path.open(encoding="utf-8") as file:
         if not file.readline().startswith((TITLE, JOINT_TITLE)):
+            raise ValueError
+
+
+def _read_page(path: Path) -> None:
+    """Read the first lines of a page; raises `ValueError` where it is none of ours."""
+    with path.open(encoding="utf-8") as file:
+        if file.read(len(START)) != START:
             raise ValueError
 
 

@@ -121,6 +121,16 @@ def test_csv_that_does_not_fit_is_refused(tmp_path, table, told):
         open_images(labelled(str(tmp_path), "t.csv", None))
 
 
+@pytest.mark.parametrize("table", ["0,1\n0.png,x\n1.png,y\n", "shot,class\nshot.png,x\n0.png,y\n1.png,x\n"])
+def test_a_head_may_be_the_name_of_a_picture(tmp_path, table):
+    names = ["0", "1"] if "shot" not in table else ["shot", "0", "1"]
+    for name in names:
+        save_picture(tmp_path / f"{name}.png", IMAGES[0])
+    (tmp_path / "t.csv").write_text(table)
+    column = "1" if table.startswith("0,1") else None
+    assert len(open_images(labelled(str(tmp_path), "t.csv", column))) == len(names)
+
+
 def test_names_in_a_csv_may_differ_in_composition_and_case(tmp_path):
     for number in range(3):
         save_picture(tmp_path / unicodedata.normalize("NFD", f"\u00e9{number}.png"), IMAGES[number])
@@ -237,18 +247,22 @@ def test_parts_that_are_missing_are_named(tmp_path, ending):
 
 def test_parts_may_be_numbered_from_one(tmp_path):
     for number in (1, 2):
-        _save_part(tmp_path, f"s-{number}-of-2.tar")
+        _save_part(tmp_path, f"s-0000{number}-of-00002.tar")
     assert len(open_images(tmp_path)) == 48
-    (tmp_path / "s-1-of-2.tar").unlink()
-    with pytest.raises(DataError, match=r"got 1, without s-1-of-2\.tar\. Download the rest"):
+    (tmp_path / "s-00001-of-00002.tar").unlink()
+    with pytest.raises(DataError, match=r"got 1, without s-00001-of-00002\.tar\. Download the rest"):
         open_images(tmp_path)
     for number in range(3, 9):
-        _save_part(tmp_path, f"t-{number}-of-90.tar")
-    (tmp_path / "s-2-of-2.tar").unlink()
-    with pytest.raises(
-        DataError, match=r"all 90 parts .* got 6, without t-00-of-90\.tar, t-01-of-90\.tar, t-02-of-90\.tar, …\."
-    ):
+        _save_part(tmp_path, f"t-{number:05d}-of-00090.tar")
+    (tmp_path / "s-00002-of-00002.tar").unlink()
+    told = r"all 90 parts .* got 6, without t-00000-of-00090\.tar, t-00001-of-00090\.tar, t-00002-of-00090\.tar, …\."
+    with pytest.raises(DataError, match=told):
         open_images(tmp_path)
+
+
+def test_a_name_with_small_numbers_is_no_part(tmp_path):
+    _save_part(tmp_path, "day-3-of-7.parquet")
+    assert len(open_images(tmp_path)) == 24
 
 
 def test_shards_with_json_splits_and_without_labels(tmp_path):

@@ -9,7 +9,13 @@ from ConfigSpace import ConfigurationSpace
 
 import warmstart
 from history_store.errors import MissingPathError, StorageError, UsageError
-from warmstart.studies.output_places import check_is_no_storage, check_log, check_report_place, study_folder
+from warmstart.studies.output_places import (
+    check_apart,
+    check_is_no_storage,
+    check_log,
+    check_report_place,
+    study_folder,
+)
 
 SPACE = ConfigurationSpace({"x": (0.0, 1.0)})
 pytestmark = pytest.mark.timeout(60)  # each starts processes
@@ -25,11 +31,18 @@ def _in_a_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("file", "text"), [("r.md", "#!/bin/sh\n"), ("r.md", "# Notes of mine\n"), ("r.json", "{}"), ("r.json", "[1")]
+    ("file", "text"),
+    [
+        ("r.md", "#!/bin/sh\n"),
+        ("r.md", "# Notes of mine\n"),
+        ("r.json", "{}"),
+        ("r.json", "[1"),
+        ("r.html", "<!doctype html>\n<p>mine"),
+    ],
 )
 def test_a_report_replaces_nothing_but_a_report(file, text):
     Path(file).write_text(text)
-    with pytest.raises(UsageError, match=f"^report: expected a new file, or .* report.* to replace, got {file}, which is something else"):  # fmt: skip
+    with pytest.raises(UsageError, match=f"^report: expected a new file, or .*report.* to replace, got {file}, which is something else"):  # fmt: skip
         check_report_place("r.md")
     assert Path(file).read_text() == text
     Path(file).write_text("")
@@ -71,3 +84,22 @@ def test_a_storage_is_no_place_for_anything_else():
     with pytest.raises(UsageError, match=r"^log: expected a file of its own, got s\.db, where the studies are kept"):
         check_is_no_storage(Path("s.db"), report=True, log="s.db")
     check_is_no_storage(None, report="s.db")
+
+
+@pytest.mark.parametrize(
+    ("places", "param"),
+    [
+        ({"log": "a.md", "report": "a.md"}, "report"),
+        ({"log": "a.html", "report": "a.md"}, "report"),
+        ({"report": "a.md", "save_model": "./a.json"}, "save_model"),
+    ],
+)
+def test_no_two_outputs_are_one_file(places, param):
+    with pytest.raises(UsageError, match=rf"^{param}: expected a file of its own, got a\.\w+, which \w+ takes too"):
+        check_apart(**places)
+    check_apart(log="a.log", report=True, save_model="a.safetensors")
+
+
+def test_networks_are_not_saved_over_a_storage_that_is_made_later():
+    with pytest.raises(UsageError, match=r"^save_model: expected a file of its own, got new\.db, where the studies"):
+        check_is_no_storage(Path("new.db").absolute(), log=None, save_model="new.db")
