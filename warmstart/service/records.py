@@ -64,7 +64,7 @@ class TrialRecord(BaseModel):
     metrics: dict[str, float]
     constraints: dict[str, float]
     curve: list[list[float | None]] = Field(description="Pairs [step, error].")
-    client: str | None = Field(description="Who ran it last.")
+    client: str | None = Field(description="Who runs it, or ran it last; null where it was given back.")
     lease_until: float | None = Field(description="Seconds since 1970; null where nobody holds it.")
     offers: int
     extra_of: int | None = Field(description="The trial for which this result came too late.")
