@@ -165,9 +165,9 @@ def _check(options: TuneOptions, saved: Sequence[Path | None]) -> None:
         msg = f"expected one worker with `server`, got {options.workers}. Run the command as often as you want workers."
         raise UsageError(msg, param="workers")
     check_warm(options.warm)
+    check_apart(log=options.log, report=options.report, save_model=options.save_model)
     check_log(options.log)
     check_report_place(options.report)
-    check_apart(log=options.log, report=options.report, save_model=options.save_model)
     for path in saved:
         if path is not None:
             check_savable(path, is_own=options.objective is not None or options.command is not None)

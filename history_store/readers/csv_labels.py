@@ -243,6 +243,9 @@ def _named(columns: Mapping[str, Sequence[str]], files: Sequence[str]) -> tuple[
     """Find the column that names pictures, None where none does; names are taken loosely only where some need it."""
     lower = {name.lower(): name for name in columns}
     likely = [lower[name] for name in PICTURES if name in lower] + [n for n in columns if n.lower() not in PICTURES]
+    likely = [
+        name for name in likely if name.lower() not in LABELS
+    ] or likely  # classes may be numbers, as pictures are
     for is_loose in (False, True):
         pictures = _Pictures(files, is_loose=is_loose)
         hits = {name: sum(bool(pictures.of(cell)) for cell in columns[name]) for name in likely}
@@ -258,12 +261,8 @@ def _check_head(columns: Mapping[str, Sequence[str]], column: str, pictures: _Pi
     Raises:
         DataError: when it is one.
     """
-    named = pictures.of(column)
-    if (
-        named
-        and all(pictures.of(each) != named for each in columns[column])
-        and column.lower() not in (*PICTURES, *LABELS)
-    ):
+    named = [] if column.lower() in (*PICTURES, *LABELS) else pictures.of(column)
+    if named and all(pictures.of(each) != named for each in columns[column]):
         msg = f"{where}: expected a head such as filename,label, got the picture {printable(column)!r} in the first row. Write a head above it."
         raise DataError(msg)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import shlex
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,22 +63,34 @@ class TarPicture:
 
 
 def tar_members(path: Path) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """Go through the files and links of a tar.
+    """Go through the files and symbolic links of a tar; a hard link is the file that it stands for, under its own name.
 
     Raises:
         DataError: damaged, cut short or compressed, or more files than are allowed.
     """
-    where = printable(str(path))
+    where, files = printable(str(path)), dict[str, tarfile.TarInfo]()
     try:
         with tarfile.open(path, "r:") as archive:
             for count, member in enumerate(archive, start=1):
                 ARCHIVE_FILES.check(count, where)
-                if member.isfile() or member.issym() or member.islnk():
-                    yield archive, member
+                found = _target(member, files)
+                if found.isfile():
+                    files[found.name] = found
+                if found.isfile() or found.issym() or found.islnk():
+                    yield archive, found
             _check_end(archive, path)
     except (tarfile.TarError, OSError, EOFError) as error:
         msg = f"{where}: expected a tar that is not compressed, got a damaged, truncated or compressed one ({error}). Unpack .tar.gz with gunzip, or download it again."
         raise DataError(msg) from error
+
+
+def _target(member: tarfile.TarInfo, files: Mapping[str, tarfile.TarInfo]) -> tarfile.TarInfo:
+    """Return the file that a hard link stands for, under the link's name; any other member as it is."""
+    if not member.islnk() or member.linkname not in files:
+        return member
+    found = copy.copy(files[member.linkname])
+    found.name = member.name
+    return found
 
 
 def _check_end(archive: tarfile.TarFile, path: Path) -> None:
@@ -96,7 +109,7 @@ def _check_end(archive: tarfile.TarFile, path: Path) -> None:
         rest = file.read(_LOOKED_AT)
         start = (len(rest) - len(rest.lstrip(b"\0"))) // tarfile.BLOCKSIZE * tarfile.BLOCKSIZE
         if rest[start + 257 : start + 262] == b"ustar":
-            msg = f"{where}: expected one tar, got another one behind its end. Join them with `tar --concatenate`, or give a folder of both."
+            msg = f"{where}: expected one tar, got another one behind its end. Join them with `tar --concatenate`."
             raise DataError(msg)
         return
     step = "Copy or download it again."

@@ -157,6 +157,8 @@ def _given(param: object, args: Sequence[str]) -> str:
 
 def _end_in_order() -> None:
     """Let what asks for an end do as Ctrl-C does: what was begun is closed, and the terminal is put back; nohup keeps its word."""
+    if threading.current_thread() is not threading.main_thread():
+        return
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)

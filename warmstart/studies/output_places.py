@@ -64,25 +64,17 @@ def check_place(name: str, path: PathLike) -> None:
         raise StorageError(msg, param=name)
 
 
-def check_is_no_storage(storage: Path | None, **places: PathLike | Literal[True] | None) -> None:
-    """Check that none of the places is the file that studies are kept in; raises `UsageError`."""
-    for name, path in places.items():
-        if storage is not None and isinstance(path, str | os.PathLike) and Path(path).resolve() == storage.resolve():
-            msg = f"expected a file of its own, got {os.fspath(path)}, where the studies are kept. Name another one."
-            raise UsageError(msg, param=name)
-
-
 def check_apart(**places: PathLike | Literal[True] | None) -> None:
-    """Check that no two outputs, nor what lies beside a report, are one file; raises `UsageError`."""
+    """Check that no two of the files that a study writes, its storage and what lies beside its report among them, are one; raises `UsageError`."""
     taken: dict[Path, str] = {}
     for name, path in places.items():
         if not isinstance(path, str | os.PathLike):
             continue
         whole = Path(path).resolve()
-        beside = [whole.with_suffix(ending) for ending in (".json", ".html")] if name == "report" else []
-        for each in (whole, *beside):
+        beside = {whole.with_suffix(ending) for ending in (".json", ".html")} if name == "report" else set()
+        for each in {whole, *beside}:
             if each in taken:
-                msg = f"expected a file of its own, got {each.name}, which {taken[each]} takes too. Name another one."
+                msg = f"expected a file of its own, got {each.name}, which `{taken[each]}` takes too. Name another one."
                 raise UsageError(msg, param=name)
             taken[each] = name
 

@@ -43,7 +43,6 @@ from warmstart.studies.options import (
 )
 from warmstart.studies.output_places import (
     check_apart,
-    check_is_no_storage,
     check_log,
     check_report_place,
     log_beside,
@@ -571,11 +570,10 @@ def _timed(options: TuneOptions, target: Objective, began: float) -> TimedCall:
 
 def _check_places(options: TuneOptions, plans: Mapping[str, StudySpec], outputs: Mapping[str, _Outputs]) -> None:
     """Check that there is a place for all that a call shall write."""
-    places = {"log": options.log, "report": options.report, "save_model": options.save_model}
-    check_is_no_storage(local_path(options.storage), **places)
+    storage = local_path(options.storage)
+    check_apart(storage=storage, log=options.log, report=options.report, save_model=options.save_model)
     check_log(options.log)
     check_report_place(options.report)
-    check_apart(**places)
     for name, plan in plans.items():
         _check_outputs(outputs[name], plan, options)
 

@@ -215,9 +215,8 @@ def _python(
     reading = BY_READER if folders is None else LOAD + (BY_SPLIT if len(folders) > 1 else BY_CLASS)
     where = "folder" if not folders else f"folder + {'/' + folders[0]!r}"
     train, kept, _ = FRACTIONS
-    shares = (
-        (train, train + kept) if not folders else (train / (train + kept), 1.0)
-    )  # beside a test part, none is kept for one
+    # Beside a test part of its own, no other is kept.
+    shares = (train / (train + kept), 1.0) if folders else (train, train + kept)
     script = SCRIPT.format(
         weights=weights,
         reading=reading.format(where=where, folders=list(folders or ()), shares=shares, skip_broken=skip_broken),

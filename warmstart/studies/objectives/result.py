@@ -50,7 +50,7 @@ def _read(value: object, duration: float) -> Outcome:
         key = next((name for name, each in fields.items() if plain_number(each) is not None), None)
         if key is not None:
             more = ", with `maximize`" if is_larger_better(key) else ""
-            msg += f"; the metric {key!r} takes that key{more}"
+            msg += f"; `metric` {key!r} takes that key{more}"
         raise _UnusableError(msg)
     given = fields.pop("error", None)
     error = _number(given, "an error") if status in (TrialStatus.OK, TrialStatus.DIVERGED) else None

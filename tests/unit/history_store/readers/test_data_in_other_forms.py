@@ -131,6 +131,29 @@ def test_a_head_may_be_the_name_of_a_picture(tmp_path, table):
     assert len(open_images(labelled(str(tmp_path), "t.csv", column))) == len(names)
 
 
+@pytest.mark.parametrize("table", ["path,label\n0.PNG,0\n1.PNG,0\n2.PNG,1\n", "file,label\n0.PNG,2\n1.PNG,1\n2.PNG,1\n"])  # fmt: skip
+def test_classes_that_are_numbers_are_not_taken_for_pictures(tmp_path, table):
+    for number in range(3):
+        save_picture(tmp_path / f"{number}.png", IMAGES[number])
+    (tmp_path / "t.csv").write_text(table)
+    source = open_images(labelled(str(tmp_path), "t.csv", None))
+    assert source.names == ("0.png", "1.png", "2.png")
+    assert [source.class_names[label] for label in source.labels] == [row.split(",")[1] for row in table.split()[1:]]
+
+
+def test_a_hard_link_in_a_tar_is_the_picture_that_it_stands_for(tmp_path):
+    for folder in "ab":
+        save_picture(tmp_path / "in" / folder / "own.png", IMAGES["ab".index(folder)])
+    (tmp_path / "in/b/twin.png").hardlink_to(tmp_path / "in/a/own.png")
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        archive.add(tmp_path / "in", arcname=".")
+        assert any(member.islnk() for member in archive.getmembers())
+    source = open_images(tmp_path / "x.tar")
+    assert source.names == ("a/own.png", "b/own.png", "b/twin.png")
+    images = source.read(range(3)).images
+    assert np.array_equal(images[0], images[2])
+
+
 def test_names_in_a_csv_may_differ_in_composition_and_case(tmp_path):
     for number in range(3):
         save_picture(tmp_path / unicodedata.normalize("NFD", f"\u00e9{number}.png"), IMAGES[number])

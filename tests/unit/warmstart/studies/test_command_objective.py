@@ -169,7 +169,7 @@ def test_a_last_line_of_a_step_is_the_result_too():
         ("print(float('nan'))", "failed", "expected the error as JSON on the last line of its output, got 'nan'"),
         ("print('NaN')", "failed", "expected an error that is one finite number, got nan"),
         ("print('[0.1, 0.2]')", "failed", "expected an error that is one finite number, got [0.1, 0.2]"),
-        ("print('{\"loss\": 1}')", "failed", "expected a mapping with an error, got {'loss': 1}; the metric 'loss' takes that key"),
+        ("print('{\"loss\": 1}')", "failed", "expected a mapping with an error, got {'loss': 1}; `metric` 'loss' takes that key"),
         ("print('[' * 10**6)", "failed", f"expected the error as JSON on the last line of its output, got '{'[' * 80}'"),
         ("import os; os.write(1, b'\\xff\\xfe')", "failed", "expected the error as JSON on the last line of its output, got '��'"),
         ("print(0.1); 1 / 0", "crashed", f"{sys.executable} ended with 1: ZeroDivisionError: division by zero"),

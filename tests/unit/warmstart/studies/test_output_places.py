@@ -11,7 +11,6 @@ import warmstart
 from history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.studies.output_places import (
     check_apart,
-    check_is_no_storage,
     check_log,
     check_report_place,
     study_folder,
@@ -81,9 +80,13 @@ def test_a_damaged_report_is_of_the_study_that_asks():
 
 
 def test_a_storage_is_no_place_for_anything_else():
-    with pytest.raises(UsageError, match=r"^log: expected a file of its own, got s\.db, where the studies are kept"):
-        check_is_no_storage(Path("s.db"), report=True, log="s.db")
-    check_is_no_storage(None, report="s.db")
+    for place in ({"log": "s.db"}, {"save_model": "s.db"}):  # it need not be there yet
+        (param,) = place
+        with pytest.raises(
+            UsageError, match=rf"^{param}: expected a file of its own, got s\.db, which `storage` takes"
+        ):
+            check_apart(storage=Path("s.db").absolute(), report=True, **place)
+    check_apart(storage=None, report="s.db")
 
 
 @pytest.mark.parametrize(
@@ -95,11 +98,6 @@ def test_a_storage_is_no_place_for_anything_else():
     ],
 )
 def test_no_two_outputs_are_one_file(places, param):
-    with pytest.raises(UsageError, match=rf"^{param}: expected a file of its own, got a\.\w+, which \w+ takes too"):
+    with pytest.raises(UsageError, match=rf"^{param}: expected a file of its own, got a\.\w+, which `\w+` takes too"):
         check_apart(**places)
     check_apart(log="a.log", report=True, save_model="a.safetensors")
-
-
-def test_networks_are_not_saved_over_a_storage_that_is_made_later():
-    with pytest.raises(UsageError, match=r"^save_model: expected a file of its own, got new\.db, where the studies"):
-        check_is_no_storage(Path("new.db").absolute(), log=None, save_model="new.db")

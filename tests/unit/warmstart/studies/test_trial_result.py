@@ -45,7 +45,7 @@ def test_a_mapping_says_more():
         ("inf", "expected an error that is one finite number, got inf"),
         ("truth", "expected an error that is one finite number, got True"),
         ("complex", "expected an error that is one finite number, got 1j"),
-        ("no error", "expected a mapping with an error, got {'loss': 0.1}; the metric 'loss' takes that key"),
+        ("no error", "expected a mapping with an error, got {'loss': 0.1}; `metric` 'loss' takes that key"),
         ("text in a mapping", "expected an error that is one finite number, got 'low'"),
         ("negative duration", "expected a duration of 0 or more seconds, got -1"),
         ("constraint of text", "expected a constraint 'fits' that is one finite number, got 'yes'"),
@@ -60,7 +60,7 @@ def test_what_is_no_error_failed(what, note):
 
 def test_a_metric_that_is_offered_is_offered_whole():
     note = read_result({"accuracy": 0.9, "loss": 0.1}, 1.0).note
-    assert note.endswith("the metric 'accuracy' takes that key, with `maximize`")
+    assert note.endswith("`metric` 'accuracy' takes that key, with `maximize`")
     assert Metric("accuracy", maximize=True).key == "accuracy"
 
 

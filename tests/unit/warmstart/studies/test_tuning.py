@@ -348,7 +348,7 @@ def test_what_is_written_never_is_the_storage(given, tmp_path):
     (tmp_path / "other").symlink_to("s.db")
     for place in ("s.db", tmp_path / "other"):
         with pytest.raises(
-            UsageError, match=f"^{given}: expected a file of its own, got .*, where the studies are kept"
+            UsageError, match=rf"^{given}: expected a file of its own, got s\.db, which `storage` takes too"
         ):
             tune(**{given: place}, trials=2, storage="s.db", study="s")
     assert len(tune(trials=2, storage="s.db", study="s").trials) == 2
