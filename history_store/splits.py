@@ -16,14 +16,16 @@ FRACTIONS = (0.6, 0.2, 0.2)
 """Shares of training, validation and test images where a source has no parts of its own."""
 
 
-def count_train(n: int, own: Mapping[str, NDArray[np.int64]] | None = None) -> int:
-    """Count the training images that `split_codes` makes of n images, to within what rounding by class moves."""
+def count_parts(n: int, own: Mapping[str, NDArray[np.int64]] | None = None) -> tuple[int, int]:
+    """Count the training and validation images that `split_codes` makes of n images, to within what rounding by class moves."""
     parts = {name: len(rows) for name, rows in (own or {}).items() if len(rows)}
     train, val, _ = FRACTIONS
     if set(parts) <= {"train"}:
-        return round(train * n)
-    is_whole = "val" in parts or "train" not in parts
-    return parts.get("train", 0) if is_whole else round(parts["train"] * train / (train + val))
+        return round(train * n), round(val * n)
+    if "val" in parts or "train" not in parts:
+        return parts.get("train", 0), parts.get("val", 0)
+    kept = round(parts["train"] * train / (train + val))
+    return kept, parts["train"] - kept
 
 
 def split_codes(

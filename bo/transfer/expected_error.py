@@ -2,13 +2,15 @@
 
 Two ridge regressions on what is known of datasets before training are averaged: one on all features, one on a few. Their penalties, and
 how far they are off, are found by leaving each group of datasets out. Errors are square roots inside: what doubles an error of 2 % moves one of
-40 % by little. An interval is the prediction plus the quantiles of those residuals, so it holds whatever their shape. Evaluations that came in
-move the rest of the predictions by how residuals went together in the history.
+40 % by little. An interval is the prediction plus the quantiles of those residuals, so it holds whatever their shape; where fewer images validate
+than in the history, it is wider by what their number adds to the variance. Evaluations that came in move the rest of the predictions by how
+residuals went together in the history.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
+from statistics import NormalDist
 from typing import Self
 
 import numpy as np
@@ -124,21 +126,30 @@ class ErrorForecaster:
     Attributes:
         models: the two regressions: of which features, and how.
         residuals: `m x (c + 1)` square roots of what came less those predicted with the dataset's group left out; NaN = not measured.
+        sampling: mean of 1 / validation images over the datasets; None = unknown.
     """
 
     models: "tuple[_Ridge, _Ridge]"
     residuals: Floats
+    sampling: float | None = None
 
-    def expect(self, wide: Floats, narrow: Floats) -> DatasetExpectation:
+    def expect(self, wide: Floats, narrow: Floats, *, n_val: int | None = None) -> DatasetExpectation:
         """Return what to expect of one dataset.
 
         Args:
             wide: `p` features, as in `fit_forecaster`.
             narrow: `q` of them.
+            n_val: images that validate; None = about as many as in the history.
         """
         mean = np.mean([model.predict(x) for model, x in zip(self.models, (wide, narrow), strict=True)], axis=0)
+        low, high = self._interval()
+        if n_val and self.sampling is not None:
+            # The variance of an error e of n images is e (1 - e) / n, that of its square root a quarter of (1 - e) / n.
+            more = max(0.0, 1 / n_val - self.sampling) * (1 - np.square(np.clip(mean, 0.0, 1.0))) / 4
+            reach = NormalDist().inv_cdf((1 + LEVEL) / 2) ** 2 * more
+            low, high = -np.sqrt(low**2 + reach), np.sqrt(high**2 + reach)
         filled = np.nan_to_num(self.residuals)
-        return DatasetExpectation(mean, *self._interval(), filled.T @ filled / len(filled))
+        return DatasetExpectation(mean, low, high, filled.T @ filled / len(filled))
 
     def predict(self, wide: Floats, narrow: Floats, *, told: Mapping[int, float] | None = None) -> list[ExpectedError]:
         """Predict the errors of one dataset; `expect`, then `DatasetExpectation.errors`."""
@@ -155,7 +166,9 @@ class ErrorForecaster:
         )
 
 
-def fit_forecaster(wide: Floats, narrow: Floats, errors: Floats, groups: Sequence[object]) -> ErrorForecaster | None:
+def fit_forecaster(
+    wide: Floats, narrow: Floats, errors: Floats, groups: Sequence[object], *, n_val: Sequence[int] = ()
+) -> ErrorForecaster | None:
     """Fit a forecast of errors to what datasets are like.
 
     Args:
@@ -163,6 +176,7 @@ def fit_forecaster(wide: Floats, narrow: Floats, errors: Floats, groups: Sequenc
         narrow: `m x q`, a few that tell most, such as what simple classifiers reach.
         errors: `m x c` in [0, 1], NaN = not measured; every row has one.
         groups: `m`; datasets of one group say nothing of how well another of it can be predicted.
+        n_val: `m` numbers of images that validated, 0 = unknown; or none.
 
     Returns: the forecast; None for fewer than `LEAST_GROUPS` groups.
     """
@@ -174,7 +188,8 @@ def fit_forecaster(wide: Floats, narrow: Floats, errors: Floats, groups: Sequenc
     first, left_out = _Ridge.fit(wide, targets, parts)
     second, also_left_out = _Ridge.fit(narrow, _logit(targets), parts, is_logit=True)
     residuals = np.sqrt(known) - (left_out + also_left_out) / 2
-    return ErrorForecaster((first, second), residuals)
+    known_n = [n for n in n_val if n]
+    return ErrorForecaster((first, second), residuals, float(np.mean([1 / n for n in known_n])) if known_n else None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,19 +43,20 @@ class _Shard:
         samples: the picture of each sample.
         cells: the labels of the samples, None where there is none.
         pictures: all pictures, those of one sample too.
-        has_others: whether something but pictures belongs to a sample.
+        n_others: samples with something but pictures.
     """
 
     samples: tuple[TarPicture, ...]
     cells: tuple[Any, ...]
     pictures: tuple[TarPicture, ...]
-    has_others: bool
+    n_others: int
 
     @property
     def is_class_folders(self) -> bool:
-        """Tell whether pictures lie in folders, with nothing beside them that belongs to one."""
-        in_folders = [picture for picture in self.pictures if "/" in picture.name.removeprefix("./")]
-        return bool(in_folders) and not self.has_others
+        """Tell whether pictures lie in folders, with no label beside them, and next to most of them nothing: a caption is none."""
+        in_folders = any("/" in picture.name.removeprefix("./") for picture in self.pictures)
+        is_labelled = any(cell is not None for cell in self.cells)
+        return in_folders and not is_labelled and self.n_others <= len(self.samples) // 2
 
 
 class TarSource(BlobSource):
@@ -130,7 +131,7 @@ def _scan(path: Path) -> _Shard:
         if (ending in CLASSES or ending == "json") and key not in labels and member.isfile():
             labels[key] = _label(archive, member, ending, where)
     cells = tuple(labels.get(key) for key in samples)
-    return _Shard(tuple(samples.values()), cells, tuple(pictures), not others.isdisjoint(samples))
+    return _Shard(tuple(samples.values()), cells, tuple(pictures), len(others & samples.keys()))
 
 
 def _unlabelled(where: str, n: int, *, n_shards: int) -> str:

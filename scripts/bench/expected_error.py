@@ -57,7 +57,8 @@ def main() -> None:
             }
             for n in TOLD:
                 told = {int(c): float(errors[row, c]) for c in rng.choice(measured, n, replace=False)}
-                found = expectation_of(forecaster, features[embedded.names[row]]).errors(told)
+                n_val = embedded.about[row].n_val
+                found = expectation_of(forecaster, features[embedded.names[row]], n_val=n_val).errors(told)
                 free = [c for c in measured if c not in told]
                 one[f"told_{n}"] = {
                     **found[-1].to_dict(),

@@ -13,17 +13,34 @@ from history_store.errors import MissingPathError, StorageError, UsageError
 from warmstart.arguments import check_replaceable
 from warmstart.exports import START
 from warmstart.locations import PathLike
+from warmstart.studies.execution.trial_process import TRIAL_TITLE
 from warmstart.studies.results.report import JOINT_TITLE, TITLE
 from warmstart.studies.results.study_record import is_report
 
 _BESIDE = (".json", ".html", ".log")
 """Endings of what is written beside a report."""
+_LOGS = ("", ".log", ".txt", ".out", ".err")
+"""Endings of files to which a log may be appended whatever they hold."""
 
 
 def check_log(log: PathLike | None) -> None:
-    """Check that there is a place for what the trials print; raises as `check_place`."""
-    if log is not None:
-        check_place("log", log)
+    """Check that there is a place for what the trials print.
+
+    Raises:
+        UsageError: a file with something that is no log, such as a script.
+        MissingPathError, StorageError: as `check_place`.
+    """
+    if log is None:
+        return
+    check_place("log", log)
+    place = Path(log)
+    if place.suffix.lower() in _LOGS or not place.is_file():
+        return
+    with place.open("rb") as file:
+        begins = file.read(len(TRIAL_TITLE))
+    if begins not in (b"", TRIAL_TITLE.encode()):
+        msg = f"expected a new file, or a log to append to, got {place}, which is something else. Name a .log file."
+        raise UsageError(msg, param="log")
 
 
 def check_report_place(report: PathLike | Literal[True] | None) -> None:

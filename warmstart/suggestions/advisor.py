@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.errors import DataError, ImagesMissingError, ModelMismatchError, UsageError
-from history_store.splits import count_train
+from history_store.splits import count_parts
 from metafeat.embed import Look, feature_names, look_at
 from metafeat.model_file import ModelHeader, read_header
 from warmstart.arguments import (
@@ -401,4 +401,4 @@ def _summary(query: Query) -> DatasetSummary:
     """Describe a dataset that is open."""
     source = query.source
     n, n_classes = len(source), len(np.unique(source.labels))
-    return DatasetSummary(source.location, n, n_classes, query.fingerprint, count_train(n, source.splits))
+    return DatasetSummary(source.location, n, n_classes, query.fingerprint, count_parts(n, source.splits))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.records import Value
 from history_store.space import shown
+from history_store.splits import count_parts
 
 if TYPE_CHECKING:
     from bo.transfer.duration_forecast import ExpectedSeconds
@@ -140,13 +141,27 @@ class Confidence:
 
 @dataclass(frozen=True, slots=True)
 class DatasetSummary:
-    """The query: where it lies, its size, its fingerprint; `n_images` counts all splits, `n_train` about those that train, where that is known."""
+    """The query: where it lies, its size, its fingerprint; `n_images` counts all splits, `parts` about those that train and validate, where that is known."""
 
     path: str
     n_images: int
     n_classes: int
     fingerprint: str
-    n_train: int | None = None
+    parts: tuple[int, int] | None = None
+
+    @property
+    def n_train(self) -> int:
+        """About how many images train, at least 1."""
+        return max(1, self._parts[0])
+
+    @property
+    def n_val(self) -> int:
+        """About how many images validate."""
+        return self._parts[1]
+
+    @property
+    def _parts(self) -> tuple[int, int]:
+        return count_parts(self.n_images) if self.parts is None else self.parts
 
     def to_dict(self) -> dict[str, Any]:
         """Return the contract's object."""

@@ -28,13 +28,17 @@ def forecaster_of(embedded: EmbeddedHistory, rows: Sequence[int] | NDArray[np.in
     features = embedded.references.features[[place[embedded.names[row]] for row in kept]]
     groups = [embedded.groups[row] for row in kept]
     with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
-        return fit_forecaster(*views(features), embedded.errors[kept], groups)
+        return fit_forecaster(
+            *views(features), embedded.errors[kept], groups, n_val=[embedded.about[row].n_val for row in kept]
+        )
 
 
-def expectation_of(forecaster: ErrorForecaster, features: NDArray[np.float64]) -> DatasetExpectation:
-    """Return what to expect of the shared configurations, and of the best, on a dataset with these features."""
+def expectation_of(
+    forecaster: ErrorForecaster, features: NDArray[np.float64], *, n_val: int | None = None
+) -> DatasetExpectation:
+    """Return what to expect of the shared configurations, and of the best, on a dataset with these features and so many validation images."""
     wide, narrow = views(features[None])
-    return forecaster.expect(wide[0], narrow[0])
+    return forecaster.expect(wide[0], narrow[0], n_val=n_val)
 
 
 def views(features: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -101,17 +101,17 @@ def to_recipe(answer: Answer, program: str, *, skip_broken: bool = False) -> str
     if not answer.suggestions:
         msg = f"{answer.history}: expected a configuration to write as {program}, got no suggestion. Record runs that went well, or ask another history."
         raise DataError(msg)
-    from history_store.splits import count_train
     from training.workloads import DEFAULT, get_workload
 
     workload = get_workload(answer.workload or DEFAULT)
     config, dataset = answer.suggestions[0].config, answer.dataset
-    n_train = max(1, count_train(dataset.n_images) if dataset.n_train is None else dataset.n_train)
     if skip_broken and not _takes(workload.recipe, "skip_broken"):  # workloads of others may not
         msg = f"expected no skip_broken for {program}, since workload {workload.name} writes nothing that leaves pictures out, got it. Repair or remove them, or write json."
         raise UsageError(msg, param="skip_broken")
     told = {"skip_broken": True} if skip_broken else {}
-    return workload.recipe(config, program, dataset=dataset.path, n_train=n_train, n_classes=dataset.n_classes, **told)
+    return workload.recipe(
+        config, program, dataset=dataset.path, n_train=dataset.n_train, n_classes=dataset.n_classes, **told
+    )
 
 
 def _takes(function: Callable[..., object], name: str) -> bool:

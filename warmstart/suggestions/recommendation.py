@@ -212,7 +212,7 @@ def _with_expected_errors(found: Answer, place: Location, choices: Sequence[Choi
     forecaster = None if place.features is None else forecaster_of(place.embedded, np.sort(nearest))
     if forecaster is None or place.features is None:
         return found
-    expectation = expectation_of(forecaster, place.features)
+    expectation = expectation_of(forecaster, place.features, n_val=place.summary.n_val)
     expected = expectation.errors()
     rows = [choice.row for choice in choices]
     designs = tuple(

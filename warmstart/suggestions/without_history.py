@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from history_store.errors import UsageError
 from history_store.space import dump_space, natural
-from history_store.splits import count_train
+from history_store.splits import count_parts
 from history_store.wording import in_shell
 from training.workloads import get_workload
 from warmstart.suggestions.answer import Answer, Confidence, DatasetSummary, InitialDesign
@@ -51,8 +51,8 @@ def usual_answer(
         raise UsageError(msg, param="k")
     query = open_query(dataset, download=download)
     source = query.source
-    n_train = count_train(len(source), source.splits)
-    summary = DatasetSummary(source.location, len(source), len(source.class_names), query.fingerprint, n_train)
+    parts = count_parts(len(source), source.splits)
+    summary = DatasetSummary(source.location, len(source), len(source.class_names), query.fingerprint, parts)
     why = f"one of the usual configurations of {workload}"
     chosen = tuple(InitialDesign(dict(each), natural(each), why=why, measured=False) for each in configs[:k])
     note = f"{history} never measured {workload}: these are its usual configurations, the same for every dataset."

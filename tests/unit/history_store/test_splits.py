@@ -1,21 +1,21 @@
-"""Training images are counted as they are drawn."""
+"""Training and validation images are counted as they are drawn."""
 
 import numpy as np
 import pytest
 
-from history_store.splits import count_train, lacking_classes, split_codes
+from history_store.splits import count_parts, lacking_classes, split_codes
 
 
 @pytest.mark.parametrize(
     "sizes",
     [{}, {"train": 200}, {"train": 120, "val": 80}, {"train": 150, "test": 50}, {"train": 90, "val": 60, "test": 50}],
 )
-def test_training_images_are_counted_without_drawing_them(sizes):
+def test_parts_are_counted_without_drawing_them(sizes):
     labels = np.arange(200) % 4
     ends = np.cumsum([0, *sizes.values()])
     own = {name: np.arange(start, end) for name, start, end in zip(sizes, ends, ends[1:], strict=False)}
     codes, _ = split_codes(labels, own)
-    assert count_train(200, own) == pytest.approx((codes == 0).sum(), abs=4)
+    assert count_parts(200, own) == pytest.approx(((codes == 0).sum(), (codes == 1).sum()), abs=4)
 
 
 @pytest.mark.parametrize(

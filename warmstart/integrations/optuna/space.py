@@ -36,6 +36,8 @@ ROUNDING = 1e-6
 """How far, as a share of a range, or of the lower bound on a logarithmic scale, ConfigSpace may move a bound."""
 SETTLED = 5
 """Trials in a row with a range after which another one that was there before is taken for given up."""
+SURE = 20
+"""The same where ranges came and went, as when workers learn of a change one after another."""
 PARENT_VALUES = 100
 """Values above which an integer is not taken for what decides whether another parameter is there."""
 
@@ -88,7 +90,8 @@ def to_space(
 def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], dict[str, Presence]]:
     """Tell the space that finished trials show: the parameters whose distribution stays as it is, and when each is there.
 
-    A range that was changed by hand counts from the fifth trial on that has it; one that comes and goes depends on something.
+    A range that was changed by hand counts from the fifth trial on that has it; one that came and went may depend on something, and
+    counts from the twentieth in a row.
     A parameter that some trials lack is conditional where the values of one categorical or integer parameter tell the trials
     with it from those without; else it counts as always there. Values not seen yet count as without.
 
@@ -112,7 +115,8 @@ def shown(trials: Sequence[FrozenTrial]) -> tuple[dict[str, BaseDistribution], d
 def _has_settled(distributions: Sequence[BaseDistribution]) -> bool:
     """Tell whether the distributions of a parameter, in order, are one, or were changed for good some trials ago."""
     lengths = [len(list(same)) for _, same in itertools.groupby(distributions)]
-    return len(lengths) == 1 or (lengths[-1] >= SETTLED and len(set(distributions)) == len(lengths))
+    came_and_went = len(set(distributions)) < len(lengths)
+    return len(lengths) == 1 or lengths[-1] >= (SURE if came_and_went else SETTLED)
 
 
 def snapped(distribution: BaseDistribution, value: Any, hyperparameter: Any = None) -> Any:

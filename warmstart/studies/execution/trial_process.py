@@ -30,6 +30,8 @@ START_S = 120.0
 STARTS = 3
 LOOK_S = 0.2
 TAIL_BYTES = 4096
+TRIAL_TITLE = "== "
+"""How the line begins that names a trial in a log."""
 
 
 class TrialRunner:
@@ -152,7 +154,7 @@ class TrialRunner:
 
     def _write_title(self, title: str) -> None:
         if self._path is not None and title:
-            os.write(self._log.fileno(), f"== {title} ==\n".encode())
+            os.write(self._log.fileno(), f"{TRIAL_TITLE}{title} ==\n".encode())
 
     def _begin_log(self) -> int:
         """Return the place where the log of a trial begins."""

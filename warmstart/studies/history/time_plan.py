@@ -11,14 +11,14 @@ from bo.transfer.duration_forecast import UNKNOWN, TimedRun
 from history_store.errors import UsageError, WarmstartError
 from history_store.records import Config
 from history_store.space import load_space, shown
-from history_store.wording import exact_duration
+from history_store.wording import counted, exact_duration
 from training.workloads import get_workload
 from warmstart.locations import history_path
 from warmstart.measured_with import workload_of
 from warmstart.studies.execution.pace import Pace, finished_here
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.execution.worker import Runners
-from warmstart.studies.objectives.base import Objective
+from warmstart.studies.objectives.base import Objective, TrialStatus
 from warmstart.studies.options import Sources
 from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec, same_space
@@ -28,6 +28,7 @@ from warmstart.suggestions.short_run import ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit, TimePlan
 
 if TYPE_CHECKING:
+    from warmstart.studies.results.summary import TuneResult
     from warmstart.suggestions.location import Location
     from warmstart.suggestions.query import Query
 
@@ -253,6 +254,15 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
     if rest:
         lines.append(f"  then the search: about {rest} trials of some {exact_duration(plan.usual)}")
     return lines
+
+
+def unrun_lines(plan: TimePlan, found: TuneResult, spec: StudySpec) -> list[str]:
+    """Say how many runs of a plan had no time, or were ended for it; a pruner's stops are no such ends."""
+    had = [trial.config for trial in found.trials if trial.status is not TrialStatus.PRUNED or spec.pruner != "none"]
+    unrun = sum(dict(step.config) not in had for step in plan.steps)
+    them = "it" if unrun == 1 else "them"
+    runs = counted(len(plan.steps), "planned run")
+    return [f"Of {runs} {unrun} did not end in this time. The same command goes on with {them}."] if unrun else []
 
 
 def _short(value: object) -> str:

@@ -64,6 +64,28 @@ def test_errors_of_new_datasets_are_told_better_than_by_their_mean_and_intervals
     assert abs(np.mean(of_config) - LEVEL) < 0.05
 
 
+@pytest.mark.parametrize("n_val", [20, 60])
+def test_intervals_hold_where_few_images_validate(n_val):
+    """Errors are counted on 400 images in the history, on few of a new dataset."""
+    rng = np.random.default_rng(n_val)
+    known, naive, wider = [], [], []
+    for seed in range(8):
+        wide, narrow, errors = world(seed, M + 20)
+        counted = rng.binomial(400, errors[:M]) / 400
+        forecaster = fit_forecaster(wide[:M], narrow[:M], counted, range(M), n_val=[400] * M)
+        for row in range(M, M + 20):
+            came = rng.binomial(n_val, errors[row]) / n_val
+            for found, kept in (
+                (forecaster.expect(wide[row], narrow[row]), naive),
+                (forecaster.expect(wide[row], narrow[row], n_val=n_val), wider),
+                (forecaster.expect(wide[row], narrow[row], n_val=4000), known),
+            ):
+                kept += [one.low <= error <= one.high for one, error in zip(found.errors(), came, strict=False)]
+    assert np.mean(naive) < 0.65
+    assert known == naive, "more images than the history has make no interval narrower"
+    assert abs(np.mean(wider) - LEVEL) < 0.06
+
+
 def test_evaluations_sharpen_what_is_told_of_the_others():
     before, after, widths = [], [], []
     for seed in range(5):

@@ -395,7 +395,9 @@ def test_a_tar_of_class_folders_is_held_to_the_rules_of_archives(tmp_path):
     with pytest.raises(DataError, match=r"expected each path once, got 'a/1\.png' twice"):
         open_images(_tar(path, ("a/1.png", whole), ("./a/1.png", whole)))
     with pytest.raises(LabelError, match="expected a label beside each picture"):
-        open_images(_tar(path, ("a/1.png", whole), ("a/1.txt", b"a cat"), ("b/2.png", whole)))
+        open_images(_tar(path, ("a/1.png", whole), ("a/1.txt", b"a cat"), ("b/2.png", whole), ("b/2.txt", b"a dog")))
+    captioned = _tar(path, ("a/1.png", whole), ("a/1.txt", b"a cat"), ("b/2.png", whole))
+    assert open_images(captioned).class_names == ("a", "b")
 
 
 def test_tars_without_labels_are_told_to_be_unpacked(tmp_path):

@@ -167,7 +167,14 @@ def test_a_parameter_whose_distribution_changed_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("ends", "kept"), [((9,) * 3 + (20,) * 4, None), ((9,) * 3 + (20,) * 5, 20), ((9, 20, 9) + (20,) * 9, None)]
+    ("ends", "kept"),
+    [
+        ((9,) * 3 + (20,) * 4, None),
+        ((9,) * 3 + (20,) * 5, 20),
+        ((9, 20, 9) + (20,) * 19, None),
+        ((9, 20, 9) + (20,) * 20, 20),
+        ((9,) * 3 + (20,) * 5 + (9,) * 20, 9),
+    ],
 )
 def test_a_range_that_was_changed_for_good_counts_after_a_while(ends, kept):
     made = trials(*[{"kind": "a", "whole": 1}] * len(ends))

@@ -9,6 +9,7 @@ from ConfigSpace import ConfigurationSpace
 
 import warmstart
 from history_store.errors import MissingPathError, StorageError, UsageError
+from warmstart.studies.execution.trial_process import TRIAL_TITLE
 from warmstart.studies.output_places import (
     check_apart,
     check_log,
@@ -62,6 +63,17 @@ def test_a_place_that_is_read_only_is_told_before_any_trial(check, monkeypatch):
         check("a.md")
     with pytest.raises(MissingPathError, match=r"expected a file in a folder that is there, got none/a\.md"):
         check("none/a.md")
+
+
+def test_a_log_is_appended_to_no_script():
+    Path("obj.py").write_text("def objective(config): ...\n")
+    with pytest.raises(UsageError, match=r"^log: expected a new file, or a log to append to, got obj\.py, which is something else\. Name a"):  # fmt: skip
+        check_log("obj.py")
+    Path("notes.txt").write_text("of a person")
+    Path("of.trials").write_text(f"{TRIAL_TITLE}s, trial 0 ==\n")
+    Path("empty.py").touch()
+    for path in ("notes.txt", "of.trials", "empty.py", "new.py", os.devnull):
+        check_log(path)
 
 
 def test_studies_whose_names_differ_in_signs_only_have_folders_of_their_own():

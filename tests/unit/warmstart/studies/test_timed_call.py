@@ -16,7 +16,7 @@ from warmstart.studies import tune
 from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.history import time_plan
-from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines
+from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines, unrun_lines
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Sources
 from warmstart.studies.tune_options import TuneOptions
@@ -79,6 +79,23 @@ def test_the_history_plans_what_fits(asked):
     assert len(repr(call.plan)) < 4000  # for a notebook: without what the forecast was fitted to
     assert lines[1].startswith("  1. batch_size ")
     assert lines[-1].startswith("  then the search: about ")
+
+
+@pytest.mark.parametrize(
+    ("ended", "status", "pruner", "said"),
+    [
+        (2, "ok", "none", "Of 2 planned runs 1 did not end in this time. The same command goes on with it."),
+        (2, "pruned", "none", "Of 2 planned runs 2 did not end in this time. The same command goes on with them."),
+        (2, "pruned", "median", "Of 2 planned runs 1 did not end in this time. The same command goes on with it."),
+        (0, "failed", "none", None),
+    ],
+)
+def test_planned_runs_that_had_no_time_are_told(ended, status, pruner, said):
+    """`ended` trials are of other configurations than the second planned one."""
+    plan = SimpleNamespace(steps=[SimpleNamespace(config={"x": n}) for n in (0, 1)])
+    trials = [SimpleNamespace(config={"x": n}, status=TrialStatus(status)) for n in ((0, ended) if ended else (0, 1))]
+    lines = unrun_lines(plan, SimpleNamespace(trials=trials), SimpleNamespace(pruner=pruner))
+    assert lines == ([] if said is None else [said])
 
 
 def test_where_nothing_fits_the_warm_start_is_kept_for_another_call(asked):
