@@ -4,10 +4,14 @@
 
 Beside ours: the mean error of the other datasets (blind), and the best single landmark by a line through square roots. Errors are raw,
 in [0, 1]; one group of datasets is left out at a time. `told` evaluations are drawn at random from the shared configurations.
+
+Where the history holds parts of sources (`build_default.py --parts --folds 0 --out FOLDER` makes one), forecasts of their best error are judged,
+too, on the configurations that all datasets have: by what is learned from whole sources alone, and from parts as well.
 """
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -71,11 +75,44 @@ def main() -> None:
         "history": Path(embedded.path).name,
         "model": read_header(model_path(options.model)).hash,
         **summary(rows),
+        **({"parts": of_parts(embedded, features)} if len(wholes) < len(embedded.names) else {}),
     }
     for name, value in report.items():
         print(f"{name:24} {value}")
     if options.out:
         options.out.write_text(json.dumps({**report, "datasets": rows}, indent=1))
+
+
+def of_parts(embedded, features):
+    """Say how well the best errors of wholes, of parts, and of small parts are told, by what the forecast learned from."""
+    rows = np.array([row for row, name in enumerate(embedded.names) if name in features])
+    cut = replace(embedded, errors=embedded.errors[:, ~np.isnan(embedded.errors[rows]).any(axis=0)])
+    groups, best = np.array(embedded.groups), cut.errors.min(axis=1)
+    is_part = np.array([about.parent is not None for about in embedded.about])
+    looked_at = {row: np.exp(features[embedded.names[row]][FEATURES.index("log_n")]) for row in rows}
+    kinds = {
+        "wholes": [row for row in rows if not is_part[row]],
+        "parts": [row for row in rows if is_part[row]],
+        "parts below 150 images": [row for row in rows if is_part[row] and looked_at[row] < 150],
+    }
+    found = {"configurations": cut.errors.shape[1]}
+    for learned, known in (("wholes", kinds["wholes"]), ("both", rows)):
+        told = {}
+        for group in set(groups[rows].tolist()):
+            forecaster = forecaster_of(cut, [row for row in known if groups[row] != group])
+            for row in (row for row in rows if groups[row] == group):
+                n_val = embedded.about[row].n_val
+                told[row] = expectation_of(forecaster, features[embedded.names[row]], n_val=n_val).errors()[-1]
+        for kind, some in kinds.items():
+            off = np.array([told[row].value - best[row] for row in some])
+            inside = [told[row].low <= best[row] <= told[row].high for row in some]
+            found[f"{kind}, learned from {learned}"] = {
+                "datasets": len(some),
+                "bias": round(float(off.mean()), 4),
+                "rmse": round(float(np.sqrt(np.square(off).mean())), 4),
+                "covered": round(float(np.mean(inside)), 3),
+            }
+    return found
 
 
 def line(features, embedded, rows, best):

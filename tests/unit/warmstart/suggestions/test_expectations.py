@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
 
 import warmstart
 from metafeat.handcrafted import FEATURES
@@ -18,6 +19,20 @@ def test_the_shipped_history_tells_the_error_of_digits():
     document = found.to_dict()
     assert document["expected_error"] == expected.to_dict()
     assert set(document["suggestions"][0]["expected_error"]) == {"value", "low", "high", "level"}
+
+
+def test_an_interval_is_wider_where_few_images_validate(tmp_path):
+    """The same 400 training images, judged on 40 or on 400 others."""
+    digits = load_digits()
+    images = np.repeat(digits.images.astype(np.uint8)[..., None] * 15, 3, axis=-1)
+    found = {}
+    for n_val in (40, 400):
+        path = tmp_path / f"{n_val}.npz"
+        held = slice(400, 400 + n_val)
+        np.savez(path, x_train=images[:400], y_train=digits.target[:400], x_val=images[held], y_val=digits.target[held])
+        found[n_val] = warmstart.answer(path, exclude_group="sklearn_digits", k=1).expected_error
+    assert found[40].value == pytest.approx(found[400].value, abs=0.02), "nearly the same features"
+    assert found[40].high - found[40].low > 1.3 * (found[400].high - found[400].low)
 
 
 def test_a_history_of_few_groups_tells_none(tiny):
