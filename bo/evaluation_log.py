@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -95,14 +95,27 @@ class EvaluationLog:
             if key not in self.taken:
                 self._begin(point, key, since=self._clock())
 
+    def withdraw(self, configs: Sequence[Config]) -> None:
+        """Forget that configurations were begun."""
+        for key in self.locate_all(configs, lambda _: "pending")[1]:
+            self.pending.pop(key, None)
+            self.taken.pop(key, None)
+
     def record(self, observations: Sequence[Observation], where: str = "history") -> None:
-        """Keep evaluations, all or none of them; one that was counted as lost gives way to its own. Raises as `locate`."""
-        points, keys = self.locate_all([observation.config for observation in observations], lambda _: where)
+        """Keep evaluations, all or none of them; one that was counted as lost gives way to its own.
+
+        Raises:
+            UsageError: when one is none, or has an error or a duration that is none.
+            DataError: when a configuration does not fit the space.
+        """
+        given = _listed(observations)
+        points, keys = self.locate_all([observation.config for observation in given], lambda _: where)
         own = self._encoding.decode(points)  # the space's own values, whatever a table made of them
-        for observation, config, point, key in zip(observations, own, points, keys, strict=True):
+        checked = [observation.checked(config) for observation, config in zip(given, own, strict=True)]
+        for observation, point, key in zip(checked, points, keys, strict=True):
             if observation.status != "lost":
                 self._drop_lost(point)
-            self._keep(replace(observation, config=config), point, key)
+            self._keep(observation, point, key)
 
     def restore(self, told: Iterable[Mapping[str, Any]], pending: Iterable[Mapping[str, Any]]) -> None:
         """Take the evaluations and the pending configurations of a saved run, as they were."""
@@ -110,7 +123,7 @@ class EvaluationLog:
         points, keys = self.locate_all([observation.config for observation in observations], lambda _: "history")
         own = self._encoding.decode(points)
         for observation, config, point, key in zip(observations, own, points, keys, strict=True):
-            self._keep(replace(observation, config=config), point, key)
+            self._keep(observation.checked(config), point, key)
         for each in pending:
             self.begin(dict(each["config"]), since=float(each["since"]))
 
@@ -163,3 +176,19 @@ class EvaluationLog:
         self.points.append(point)
         self.keys.append(key)
         self.revision += 1
+
+
+def _listed(observations: object) -> list[Observation]:
+    """Read several observations.
+
+    Raises:
+        UsageError: when they are none.
+    """
+    several = isinstance(observations, Iterable) and not isinstance(observations, str | Mapping)
+    found: list[Any] = list(cast("Iterable[Any]", observations)) if several else [observations]
+    strange = [each for each in found if not isinstance(each, Observation)]
+    if strange or not several:
+        got = f"{strange[0]!r} among them" if several else repr(observations)
+        msg = f"tell_all: expected a sequence of Observation, got {got}. Give a list with Observation.of(config, error) for each evaluation."
+        raise UsageError(msg)
+    return found

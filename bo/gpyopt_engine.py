@@ -75,11 +75,11 @@ def propose(
         acquisition: `ei` or `lcb`.
         rng: the only source of randomness.
 
-    Returns: `p`; None with fewer than two valid evaluations, or where no configuration is free.
+    Returns: `p`; None with fewer than two valid evaluations, where nothing varies, or where no configuration is free.
     """
     points, pending, taken = log.stack(log.points), log.stack(log.pending_points), log.taken
     errors = np.array([observation.error if observation.valid else np.nan for observation in log.told])
-    if np.isfinite(errors).sum() < 2:
+    if np.isfinite(errors).sum() < 2 or not encoding.p:
         return None
     errors = np.concatenate([np.where(np.isnan(errors), np.nanmax(errors), errors), np.full(len(pending), np.nanmin(errors))])  # fmt: skip
     domain = _Domain(encoding)

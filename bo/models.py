@@ -165,6 +165,8 @@ class SurrogateModels:
 
         Returns: None where there is too little to go by.
         """
+        if not data.X.shape[1]:
+            return None  # one configuration is all there is
         valid = _valid(data)
         validity = [Validity(classifier) for classifier in self._classifiers(data)]
         if not len(valid) and validity and self.least:
@@ -237,7 +239,7 @@ class SurrogateModels:
         Returns: None where there is too little to go by.
         """
         valid = _valid(data)
-        if len(valid) < self.least:
+        if len(valid) < self.least or not data.X.shape[1]:
             return None
         errors = self._errors_of(data, valid)
         return None if errors is None else (errors.model.predict(X), errors.units)

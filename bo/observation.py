@@ -72,6 +72,10 @@ class Observation:
             plain_config(config), value if outcome == "ok" else math.nan, outcome, seconds, MappingProxyType(met)
         )
 
+    def checked(self, config: Config) -> Self:
+        """Return it as `of` reads it, whoever made it, with a configuration of its own; raises as `of`."""
+        return self.of(config, self.error, duration=self.duration, status=self.status, constraints=self.constraints)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy the record: a read-only mapping cannot be."""
         return type(self).from_dict, (self.to_dict(),)
@@ -108,15 +112,16 @@ class Observation:
             raise DataError(msg) from error
 
 
-def _number(value: float | None, name: str, *, empty: bool) -> float:
+def _number(value: Any, name: str, *, empty: bool) -> float:
     """Read a number, NaN for None where it may be left out."""
     if value is None and empty:
         return math.nan
     try:
-        if isinstance(value, str | bytes):
-            raise TypeError(value)  # noqa: TRY301  float("0.5") is a number, but "0.5" is none
-        return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError) as error:
+        bare = value.item() if hasattr(value, "item") else value  # numpy's and torch's numbers
+        if isinstance(bare, bool | str | bytes):
+            raise TypeError(bare)  # noqa: TRY301  float("0.5") and float(True) are numbers, but "0.5" and True are none
+        return float(bare)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
         advice = "leave it out where it is unknown" if name == "duration" else "status='failed' where there is none"
         msg = f"tell: expected {name} to be a number, got {value!r}. Give a float, or {advice}."
         raise UsageError(msg) from error

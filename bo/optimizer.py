@@ -30,6 +30,7 @@ from bo.observation import Observation
 from bo.related import RelatedTask, tasks_of
 from bo.restarts import BLIND, KNOWN, LEAST, PLACES, Restarts, has_converged
 from bo.settings import Engine, OptimizerSettings, encoding_of
+from bo.space.encoding import CELLS, DRAWS
 from bo.space.sampling import Design
 from bo.surrogates import Surrogate, SurrogateInfo, find_surrogate
 from history_store.deprecation import renamed
@@ -214,9 +215,11 @@ class Optimizer:
 
         Raises:
             UsageError: when n is no whole number above 0.
-            SpaceExhaustedError: when every configuration was proposed already.
+            SpaceExhaustedError: when every configuration was proposed already, or none that is new was found.
         """
         try:
+            if isinstance(n, bool):
+                raise TypeError(n)  # noqa: TRY301  it has an index
             count = operator.index(n)
         except TypeError as error:
             msg = f"ask: expected a whole number of configurations, got n={n!r}. Use n=1."
@@ -226,18 +229,22 @@ class Optimizer:
             raise UsageError(msg)
         self._log.expire()
         configs: list[dict[str, Value]] = []
-        with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
-            while len(configs) < count and (found := self._next(count - len(configs))):
-                if self._related:
-                    points = self._encoding.encode(found)
-                    self._fitted.forecast(self._log.data(), self._log.columns([points[0]]))
-                for config in found:
-                    self._log.begin(config)
-                    configs.append(dict(config))
+        asked = self._asked
+        try:
+            with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+                while len(configs) < count and (found := self._next(count - len(configs))):
+                    configs += map(dict, found)
+                    asked = self._asked
+                    if self._related:
+                        points = self._encoding.encode(found)
+                        self._fitted.forecast(self._log.data(), self._log.columns([points[0]]))
+                    for config in found:
+                        self._log.begin(config)
+        except BaseException:  # Ctrl-C, too
+            self._withdraw(configs, asked=asked)
+            raise
         if not configs:
-            where = "the space" if self._candidates is None else "the candidates"
-            msg = f"ask: expected {where} to hold a configuration that is new, got none: {len(self._log.told)} evaluations are known and {len(self._log.pending)} pending. Take the best one, or widen {where}."
-            raise SpaceExhaustedError(msg)
+            raise SpaceExhaustedError(self._exhausted())
         return configs
 
     def tell(
@@ -273,6 +280,7 @@ class Optimizer:
 
         Raises:
             DataError: when a configuration does not fit the space.
+            UsageError: when one is no `Observation`, or says what `tell` does not take.
         """
         self._log.record(observations, "tell")
 
@@ -374,6 +382,20 @@ class Optimizer:
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             msg = f"Optimizer.resume: expected what checkpoint gave, got a damaged one ({type(error).__name__}: {error}). Leave it out to start anew."
             raise DataError(msg) from error
+
+    def _withdraw(self, configs: Sequence[dict[str, Value]], *, asked: int) -> None:
+        """Take back configurations that nobody got: they are what is asked for next."""
+        self._log.withdraw(configs)
+        self._queue[:0] = configs
+        self._asked, self._promised = asked, None
+
+    def _exhausted(self) -> str:
+        """Say that nothing new is left to ask for."""
+        known = f"{len(self._log.told)} evaluations are known and {len(self._log.pending)} pending"
+        if self._candidates is None and self._encoding.size > CELLS:
+            return f"ask: expected the space to allow a configuration that is new, found none among {DRAWS:,} points: {known}. Give `initial` or `candidates`, or forbid less."
+        where = "the space" if self._candidates is None else "the candidates"
+        return f"ask: expected {where} to hold a configuration that is new, got none: {known}. Take the best one, or widen {where}."
 
     def _next(self, wanted: int) -> list[dict[str, Value]]:
         """Choose one configuration; as many as are wanted while a design is all there is to go by; none where none is left."""
@@ -512,7 +534,8 @@ class Optimizer:
         rng = np.random.default_rng([self._settings.seed, zlib.crc32(name.encode())])
         encoding = self._encoding
         if self._candidates is None:
-            points = encoding.sample(n, design=self._settings.design, rng=rng, exclude=set(taken))
+            design, around = self._settings.design, self._log.stack([*self._log.points, *self._log.pending_points])
+            points = encoding.sample(n, design=design, rng=rng, exclude=set(taken), around=around)
         else:
             known, order = set(taken), rng.permutation(self._candidates)
             points = order[[key not in known for key in encoding.keys(order)]][:n]

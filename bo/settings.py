@@ -67,7 +67,8 @@ class OptimizerSettings:
             check_engine(self.surrogate, self.acquisition)
         for what in ("n_startup_trials", "seed"):
             number = getattr(self, what)
-            if number is not None and (not isinstance(number, int | np.integer) or number < 0):
+            is_whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+            if number is not None and (not is_whole or number < 0):
                 msg = f"expected a whole number of 0 or more, got {number!r}. Leave it out for the default."
                 raise UsageError(msg, param=what)
         for what, allowed in (("restarts", (bool, np.bool_)), ("warp_errors", (bool, np.bool_, type(None)))):
@@ -75,7 +76,8 @@ class OptimizerSettings:
                 msg = f"expected True or False, got {flag!r}. Leave it out for the default."
                 raise UsageError(msg, param=what)
         object.__setattr__(self, "timeout", plain(self.timeout))
-        if self.timeout is not None and not (isinstance(self.timeout, int | float) and 0 < self.timeout < math.inf):
+        is_number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
+        if self.timeout is not None and not (is_number and 0 < self.timeout < math.inf):
             msg = f"expected seconds above 0, got {self.timeout!r}. Leave it out to wait for ever."
             raise UsageError(msg, param="timeout")
         if self.n_startup_trials is not None:

@@ -58,7 +58,7 @@ class UsageError(WarmstartError, ValueError):
 
 
 class SpaceExhaustedError(UsageError):
-    """Every configuration of a search space was proposed already."""
+    """Every configuration of a search space was proposed already, or no other one is found."""
 
 
 class LeaseLostError(UsageError):

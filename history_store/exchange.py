@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from history_store.file.table import STATUSES
 from history_store.history import History
 from history_store.json_text import parse_json
 from history_store.limits import check_parquet
+from history_store.made_history import removed_unless_filled
 from history_store.records import DatasetInfo, Evaluation, Value
 from history_store.space import space_names, with_logarithms
 from history_store.wording import in_words
@@ -58,7 +60,7 @@ def export_history(history: History, path: str | Path) -> None:
 
     Args:
         history: stays as it is.
-        path: ends in `.csv` (a `.json` file is written beside it) or `.parquet`; replaced where it exists.
+        path: ends in `.csv` (a `.json` file is written beside it) or `.parquet`; replaced where it exists, a link's target where it is one.
 
     Raises:
         UsageError: another ending.
@@ -77,10 +79,10 @@ def export_history(history: History, path: str | Path) -> None:
     }
     with durable.storage_errors(path):
         if form == "csv":
-            durable.write_file(path, _csv(history))
-            durable.write_file(path.with_suffix(".json"), (json.dumps(about, ensure_ascii=False) + "\n").encode())
+            _write(path, _csv(history))
+            _write(path.with_suffix(".json"), (json.dumps(about, ensure_ascii=False) + "\n").encode())
         else:
-            durable.write_file(path, _parquet(history, json.dumps(about, ensure_ascii=False)))
+            _write(path, _parquet(history, json.dumps(about, ensure_ascii=False)))
 
 
 def import_history(source: str | Path, path: str | Path) -> History:
@@ -88,7 +90,7 @@ def import_history(source: str | Path, path: str | Path) -> History:
 
     Raises:
         MissingPathError: nothing at `source`.
-        DataError: `source` was not written by `export_history`, or does not hold together.
+        DataError: `source` was not written by `export_history`, or does not hold together; nothing is left at `path` then.
         UsageError: something is at `path` already.
     """
     source = Path(source)
@@ -105,11 +107,8 @@ def import_history(source: str | Path, path: str | Path) -> History:
     evaluations = list(_evaluations(rows, space, source))
     datasets = _new_datasets((), about, rows, source)
     history = History.create(path, space, **settings)
-    try:
+    with removed_unless_filled(history):
         history.extend(evaluations, datasets=datasets)
-    except BaseException:
-        history.close()
-        raise
     return history
 
 
@@ -164,6 +163,11 @@ def _form(path: Path) -> Literal["csv", "parquet"]:
         return "parquet"
     msg = f"{path}: expected a name that ends in .csv or .parquet, got {path.suffix or 'no ending'!r}. Rename it."
     raise UsageError(msg)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Replace the file that a path leads to; a link there stays."""
+    durable.write_file(Path(os.path.realpath(path)), data)
 
 
 def _plain_columns(history: History) -> dict[str, list[Any]]:
@@ -227,17 +231,19 @@ def read_rows(path: Path) -> tuple[dict[str, Any] | None, Rows]:
     try:
         values = parse_json(about)
     except ValueError as error:
+        if FORMAT.encode() not in about:  # some other file that happens to have the name
+            return None, rows
         msg = f"{path}: expected JSON about the history it came from, got {in_words(error)}. Export it anew."
         raise DataError(msg) from error
     if not isinstance(values, dict) or values.get("format") != FORMAT:
-        return None, rows  # some other JSON file that happens to have the name
+        return None, rows
     if values.get("version") != VERSION:
         msg = f'{path}: expected version "{VERSION}", got "{values.get("version")}". Upgrade warmstart.'
         raise HistoryVersionError(msg)
     return values, rows
 
 
-def _read_csv(path: Path) -> tuple[str | None, Rows]:
+def _read_csv(path: Path) -> tuple[bytes | None, Rows]:
     import pandas as pd
 
     try:
@@ -249,8 +255,10 @@ def _read_csv(path: Path) -> tuple[str | None, Rows]:
     except (ValueError, pd.errors.ParserError, pd.errors.EmptyDataError, pd.errors.ParserWarning) as error:
         msg = f"{path}: expected a CSV file in UTF-8 with a header, got {_csv_fault(error)}. Save it anew as CSV."
         raise DataError(msg) from error
-    beside = path.with_suffix(".json")
-    about = beside.read_text(encoding="utf-8") if beside.exists() else None
+    try:
+        about: bytes | None = path.with_suffix(".json").read_bytes()
+    except OSError:  # nothing there, or a folder
+        about = None
     return about, Rows({str(name): frame[name].tolist() for name in frame.columns}, 2, "line")
 
 
@@ -268,7 +276,7 @@ def _csv_fault(error: Exception) -> str:
     return in_words(error)
 
 
-def _read_parquet(path: Path) -> tuple[str | None, Rows]:
+def _read_parquet(path: Path) -> tuple[bytes | None, Rows]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -281,7 +289,7 @@ def _read_parquet(path: Path) -> tuple[str | None, Rows]:
         raise DataError(msg) from error
     about = (table.schema.metadata or {}).get(b"warmstart")
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
-    return None if about is None else about.decode(), Rows(columns, 1, "row")
+    return about, Rows(columns, 1, "row")
 
 
 def _new_datasets(known: Sequence[str], about: Mapping[str, Any] | None, rows: Rows, source: Path) -> list[DatasetInfo]:

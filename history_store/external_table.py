@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,10 @@ from history_store.tracker_table import is_tracked, metric_column, untracked
 
 PREFIXES = ("config.", "config/", "params_", "params.")
 """What data frames of warmstart, Ray Tune, Optuna and MLflow put before the name of a hyperparameter."""
+_NUMBER = re.compile(r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
+"""What is a number and nothing else: `007` and `1_1` are names."""
+_NUMBER_OR_NONE = re.compile(rf"{_NUMBER.pattern}|[+-]?(nan|inf|infinity)", re.ASCII | re.IGNORECASE)
+"""What may stand among numbers; alone it is a name."""
 
 
 def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignRuns, tuple[DatasetInfo, ...]]:
@@ -93,15 +98,12 @@ def _plain(name: str) -> str:
 def _cells(cells: Sequence[Any]) -> list[Any]:
     """Return the values of a column: None where empty, numbers where all are numbers."""
     values = [None if is_empty(cell) else cell for cell in cells]
-    if not any(isinstance(value, str) for value in values):
-        return values
-    try:
-        return [None if value is None else _number(value) for value in values]
-    except ValueError:
-        return values
+    texts = [value.strip() for value in values if isinstance(value, str)]
+    is_numeric = any(map(_NUMBER.fullmatch, texts)) and all(map(_NUMBER_OR_NONE.fullmatch, texts))
+    return [_number(value) if isinstance(value, str) else value for value in values] if is_numeric else values
 
 
-def _number(text: Any) -> int | float:
+def _number(text: str) -> int | float:
     try:
         return int(text)
     except ValueError:

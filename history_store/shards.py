@@ -7,6 +7,7 @@ dataset: first a line that describes the dataset, then a line an evaluation, in 
 import fcntl
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from history_store.file.codec import config_key, decode_info, decode_run, encode
 from history_store.file.content import check_info, quoted, unit_rows
 from history_store.history import History
 from history_store.json_text import parse_json
+from history_store.made_history import removed_unless_filled
 from history_store.records import Config, DatasetInfo, Evaluation, Value
 from history_store.space import with_logarithms
 from history_store.wording import in_words
@@ -200,8 +202,7 @@ def write_shards(
         path = folder / f"{quoted(info.name)}.jsonl"
         if path.exists():
             add_shard(folder, info)
-        known = {_identity(run) for run in there.evaluations.get(info.name, ())}
-        fresh = [run for run in history.evaluations(info.name) if _identity(run) not in known]
+        fresh = _lacking(there.evaluations.get(info.name, ()), history.evaluations(info.name))
         if path.exists() and not fresh:
             continue
         values = [{"config": index[config_key(run.config)]} | encode_run(run) for run in fresh]
@@ -226,15 +227,14 @@ def merge_shards(history: History, folder: str | Path) -> int:
     missing: list[Evaluation] = []
     fresh: list[DatasetInfo] = []
     for info in shards.datasets:
-        runs: Iterable[Evaluation] = shards.evaluations[info.name]
+        runs: Sequence[Evaluation] = shards.evaluations[info.name]
         if info.name not in history.names:
             fresh.append(info)
         elif history.dataset(info.name) != info:
             msg = f"{folder}: expected {info.name!r} as {history.path} describes it, got another description. Rename one of the two."
             raise DataError(msg)
         else:
-            known = {_identity(run) for run in history.evaluations(info.name)}
-            runs = (run for run in runs if _identity(run) not in known)
+            runs = _lacking(history.evaluations(info.name), runs)
         missing.extend(runs)
     history.extend(missing, datasets=fresh)
     return len(missing)
@@ -245,24 +245,33 @@ def history_from_shards(folder: str | Path, path: str | Path) -> History:
 
     Raises:
         UsageError: something is at `path` already.
-        DataError: the shards cannot be used; nothing is left at `path` then but an empty history.
+        DataError: the shards cannot be used; nothing is left at `path` then.
     """
     shards = read_shards(folder)
     notes = {"budget": json.dumps(shards.budget, sort_keys=True), "seed": str(shards.seed)}
     history = History.create(
         path, shards.space_json, configs=shards.configs, stored_size=shards.stored_size, notes=notes
     )
-    try:
+    with removed_unless_filled(history):
         merge_shards(history, folder)
-    except BaseException:
-        history.close()
-        raise
     return history
 
 
 def _is_same_budget(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Tell whether two budgets agree in all that both name; none at all is another than any."""
     return bool(one) == bool(other) and all(other[key] == value for key, value in one.items() if key in other)
+
+
+def _lacking(there: Iterable[Evaluation], runs: Iterable[Evaluation]) -> list[Evaluation]:
+    """Return the runs that are not there; those of unknown seed may repeat, and each that is there stands for one."""
+    left = Counter(map(_identity, there))
+    fresh = []
+    for run in runs:
+        if not left[_identity(run)]:
+            fresh.append(run)
+        elif run.seed is None:
+            left[_identity(run)] -= 1
+    return fresh
 
 
 def _identity(run: Evaluation) -> object:

@@ -173,8 +173,13 @@ class Client:
 
     def studies(self) -> list[dict[str, Any]]:
         """List the studies of the server: name, trials, trials that ended."""
-        found: list[dict[str, Any]] = self.transport.get("/studies", {"limit": 1000})["items"]
-        return found
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            part = self.transport.get("/studies", {"limit": 1000, "cursor": cursor})
+            found += part["items"]
+            if (cursor := part["next"]) is None:
+                return found
 
     def dataset(self, name: str) -> dict[str, Any]:
         """Return what the server's history knows of one dataset."""

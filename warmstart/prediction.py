@@ -15,7 +15,7 @@ from history_store.errors import BrokenImagesError, DataError, MissingPathError,
 from history_store.wording import counted
 
 if TYPE_CHECKING:
-    from history_store.images import ImageSource
+    from history_store.images import BrokenImage, ImageSource
     from training.workloads import Classifier
     from warmstart.locations import PathLike
 
@@ -323,17 +323,28 @@ def _of_dataset(
         msg = f"{dataset}: expected some of the classes {', '.join(classifier.classes[:_NAMED])}, got {', '.join(source.class_names[:_NAMED])}. Give pictures as files where their classes are others."
         raise DataError(msg)
     rows: list[Prediction] = []
-    broken: list[tuple[str, str]] = []
+    broken: list[BrokenImage] = []
+    waiting: list[NDArray[np.int64]] = []  # chunks without a whole picture: a reader refuses them alone
+    whole: list[int] = []
     for start in range(0, len(source), _CHUNK):
         tell(start, len(source))
         wanted = np.arange(start, min(start + _CHUNK, len(source)))
-        read = source.read(wanted, size=classifier.size, skip_broken=skip_broken)
-        broken += [(each.path, each.reason) for each in read.broken]
-        names = _names(source, read.whole(source, wanted).tolist())
+        try:
+            read = source.read(wanted, size=classifier.size, skip_broken=skip_broken)
+        except BrokenImagesError:
+            if not skip_broken:
+                raise
+            waiting.append(wanted)
+            continue
+        broken += read.broken
+        whole = read.whole(source, wanted).tolist()
         truths = [source.class_names[label] for label in read.labels.tolist()]
-        rows += _told(classifier, names, classifier.predict(to_channels(read.images, classifier.channels)), truths)
+        probabilities = classifier.predict(to_channels(read.images, classifier.channels))
+        rows += _told(classifier, _names(source, whole), probabilities, truths)
+    for wanted in waiting:  # beside a whole picture it says why each is broken; without any it refuses again
+        broken += source.read([*whole[:1], *wanted], size=classifier.size, skip_broken=True).broken
     tell(len(source), len(source))
-    return rows, broken
+    return rows, [(each.path, each.reason) for each in broken]
 
 
 def _told(

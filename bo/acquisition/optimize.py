@@ -72,6 +72,8 @@ def optimize_acquisition(
     rough = function.rough
     clouds = [next(unit_points("sobol", encoding.p, n=CLOUD, rng=rng)), _spray(around, rng)]
     clouds = [cloud[encoding.valid(cloud)] for cloud in clouds]
+    if not any(map(len, clouds)):  # next to nothing is allowed
+        clouds[1] = encoding.beside(around, CLOUD, rng=rng)
     if rough is not function:
         clouds = [_best(rough.rough, encoding, cloud, n=RANKED)[0] for cloud in clouds]
     tops, values = zip(*(_best(rough, encoding, cloud, n=len(cloud)) for cloud in clouds), strict=True)

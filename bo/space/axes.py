@@ -31,6 +31,8 @@ DIGITS = 14
 """Decimal places of a linear real whose range is 1."""
 LOG_DIGITS = 12
 """Significant digits of a logarithmic real."""
+EXACT = 2**53
+"""Whole numbers up to this one, and down to its negative, are float64 exactly."""
 SLACK = 1e-12
 """How far, as a share of its range, a real may lie outside it: other programs round values to decimals."""
 
@@ -103,7 +105,7 @@ class Real:
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """Integer hyperparameter, linear or logarithmic."""
+    """Integer hyperparameter, linear or logarithmic; of a wide one, several values share a number."""
 
     name: str
     low: int
@@ -115,6 +117,11 @@ class Integer:
     def size(self) -> float:
         """Return the number of values."""
         return self.high - self.low + 1
+
+    @property
+    def wide(self) -> bool:
+        """Tell whether some of the values are no float64."""
+        return max(-self.low, self.high) > EXACT
 
     def numbers(self, u: Floats) -> Floats:
         """Map `n` coordinates to `n` whole numbers: a real cut off to an integer, in the logarithm one rounded."""
@@ -142,13 +149,15 @@ class Integer:
         return ((numbers - self.low) / (self.high - self.low))[:, None]
 
     def native(self, number: float) -> Value:
-        """Return the value as a Python int."""
-        return int(number)
+        """Return the value as a Python int; bounds of a wide one may have been rounded outwards."""
+        return min(max(int(number), self.low), self.high)
 
     def parse(self, values: Sequence[Any]) -> Floats:
         """Read `n` values as numbers; NaN where one does not fit."""
         numbers = _read_numbers(values)
         fits = (numbers >= self.low) & (numbers <= self.high) & (numbers == np.rint(numbers))
+        if self.wide:
+            fits[fits] = [self.low <= plain(values[i]) <= self.high for i in np.flatnonzero(fits).tolist()]
         return np.where(fits, numbers, np.nan)
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bo.space.axes import BELOW_ONE, Axis, Choice, Integer, Real, axis_of
+from bo.space.axes import BELOW_ONE, Axis, Choice, Integer, Real, axis_of, plain_config
 from bo.space.clauses import condition_test, forbidden_test, mentioned
 from bo.space.sampling import Design, unit_points
 from history_store.errors import DataError, UsageError
@@ -33,13 +33,16 @@ WIDE = 0.25
 """The wider step of `neighbours` is drawn up to this share of the range."""
 OTHERS = 16
 """Other choices that `neighbours` tries where there are more."""
+REACHES, TRIES = 4.0 ** -np.arange(1, 21), 1024
+"""How far `beside` moves a coordinate at most, the furthest first, and the points that it draws at each of these."""
 
 
 class Encoding:
     """A ConfigSpace space as the cube `[0, 1)^p`, with a block of model columns for each hyperparameter.
 
     Designs and the search for the next point use the cube. Every point stands for one configuration: that of its
-    rounded values, without inactive hyperparameters. Reals are evaluated on a decimal grid (`bo.space.axes.Real`).
+    rounded values, without inactive hyperparameters. Reals are evaluated on a decimal grid (`bo.space.axes.Real`), and
+    whole numbers above 2**53 are equal where their float64s are; what others give is kept as it is.
     Constants are part of configurations, not of the cube. Activity and clauses follow ConfigSpace.
 
     Attributes:
@@ -70,6 +73,7 @@ class Encoding:
         self._free = [j for j, axis in enumerate(self._axes) if axis.size > 1]
         self._exact: list[dict[float, float]] = [{} for _ in self._free]
         free = [self._axes[j] for j in self._free]
+        self._wide = [(k, axis) for k, axis in enumerate(free) if isinstance(axis, Integer) and axis.wide]
         self.p = len(free)
         self.names = tuple(axis.name for axis in free)
         self.real = np.array([isinstance(axis, Real) for axis in free], dtype=np.bool_)
@@ -121,12 +125,17 @@ class Encoding:
             for config, number in zip(configs, numbers[:, j].tolist(), strict=True):
                 if not math.isnan(number):
                     config[axis.name] = axis.native(number)
+        for k, axis in self._wide:
+            for config, u in zip(configs, points[:, k].tolist(), strict=True):
+                if axis.name in config and u in self._exact[k]:
+                    config[axis.name] = self._exact[k][u]
         return configs
 
     def encode(self, configs: Sequence[Config]) -> Floats:
         """Return the points of n configurations: `n x p` in [0, 1), 0.5 where inactive; `decode` gives them back exactly.
 
-        Reals that are not on the grid of decimals are kept here, with the point that stands for them.
+        Reals that are not on the grid of decimals, and whole numbers that are no float64, are kept here, with the point that
+        stands for them.
 
         Raises:
             DataError: when a configuration does not fit the space; the message names it and what is wrong.
@@ -140,6 +149,9 @@ class Encoding:
         points = np.full((len(given), self.p), INACTIVE)
         for k, j in enumerate(self._free):
             points[active[:, j], k] = self._axes[j].units(numbers[active[:, j], j])
+        for k, axis in self._wide:
+            for row in np.flatnonzero(active[:, self._free[k]]).tolist():
+                _keep(self._exact[k], points[row], k, int(given[row][axis.name]))
         return self._kept(points, numbers)
 
     def fits(self, configs: Sequence[Config]) -> Bools:
@@ -200,20 +212,28 @@ class Encoding:
         return len(self._cells) if cells <= CELLS else cells
 
     def sample(
-        self, n: int, *, design: Design = "sobol", rng: np.random.Generator, exclude: Collection[str] = frozenset()
+        self,
+        n: int,
+        *,
+        design: Design = "sobol",
+        rng: np.random.Generator,
+        exclude: Collection[str] = frozenset(),
+        around: ArrayLike | None = None,
     ) -> Floats:
         """Draw n allowed points of distinct configurations, in the order of a design.
 
         What the design repeats or may not use is made up from its continuation, a Latin hypercube's from uniform
-        points.
+        points. Where next to nothing is allowed, the space's default configuration follows, and points beside what is known.
 
         Args:
             n: how many.
             design: `uniform`, `latin`, `halton` or `sobol`.
             rng: the only source of randomness.
             exclude: keys of configurations to leave out.
+            around: `k x p` allowed points that are known.
 
-        Returns: `m x p`; m < n where the space is exhausted, or 262,144 points of a larger one held no more.
+        Returns: `m x p`; m < n where the space is exhausted, or where 262,144 points of a larger one, and some beside known
+            ones, held no more.
 
         Raises:
             UsageError: when there is no such design, or n < 0.
@@ -234,7 +254,34 @@ class Encoding:
         if small and len(found) < n:
             rest = self._new(rng.permutation(self._cells), n - len(found), seen)
             found = np.concatenate([found, rest])
+        elif len(found) < n:
+            known = np.concatenate([self._default, found, np.empty((0, self.p)) if around is None else around])
+            found = np.concatenate([found, self._new(self._default, n - len(found), seen)])
+            found = np.concatenate([found, self.beside(known, n - len(found), rng=rng, exclude=seen)])
         return found
+
+    def beside(
+        self, known: ArrayLike, n: int, *, rng: np.random.Generator, exclude: Collection[str] = frozenset()
+    ) -> Floats:
+        """Draw up to n allowed points of distinct configurations beside `k x p` known ones, some of whose coordinates are moved.
+
+        The space may allow so little that a design finds nothing. Moves are as wide as leads to an allowed point.
+        """
+        points, seen, found = self._checked(known), set(exclude), np.empty((0, self.p))
+        for reach in REACHES if len(points) else ():
+            rows = points[rng.integers(len(points), size=TRIES)]
+            moves = rng.uniform(-reach, reach, rows.shape) * (rng.random(rows.shape) < 0.5)
+            folded = 1.0 - np.abs(1.0 - np.abs(rows + moves))  # no heap of points at the bounds
+            found = np.concatenate([found, self._new(folded, n - len(found), seen)])
+            if len(found) == n:
+                break
+        return found
+
+    @cached_property
+    def _default(self) -> Floats:
+        """Return the space's default configuration where it is allowed: `1 x p`, else `0 x p`."""
+        config = plain_config(self.space.get_default_configuration())
+        return self.encode([config] if self.fits([config])[0] else [])
 
     @cached_property
     def _cells(self) -> Floats:

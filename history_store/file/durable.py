@@ -173,8 +173,11 @@ def copy(source: Path, target: Path) -> None:
 
 
 def write_file(path: Path, data: bytes, history: Path | None = None) -> None:
-    """Replace a small file as a whole, durably; a companion of `history` gets its mode and its group."""
-    temporary = beside(path, ".tmp")
+    """Replace a small file as a whole, durably; a companion of `history` gets its mode and its group.
+
+    What is no companion lies among a person's files: the name of its temporary file is one that nobody else gives.
+    """
+    temporary = beside(path, ".warmstart.tmp" if history is None else ".tmp")
     fd = open_new(temporary, history)
     try:
         write(fd, data, temporary)

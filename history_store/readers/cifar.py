@@ -88,5 +88,6 @@ def _block(path: Path, records: NDArray[np.uint8], n_label_bytes: int) -> Block:
 def _class_names(path: Path, n_classes: int) -> list[str] | None:
     if not path.is_file():
         return None
-    names = [line.strip() for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    text = path.read_text(encoding="utf-8", errors="backslashreplace")
+    names = [line.strip() for line in text.splitlines() if line.strip()]
     return names if len(names) == n_classes else None

@@ -120,7 +120,7 @@ def open_labelled(location: str, folder: str, labels: str, column: str | None) -
     files, others = _resolved(columns, str(root), where)
     rest = [name for name in columns if name != others and name.lower() != "split"]
     chosen = choose_column(rest, column, where)
-    values, has = read_labels(columns[chosen], f"{where}: column {chosen!r}")
+    values, has = read_labels([cell.strip() for cell in columns[chosen]], f"{where}: column {chosen!r}")
     kept = [row for row in range(len(files)) if has[row]]
     if not kept:
         msg = f"{where}: expected labels in column {chosen!r}, got none: all of its {plural(len(files), 'row')} are unlabelled. Name another column with `labels_column`, or label the pictures: the similarity rests on labels."
@@ -150,7 +150,7 @@ def _table_of(root: Path, labels: str) -> Path:
 
 
 def _read_csv(path: Path) -> dict[str, list[str]]:
-    """Read a table with a head; commas, semicolons or tabs.
+    """Read a table with a head; commas, semicolons or tabs. Cells are as written.
 
     Raises:
         DataError: no table, or rows of another length.
@@ -169,16 +169,16 @@ def _read_csv(path: Path) -> dict[str, list[str]]:
     except csv.Error as error:
         msg = f"{where}: expected a CSV file, got one that cannot be read ({error}). Save it as CSV."
         raise DataError(msg) from error
-    if len(rows) < 2 or len(set(rows[0])) < len(rows[0]):
-        got = plural(len(rows), "row") if len(rows) < 2 else f"the first row {', '.join(rows[0][:_SHOWN])}"
+    names = [name.strip() for name in rows[0]] if rows else []
+    if len(rows) < 2 or len(set(names)) < len(names):
+        got = plural(len(rows), "row") if len(rows) < 2 else f"the first row {', '.join(names[:_SHOWN])}"
         msg = f"{where}: expected a head of distinct names and a row a picture, got {got}. Write a head such as filename,label."
         raise DataError(msg)
-    names = [name.strip() for name in rows[0]]
     for number, row in enumerate(rows[1:], start=2):
         if len(row) != len(names):
             msg = f"{where} row {number}: expected {len(names)} cells, got {len(row)}. Correct the row."
             raise DataError(msg)
-    return {name: [row[place].strip() for row in rows[1:]] for place, name in enumerate(names)}
+    return {name: [row[place] for row in rows[1:]] for place, name in enumerate(names)}
 
 
 def _resolved(columns: Mapping[str, Sequence[str]], root: str, where: str) -> tuple[list[str], str]:
@@ -216,11 +216,19 @@ class _Pictures:
         self._by_loose_name = _by_name(files, _loose) if is_loose else {}
 
     def of(self, cell: str) -> list[str]:
-        """Return the pictures that a cell may mean: one where it is a path, several where it is a name of several."""
-        name = cell.replace("\\", "/").removeprefix("./")
-        if name in self._files:
-            return [name]
-        return self._by_name.get(name) or self._by_loose_name.get(_loose(name), [])
+        """Return the pictures that a cell may mean: one where it is a path, several where it is a name of several.
+
+        Spaces around it count where they are of a file's name.
+        """
+        names = [each.replace("\\", "/").removeprefix("./") for each in dict.fromkeys((cell, cell.strip()))]
+        for name in names:
+            if name in self._files:
+                return [name]
+        for known, form in ((self._by_name, str), (self._by_loose_name, _loose)):
+            for name in names:
+                if found := known.get(form(name)):
+                    return found
+        return []
 
 
 def _by_name(files: Sequence[str], form: Callable[[str], str]) -> dict[str, list[str]]:

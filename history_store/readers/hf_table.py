@@ -75,11 +75,17 @@ class TableSource(BlobSource):
         super().__init__(
             location,
             "table",
-            names=[f"{self._file_of(row).path.name}/{row - self._file_of(row).first:07d}" for row in rows],
+            names=self._names(rows),
             labels=encoding.labels,
             class_names=encoding.class_names,
             splits=splits,
         )
+
+    def _names(self, rows: Sequence[int]) -> list[str]:
+        """Name rows by their file, below the folder that holds all files: parts of two splits may have one name."""
+        root = os.path.commonpath([file.path.parent for file in self._files])
+        below = {file.path: file.path.relative_to(root).as_posix() for file in self._files}
+        return [f"{below[file.path]}/{row - file.first:07d}" for row in rows for file in (self._file_of(row),)]
 
     def signature(self) -> str:
         """Name the files by path, size and time of change."""

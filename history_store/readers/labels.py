@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -56,15 +57,28 @@ def encode_labels(raw: Any, where: str, *, n: int, class_names: Sequence[str] | 
         raise LabelError(msg)
     kind = values.dtype.kind
     if kind in "US":
-        return _named(
-            values.astype(str) if kind == "U" else np.char.decode(values, "utf-8", "replace"), class_names, where
-        )
+        return _named(as_texts(values, where), class_names, where)
     if kind == "f":
         values = _whole(values, where)
     elif kind not in "iub":
         msg = f"{where}: expected integers or strings, got dtype {values.dtype}. Number the classes 0, 1, 2, …"
         raise LabelError(msg)
     return _numbered(values.astype(np.int64), class_names, where)
+
+
+def as_texts(values: NDArray[Any], where: str) -> NDArray[np.str_]:
+    """Return an array as text; bytes that are no UTF-8 become escapes, so that what differs stays apart.
+
+    Raises:
+        LabelError: characters that Unicode does not have, as a damaged file has them.
+    """
+    if values.dtype.kind == "S":
+        return np.char.decode(values, "utf-8", "backslashreplace")
+    texts = values.astype(str)
+    if texts.dtype.itemsize and np.any(texts.ravel().view(np.uint32) > sys.maxunicode):
+        msg = f"{where}: expected text, got characters that Unicode does not have. Save or copy the file again."
+        raise LabelError(msg)
+    return texts
 
 
 def _flat(values: NDArray[Any], where: str) -> NDArray[Any]:

@@ -21,7 +21,7 @@ from history_store.errors import DataError, LabelError
 from history_store.images import SPLITS, DatasetWarning
 from history_store.limits import check_unpacked
 from history_store.readers.arrays import ArraySource, Block, Files, check_pixels, check_shape, split_ranges
-from history_store.readers.labels import encode_labels
+from history_store.readers.labels import as_texts, encode_labels
 from history_store.readers.tree import split_of
 
 IMAGES_KEYS = ("images", "image", "imgs", "x", "data", "pixels")
@@ -64,12 +64,9 @@ def open_npz(path: Path) -> ArraySource:
     if not paired:
         msg = f"{path}: expected labels beside {next(iter(images.values()))}, got {held}. Add an array named labels, one a picture."
         raise LabelError(msg)
-    if None in paired:
+    if None in paired and "train" in paired:
         paired = [None]
-    if unpaired := sorted(set(images.values()) - {images[split] for split in paired}):
-        warnings.warn(
-            f"{path}: left out {', '.join(unpaired)}, which have no labels of their own.", DatasetWarning, stacklevel=2
-        )
+    _warn_of_others(path, images, labels, paired)
     blocks, raw = [], []
     for split in paired:
         blocks.append(archive.block(images[split]))
@@ -77,18 +74,16 @@ def open_npz(path: Path) -> ArraySource:
         if values.shape[:1] != (blocks[-1].n,):
             msg = f"{path}:{labels[split]}: expected {blocks[-1].n} labels, one for each of {images[split]}, got shape {values.shape}. Check that they belong together."
             raise LabelError(msg)
-        raw.append(values)
+        raw.append(as_texts(values, f"{path}:{labels[split]}") if values.dtype.kind == "S" else values)
     if len({values.ndim for values in raw}) > 1 or len({values.dtype.kind in "US" for values in raw}) > 1:
         msg = f"{path}: expected labels of one kind in all splits, got {', '.join(f'{v.dtype} {v.shape}' for v in raw)}. Save them alike."
         raise LabelError(msg)
-    names = next((key for key in archive.keys if key.lower() in NAMES_KEYS), None)
+    joined = np.concatenate(raw)
     labelling = encode_labels(
-        np.concatenate(raw),
-        f"{path}:{labels[paired[0]]}",
-        n=sum(block.n for block in blocks),
-        class_names=None if names is None else archive.array(names).astype(str).ravel().tolist(),
+        joined, f"{path}:{labels[paired[0]]}", n=len(joined), class_names=_class_names(archive, joined)
     )
-    sizes = {split: [block.n] for split, block in zip(paired, blocks, strict=True) if split is not None}
+    # beside other splits, a pair without one is for training
+    sizes = {split or "train": [block.n] for split, block in zip(paired, blocks, strict=True) if paired != [None]}
     return ArraySource(
         str(path),
         "npz",
@@ -118,7 +113,7 @@ def open_npy(path: Path) -> ArraySource:
         np.asarray(_load_npy(partner)),
         str(partner),
         n=len(array),
-        class_names=_load_npy(names_file).astype(str).ravel().tolist() if names_file.is_file() else None,
+        class_names=_names(_load_npy(names_file), str(names_file)) if names_file.is_file() else None,
     )
     files = [file.name for file in (path, partner, names_file) if file.is_file()]
     return ArraySource(
@@ -137,6 +132,33 @@ def labels_beside(path: Path) -> Path | None:
         if (partner := path.with_name(f"{stem}.npy")).is_file():
             return partner
     return None
+
+
+def _warn_of_others(
+    path: Path, images: Mapping[str | None, str], labels: Mapping[str | None, str], read: Sequence[str | None]
+) -> None:
+    """Warn of images that are not read: those without labels, and splits beside a pair that may hold them."""
+    unlabelled = sorted(key for split, key in images.items() if split not in labels)
+    others = sorted(key for split, key in images.items() if split in labels and split not in read)
+    parts = [f"{', '.join(unlabelled)}, which have no labels of their own"] if unlabelled else []
+    parts += [f"{', '.join(others)}, which {images[None]} may hold"] if others else []
+    if parts:
+        warnings.warn(f"{path}: left out {'; '.join(parts)}.", DatasetWarning, stacklevel=3)
+
+
+def _class_names(archive: _Archive, labels: NDArray[Any]) -> list[str] | None:
+    """Read the names of the classes, None where there are none; `names` may be those of the pictures."""
+    for key in archive.keys:
+        if key.lower() in NAMES_KEYS:
+            names = _names(archive.array(key), f"{archive.path}:{key}")
+            if key.lower() != "names" or not len(np.unique(labels)) < len(names) == len(labels):
+                return names
+    return None
+
+
+def _names(values: NDArray[Any], where: str) -> list[str]:
+    names: list[str] = as_texts(values, where).ravel().tolist()
+    return names
 
 
 class _Archive:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,7 @@ _MASKS = ("masks", "mask", "segmentationclass", "segmentationobject", "annotatio
 _IMAGES = ("images", "image", "imgs", "jpegimages", "leftimg8bit", "img_dir", "photos")
 _LOOKED_AT = 200
 _HEAD = 65_536
+_EMPTY = re.compile(rb'"annotations"\s*:\s*\[\s*\]')
 _ONLY = "warmstart compares classification datasets alone: one class a picture, a folder a class."
 
 
@@ -40,7 +42,7 @@ def _coco(lower: dict[str, Path]) -> str:
             files += [file for file in islice(place.iterdir(), _LOOKED_AT) if file.suffix.lower() == ".json"]
     for file in files:
         name = file.name.lower()
-        if (
+        if _is_file(file) and (
             name.startswith(("instances", "person_keypoints", "stuff_", "panoptic"))
             or "coco" in name
             or _has_boxes(file)
@@ -50,14 +52,33 @@ def _coco(lower: dict[str, Path]) -> str:
 
 
 def _has_boxes(file: Path) -> bool:
-    """Tell whether JSON begins as annotations of COCO do."""
-    with file.open("rb") as opened:
-        head, size = opened.read(_HEAD), file.stat().st_size
-        if size > _HEAD:
-            opened.seek(-min(size, _HEAD), 2)
-            head += opened.read()
-    is_listing = b'"annotations"' in head and (b'"image_id"' in head or b'"categories"' in head)
-    return b'"bbox"' in head or is_listing
+    """Tell whether JSON is of annotations with boxes, shapes or points, or of none yet; classes alone are no other task."""
+    head = _read(file, is_ended=True)
+    if b'"annotations"' in head and (b'"segmentation"' in head or b'"keypoints"' in head):
+        return True
+    return b'"bbox"' in head or (b'"categories"' in head and _EMPTY.search(head) is not None)
+
+
+def _is_file(file: Path) -> bool:
+    try:
+        return file.is_file()
+    except OSError:
+        return False
+
+
+def _read(file: Path, *, is_ended: bool = False) -> bytes:
+    """Read the beginning of a file, and its end where asked for; nothing of what is no file or cannot be read."""
+    if not _is_file(file):  # opening a pipe would wait for a writer
+        return b""
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(_HEAD)
+            if is_ended and (size := file.stat().st_size) > _HEAD:
+                opened.seek(-min(size, _HEAD), 2)
+                head += opened.read()
+    except OSError:
+        return b""
+    return head
 
 
 def _yolo(path: Path, lower: dict[str, Path]) -> str:
@@ -73,18 +94,15 @@ def _yolo(path: Path, lower: dict[str, Path]) -> str:
 
 
 def _is_yolo_config(file: Path) -> bool:
-    with file.open("rb") as opened:
-        head = opened.read(_HEAD)
-    keys = {line.partition(b":")[0].strip() for line in head.splitlines() if b":" in line}
+    keys = {line.partition(b":")[0].strip() for line in _read(file).splitlines() if b":" in line}
     return {b"names", b"train"} <= keys or {b"nc", b"names"} <= keys
 
 
 def _is_boxes(file: Path) -> bool:
     """Tell whether a text file holds lines of a class and at least four numbers."""
-    if file.suffix.lower() != ".txt" or not file.is_file():
+    if file.suffix.lower() != ".txt":
         return False
-    with file.open("rb") as opened:
-        words = opened.readline(_HEAD).split()
+    words = _read(file).partition(b"\n")[0].split()
     try:
         return len(words) >= 5 and words[0].isdigit() and all(-1 <= float(word) <= 2 for word in words[1:])
     except ValueError:
@@ -96,10 +114,8 @@ def _pascal(lower: dict[str, Path]) -> str:
     if notes is None or not notes.is_dir():
         return ""
     for file in islice(notes.iterdir(), _LOOKED_AT):
-        if file.suffix.lower() == ".xml":
-            with file.open("rb") as opened:
-                if b"<bndbox>" in opened.read(_HEAD):
-                    return f"a detection dataset in the layout of Pascal VOC (Annotations/{printable(file.name)})"
+        if file.suffix.lower() == ".xml" and b"<bndbox>" in _read(file):
+            return f"a detection dataset in the layout of Pascal VOC (Annotations/{printable(file.name)})"
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import unicodedata
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,6 +91,7 @@ def list_found(found: Found, where: str, *, root: str | None = None) -> Listing:
         raise DataError(_no_pictures(found, where))
     splits = _split_folders(found, where)
     depth = 1 if splits else 0
+    classes = _class_names(folder.split("/")[depth] for folder in found.pictures if folder.count("/") >= depth)
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     left_out: dict[str, int] = {}
     for folder, names in found.pictures.items():
@@ -99,7 +101,7 @@ def list_found(found: Found, where: str, *, root: str | None = None) -> Listing:
             if names:
                 left_out[folder] = len(names)
             continue
-        groups[split, parts[depth]] += [f"{folder}/{name}" for name in names]
+        groups[split, classes[parts[depth]]] += [f"{folder}/{name}" for name in names]
     if not any(groups.values()):
         raise LabelError(_unlabelled(left_out, where, "" if root is None else labels_hint(root)))
     _warn(left_out, [folder for (_, folder) in groups], groups, where)
@@ -187,7 +189,7 @@ def _split_folders(found: Found, where: str) -> dict[str, str]:
     for folder, names in found.pictures.items():
         if names and folder:
             top, *below = folder.split("/")
-            classes[top].update(below[:1])
+            classes[top].update(_composed(name) for name in below[:1])
     spelled = {top: split for top in classes if (split := split_of(top)) is not None}
     if len(spelled) == len(classes):
         return spelled
@@ -200,6 +202,18 @@ def _split_folders(found: Found, where: str) -> dict[str, str]:
         msg = f"{where}: expected splits that share classes (train/class, test/class), or classes, got {printable(train[0])}/ and {printable(others[0])}/ without a class in common. Put the class folders right into the splits, or rename what is no split."
         raise LabelError(msg)
     return {}
+
+
+def _class_names(folders: Iterable[str]) -> dict[str, str]:
+    """Name the class of each folder: as the folder, composed where two differ in how Unicode composes letters."""
+    spellings: dict[str, set[str]] = defaultdict(set)
+    for folder in folders:
+        spellings[_composed(folder)].add(folder)
+    return {folder: folder if len(same) == 1 else name for name, same in spellings.items() for folder in same}
+
+
+def _composed(name: str) -> str:
+    return unicodedata.normalize("NFC", name)
 
 
 def _arrange(groups: Mapping[tuple[str, str], Sequence[str]], *, has_splits: bool) -> Listing:

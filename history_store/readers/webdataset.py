@@ -128,7 +128,7 @@ def _scan(path: Path) -> _Shard:
                 samples[key] = pictures[-1]
             continue
         others.add(key)
-        if (ending in CLASSES or ending == "json") and key not in labels and member.isfile():
+        if (ending in CLASSES or ending == "json") and labels.get(key) is None and member.isfile():
             labels[key] = _label(archive, member, ending, where)
     cells = tuple(labels.get(key) for key in samples)
     return _Shard(tuple(samples.values()), cells, tuple(pictures), len(others & samples.keys()))

@@ -1,6 +1,7 @@
 """`history ...` end to end: what is made, added, recorded, moved, checked and taken out."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -42,6 +43,16 @@ def test_create_takes_a_space_of_ones_own(cli, tmp_path):
     assert wrong.code == 3
     assert not (tmp_path / "other.h5").exists()
     assert "--space: expected compact, paper" in cli("history", "create", tmp_path / "x.h5", "--space", "huge").err
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_added(cli, tmp_path):
+    path, folder = tmp_path / "mine.h5", tmp_path / os.fsdecode(b"nu\xff")
+    write_folder(folder, *pictures(1))
+    assert cli("history", "create", path).code == 0
+    added = cli("history", "add", path, "--dataset", folder, "--name", "nu", "--group", "home")
+    assert (added.code, added.err) == (0, "")
+    with History.open(path) as history:
+        assert history.dataset("nu").source == f"{tmp_path}/nu\\udcff"
 
 
 def test_add_record_list_show_remove(cli, tmp_path):

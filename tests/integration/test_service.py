@@ -6,10 +6,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
+from threading import Thread
 
 import numpy as np
 import pytest
+from PIL import Image
 from stripes import pictures, write_folder
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
@@ -22,11 +25,13 @@ from starlette.testclient import TestClient
 
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from history_store.history import History
+from history_store.images import DatasetWarning
 from warmstart.client import Client
 from warmstart.descriptor import MOST_BYTES
 from warmstart.service.app import create_app
-from warmstart.service.auth import add_token
+from warmstart.service.auth import add_token, read_tokens
 from warmstart.service.settings import ServiceSettings
+from warmstart.service.transport import Transport
 from warmstart.service.upload_file import check_pixels, unpack
 from warmstart.suggestions.advisor import Advisor
 
@@ -246,6 +251,47 @@ def test_tokens_and_scopes(tiny, tmp_path, descriptor):
         assert status("GET", "/v1", "read") == 503
 
 
+def test_a_linked_token_file_stays_one(tmp_path):
+    (tmp_path / "mounted").mkdir()
+    (tmp_path / "tokens").symlink_to("mounted/tok.txt")
+    for name in ("ann", "bob"):
+        add_token(tmp_path / "tokens", name, "read")
+    assert (tmp_path / "tokens").is_symlink()
+    assert [token.name for token in read_tokens(tmp_path / "mounted" / "tok.txt")] == ["ann", "bob"]
+
+
+def test_tokens_that_are_made_together_are_all_kept(tmp_path, monkeypatch):
+    from warmstart.service import auth
+
+    def slowly(path):
+        found = read_tokens(path)
+        time.sleep(0.2)
+        return found
+
+    monkeypatch.setattr(auth, "read_tokens", slowly)
+    names = [f"n{number}" for number in range(4)]
+    add_token(tmp_path / "tokens", "first", "read")
+    threads = [Thread(target=add_token, args=(tmp_path / "tokens", name, "read")) for name in names]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(token.name for token in read_tokens(tmp_path / "tokens")) == ["first", *names]
+
+
+def test_a_token_without_a_place_for_it(tmp_path, cli):
+    gone = cli("serve", "--new-token", "ann", "--token-file", str(tmp_path / "none" / "tokens"))
+    assert gone.code == 2
+    assert f"--token-file: expected a folder for the tokens, got none at {tmp_path / 'none'}. Make it" in gone.err
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "tokens.lock").mkdir()
+    with pytest.raises(StorageError, match="expected an ordinary file, got a folder"):
+        add_token(tmp_path / "tokens", "ann", "read")
+    long = cli("serve", "--new-token", "ann", "--token-file", str(tmp_path / ("t" * 252)))
+    assert (long.code, "--token-file: expected a file and a folder that can be written" in long.err) == (4, True)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
 def test_limits_the_rate(tiny):
     with opened(history=tiny.history, model=tiny.model, rate=0.1) as client:
         assert client.get("/v1").status_code == 200
@@ -315,6 +361,12 @@ def test_no_server_is_an_error_of_the_storage():
         Client("127.0.0.1:8383")
 
 
+def test_lists_all_studies(monkeypatch):
+    parts = {None: {"items": [{"name": "a"}], "next": "more"}, "more": {"items": [{"name": "b"}], "next": None}}
+    monkeypatch.setattr(Transport, "get", lambda self, path, query: parts[query.get("cursor")])
+    assert [each["name"] for each in Client("http://127.0.0.1:9").studies()] == ["a", "b"]
+
+
 def zipped(files):
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -351,6 +403,30 @@ def test_uploaded_dataset_is_looked_at_and_not_kept(client, tiny, tmp_path, monk
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+def test_upload_has_the_pictures_that_a_folder_has(client, tiny, tmp_path):
+    folder = tmp_path / "photos"
+    write_folder(folder, *pictures(1))
+    place = sorted(path for path in folder.iterdir() if path.is_dir())[0]
+    for path, ending in zip(sorted(place.iterdir()), (".tga", ".jfif", ".pnm", ".jp2"), strict=False):
+        Image.open(path).save(path.with_suffix(ending))
+        path.unlink()
+    next(place.glob("*.png")).rename(place / "_DSC0001.JPG")
+    place.rename(folder / "_other")
+    for name in ("a/note.txt", "._x.png", "@eaDir/x/y.png", "loose.png"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(b"x")
+    found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.warns(DatasetWarning, match="left out 1 picture in"):
+        expected = Advisor(tiny.history, tiny.model, cache=False).describe(folder).descriptor
+    made = client.post("/v1/descriptors:upload", content=zipped(found), headers={"content-type": "application/zip"})
+    told = made.json()
+    assert told["descriptor"]["class_counts"] == list(expected.class_counts)
+    assert told["notes"] == [
+        "left out 1 file, by their endings no pictures, such as photos/a/note.txt",
+        "photos: left out 1 picture in ./ outside every class folder.",
+    ]
+
+
 def test_no_upload_elsewhere(tiny, tmp_path):
     add_token(tmp_path / "tokens", "ann", "admin")
     settings = ServiceSettings(host="0.0.0.0", token_file=tmp_path / "tokens")
@@ -380,6 +456,23 @@ def test_pixels_are_counted_before_any_is_decoded(tmp_path):
     (tmp_path / "none.png").write_bytes(b"x")
     with pytest.raises(DataError, match="expected at most 1,000,000 pixels"):
         check_pixels(tmp_path, 1_000_000)
+
+
+def test_hard_links_of_a_tar_are_files(tmp_path):
+    archive = tmp_path / "a.tar"
+    with tarfile.open(archive, "w") as packed:
+        file = tarfile.TarInfo("a/x.png")
+        file.size = 3
+        packed.addfile(file, io.BytesIO(b"abc"))
+        for name, kind in (("b/y.png", tarfile.LNKTYPE), ("b/z.png", tarfile.SYMTYPE)):
+            link = tarfile.TarInfo(name)
+            link.type, link.linkname = kind, "a/x.png"
+            packed.addfile(link)
+    folder, notes = unpack(archive, "tar", tmp_path / "out", most_bytes=6)
+    assert {path.name: path.read_bytes() for path in folder.rglob("*.png")} == {"x.png": b"abc", "y.png": b"abc"}
+    assert notes == ["left out 1 link, not followed, such as b/z.png"]
+    with pytest.raises(DataError, match="expected at most 5 bytes unpacked"):
+        unpack(archive, "tar", tmp_path / "other", most_bytes=5)
 
 
 def test_links_of_a_tar_are_left_out(tmp_path):

@@ -12,10 +12,14 @@ from stripes import pictures
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("httpx", reason="the extra `dev` is not installed")
 
+from servers import running
 from starlette.testclient import TestClient
 
 from bo.transfer.expected_error import ExpectedError
 from history_store.history import History
+from history_store.records import DatasetInfo, Evaluation
+from history_store.space import shown
+from warmstart.client import Client
 from warmstart.descriptor import Descriptor
 from warmstart.measured_with import MeasuredWith
 from warmstart.service import records
@@ -24,6 +28,7 @@ from warmstart.service.app import create_app
 from warmstart.service.auth import add_token
 from warmstart.service.settings import ServiceSettings
 from warmstart.service.suggestions import AnswerBody
+from warmstart.service.transport import segment
 from warmstart.suggestions.advisor import Advisor
 
 pytestmark = pytest.mark.timeout(120)
@@ -158,6 +163,61 @@ def test_a_key_stands_for_one_run(client, tmp_path):
     refused(client.post("/v1/history/runs", json=run | {"status": "lost"}), 422, "/status", told="'ok'")
     unknown = client.get("/v1/history/datasets/none")
     refused(unknown, 404, "/path/name", told="expected a dataset of the history")
+
+
+def test_a_key_stands_for_a_run_in_natural_names(client, tmp_path):
+    with History.open(tmp_path / "own.h5") as history:
+        config = shown(history.configs[0])
+    assert "learning_rate" in config
+    run, key = {"dataset": "stripes0", "config": config, "error": 0.25, "seed": 7}, {"idempotency-key": "k"}
+    found = [client.post("/v1/history/runs", json=run, headers=key) for _ in range(2)]
+    assert [each.status_code for each in found] == [201, 200], found[1].text
+    other = client.post("/v1/history/runs", json=run | {"error": 0.5}, headers=key)
+    refused(other, 409, "/header/Idempotency-Key", told="Give every run a key of its own")
+
+
+def test_no_client_takes_the_key_of_another(client, tmp_path):
+    with History.open(tmp_path / "own.h5") as history:
+        config = dict(history.configs[0])
+    run = {"dataset": "stripes0", "config": config, "error": 0.25}
+    made = [client.post("/v1/history/runs", json=run | {"origin": f"x [loopback:{key}]"}) for key in ("k9", "")]
+    assert [each.status_code for each in made] == [201, 201]
+    first = client.post("/v1/history/runs", json=run | {"error": 0.5}, headers={"idempotency-key": "k9"})
+    assert first.status_code == 201, first.text
+    client.post("/v1/history/runs", json=run | {"origin": "mine [1: 2]"})
+    with History.open(tmp_path / "own.h5") as history:
+        origins = [each.origin for each in history.evaluations("stripes0")[-4:]]
+    assert origins == [
+        "x [loopback:k9] [loopback]",
+        "x [loopback:] [loopback]",
+        "server [loopback:k9]",
+        "mine [1: 2]",
+    ]
+
+
+def test_names_of_datasets_with_slashes(tiny, tmp_path):
+    shutil.copy(tiny.history, tmp_path / "own.h5")
+    names = ("stripes0/runs", "a/b", "a//b/", "runs", "a%2Fb")
+    with History.open(tmp_path / "own.h5", write=True) as history:
+        for number, name in enumerate(names, start=1):
+            history.add_dataset(DatasetInfo(name, name, 6, 2, 2, 2))
+            history.extend(Evaluation(name, history.configs[0], 0.5) for _ in range(number))
+    with opened(history=tmp_path / "own.h5", model=tiny.model, storage=tmp_path / "s.db") as client:
+        for number, name in enumerate(names[:-1], start=1):  # this client decodes twice
+            path = f"/v1/history/datasets/{segment(name)}"
+            found, runs = client.get(path), client.get(f"{path}/runs")
+            assert (found.json()["name"], found.json()["n_evaluations"]) == (name, number)
+            assert len(runs.json()["items"]) == number
+        assert len(client.get("/v1/history/datasets/stripes0/runs").json()["items"]) == 8
+        assert client.get("/v1/history/datasets/a/b").json()["name"] == "a/b"  # as proxies send it
+        assert len(client.get("/v1/history/datasets/a/b/runs").json()["items"]) == 2
+        refused(client.get("/v1/history/datasets/a%2Fc"), 404, "/path/name", told="got 'a/c'")
+        refused(client.get("/v1/history/datasets/a%2Fc/runs"), 404, "/path/name", told="got 'a/c'")
+        document = client.get("/v1/openapi.json").json()
+        assert {"/v1/history/datasets/{name}", "/v1/history/datasets/{name}/runs"} <= document["paths"].keys()
+        assert 'route="/v1/history/datasets/{name}/runs"' in client.get("/metrics").text
+    with running(history=tmp_path / "own.h5", model=tiny.model) as url, Client(url) as other:
+        assert [other.dataset(name)["name"] for name in names] == list(names)
 
 
 def test_sizes_of_a_descriptor_fit_each_other(client, tiny):

@@ -2,14 +2,18 @@
 
 import base64
 import io
+import json
 import os
 import re
+import shutil
+import subprocess
 import tarfile
 import tempfile
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
 pytest.importorskip("httpx", reason="the extra `dev` is not installed")
@@ -18,6 +22,9 @@ from servers import running
 from starlette.testclient import TestClient
 from stripes import pictures, write_folder
 
+from history_store.picture import SUFFIXES
+from history_store.readers import tree
+from history_store.readers.tree import found_in
 from warmstart.client import Client
 from warmstart.service.app import create_app
 from warmstart.service.auth import add_token
@@ -59,7 +66,7 @@ def test_page_loads_nothing_from_elsewhere(tiny):
         assert "script-src 'self'" in page.headers["content-security-policy"]
         for name in re.findall(r'(?:src|href)="(static/[\w.]+)"', page.text):
             assert client.get(f"/{name}").status_code == 200
-        for name in ("charts.js", "zip.js", "formats.js", "elements.js"):
+        for name in ("charts.js", "zip.js", "formats.js", "elements.js", "pictures.js"):
             assert client.get(f"/static/{name}").headers["content-type"].startswith("text/javascript")
         for name in ("../app.py", "none.js", "index.html"):
             assert client.get(f"/static/{name}").status_code in (404, 422)
@@ -74,6 +81,61 @@ def test_tables_without_javascript(tiny, tmp_path):
     with opened(history=tiny.history, token_file=tmp_path / "tokens") as client:
         assert client.get("/").status_code == 200
         assert client.get("/tables/datasets").status_code == 401
+
+
+def ran(module, code):
+    """Run JavaScript with a module of the page as `page`; gives what it prints, as JSON."""
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    script = f"import * as page from {json.dumps((STATIC / module).as_uri())};\n{code}"
+    typed = [node, "--no-warnings", "--input-type=module", "-"]
+    done = subprocess.run(typed, input=script, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_page_sends_the_pictures_that_count():
+    text = (STATIC / "pictures.js").read_text()
+    suffixes, ignored = (re.findall('"(.+?)"', line) for line in text.splitlines() if line.startswith("export const"))
+    assert {f".{each}" for each in suffixes} == SUFFIXES
+    assert set(ignored) == tree._IGNORED
+
+
+def test_page_notes_what_it_does_not_send():
+    names = ["p/_a/_1.JFIF", "p/b/1.mpo", "p/b/2.heic", "p/b/.3.png", "p/@eaDir/4.png", "p/jpg", "p/Thumbs.db"]
+    files = [{"name": each.rpartition("/")[2], "webkitRelativePath": each} for each in names]
+    found = ran("pictures.js", f"console.log(JSON.stringify(page.picturesOf({json.dumps(files)})));")
+    assert [each["name"] for each in found["pictures"]] == ["_1.JFIF", "1.mpo"]
+    assert found["notes"] == ["left out 2 files, by their endings no pictures, such as 2.heic"]
+    assert any(found_in(names).pictures[folder] for folder in ("p/_a", "p/b"))
+    assert found_in(names).n_others == 2
+
+
+def test_numbers_of_yaml_are_numbers_and_names_are_texts():
+    values = [1e-7, -1e-7, 1.5e-9, 1e21, 0.001, 16, "1e-7", True]
+    config = {f"x{number}": value for number, value in enumerate(values)} | {"on": 1, "a: b": 2, "null": 3, "7": 4}
+    answer = {"suggestions": [{"config": config}, {"config": {"x0": 2e-8}}]}
+    text = ran("formats.js", f"console.log(JSON.stringify(page.asText('yaml', {json.dumps(answer)})));")
+    assert yaml.safe_load(text) == [config, {"x0": 2e-8}]
+
+
+def test_folders_that_a_zip_cannot_hold_are_refused():
+    code = """
+const refused = async (files) => page.zipOf(files).then(() => "", (error) => error.message);
+const few = [{ name: "a.png", size: 2 ** 32 }];
+const many = Array(65535).fill({ name: "a.png", size: 1 });
+console.log(JSON.stringify([await refused(few), await refused(many)]));"""
+    large, many = ran("zip.js", code)
+    wanted = "Expected fewer than 65,535 images of less than 4 GiB together, got"
+    assert large == f"{wanted} 1 of 4.0 GiB. Choose a sample: 400 images are looked at."
+    assert many.startswith(f"{wanted} 65,535 of 0.0 GiB.")
+
+
+def test_lists_are_read_to_their_end():
+    text = (STATIC / "app.js").read_text()
+    assert re.findall(r"limit=\d+", text) == ["limit=1000"]  # in `listed`, which follows the cursor
+    assert all(f'listed("/{path}")' in text for path in ("studies", "history/datasets"))
 
 
 @pytest.mark.slow

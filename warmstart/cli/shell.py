@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from warmstart.cli.errors import in_options
-from warmstart.cli.table import Row, table
+from warmstart.cli.table import Row, legible, table
 
 if TYPE_CHECKING:
     from history_store.records import Config
@@ -43,7 +43,7 @@ class Shell:
         for sentence in sentences(in_options(text)):
             if not self.quiet and sentence not in self._said:
                 self._said.add(sentence)
-                sys.stderr.write(wrapped(sentence, columns(sys.stderr)) + "\n")
+                sys.stderr.write(wrapped(legible(sentence), columns(sys.stderr)) + "\n")
 
     def detail(self, text: str) -> None:
         """Say one line on stderr under ``-v``."""
@@ -148,8 +148,8 @@ def _ignore(*_position: object, **_named: object) -> None:
 
 
 def write(text: str) -> None:
-    """Write text to stdout, with one newline at its end."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    """Write text to stdout, with one newline at its end, and legible whatever names are in it."""
+    sys.stdout.write(legible(text if text.endswith("\n") else text + "\n"))
 
 
 def columns(stream: TextIO) -> int | None:

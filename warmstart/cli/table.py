@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ TURNED = 12
 """Rows, at most, of a table that is turned rather than made narrower."""
 LEAST = 16
 """Width, at least, of text that is wrapped."""
+_ILLEGIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Control characters, and what stands in Python for the bytes of a file name that are no UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +83,24 @@ def table(rows: Sequence[Row], width: int, *, optional: Sequence[str] = ()) -> T
 
 
 def cell(value: Any) -> str:
-    """Write one value for people: numbers to four digits, nothing for None."""
-    if value is None or value != value:  # NaN: not known
+    """Write one value for people: numbers to four digits, `-` for None and NaN."""
+    if value is None or value != value:
         return "-"
     if isinstance(value, float):
         return f"{value:.4g}"
-    return " ".join(str(value).split())
+    return legible(" ".join(str(value).split()))
+
+
+def legible(text: str) -> str:
+    r"""Write what a terminal would obey, or could not show, as escapes that JSON reads too: ``\u001b``."""
+    return _ILLEGIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _column(rows: Sequence[Row], head: str) -> _Column:
     values = [row.get(head) for row in rows]
-    return _Column(head, tuple(map(cell, values)), all(isinstance(value, int | float | None) for value in values))
+    return _Column(
+        legible(head), tuple(map(cell, values)), all(isinstance(value, int | float | None) for value in values)
+    )
 
 
 def _least(columns: Sequence[_Column]) -> int:

@@ -1,17 +1,20 @@
 """Who may do what: tokens with names and scopes, of which the file keeps digests alone."""
 
+import contextlib
+import fcntl
 import hmac
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal, get_args
 
-from history_store.errors import DataError, UsageError
-from history_store.wording import in_shell
+from history_store.errors import DataError, MissingPathError, StorageError, UsageError, WarmstartError
+from history_store.file.durable import beside, open_companion
+from history_store.wording import in_shell, in_words
 from warmstart.suggestions.embedded_history import file_state
 
 Scope = Literal["read", "run", "admin"]
@@ -106,28 +109,29 @@ def read_tokens(path: Path) -> tuple[Token, ...]:
 
 
 def add_token(path: Path, name: str, scope: Scope) -> str:
-    """Make a token and add its digest to a file, which is made where it is not there.
+    """Make a token and add its digest to a file, which is made where it is not there; a link stays one.
 
     Returns: the secret, which is kept nowhere.
 
     Raises:
         UsageError: a name that cannot be, or that the file has already.
+        MissingPathError: no folder for the file.
         DataError: a file that is no token file.
+        StorageError: a file or a folder that cannot be written.
     """
     if not re.fullmatch(r"[\w.@-]{1,64}", name):
         msg = f"expected a name of up to 64 letters, digits and . @ - _, got {name!r}. Name whom the token is for."
         raise UsageError(msg, param="new_token")
-    known = read_tokens(path) if path.exists() else ()
-    if any(token.name == name for token in known):
-        msg = (
-            f"expected a new name, got {name!r}, which {path} has already. Choose another, or take its line out first."
-        )
-        raise UsageError(msg, param="new_token")
     secret = secrets.token_urlsafe(32)
-    lines = path.read_text(encoding="utf-8") if path.exists() else HEAD
-    end = "" if lines.endswith("\n") or not lines else "\n"
     digest = sha256(secret.encode()).hexdigest()
-    _write_private(path, f"{lines}{end}{name} {scope} sha256:{digest}\n")
+    with _alone(path) as real:
+        known = read_tokens(real) if real.exists() else ()
+        if any(token.name == name for token in known):
+            msg = f"expected a new name, got {name!r}, which {path} has already. Choose another, or take its line out first."
+            raise UsageError(msg, param="new_token")
+        lines = real.read_text(encoding="utf-8") if real.exists() else HEAD
+        end = "" if lines.endswith("\n") or not lines else "\n"
+        _write_private(real, f"{lines}{end}{name} {scope} sha256:{digest}\n")
     return secret
 
 
@@ -137,12 +141,37 @@ def bearer(headers: Mapping[bytes, bytes]) -> str | None:
     return secret.strip() if kind.lower() == "bearer" and secret.strip() else None
 
 
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[Path]:
+    """Let one process at a time change a token file; gives the file behind links. Raises as `add_token`."""
+    try:
+        real = Path(os.path.realpath(path))
+        if not real.parent.is_dir():
+            msg = f"expected a folder for the tokens, got none at {real.parent}. Make it, or name another file."
+            raise MissingPathError(msg, param="token_file")
+        lock = open_companion(beside(real, ".lock"), os.O_RDWR | os.O_CREAT, real)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield real
+        finally:
+            os.close(lock)
+    except WarmstartError:
+        raise
+    except OSError as error:
+        msg = f"expected a file and a folder that can be written, got {str(path)!r} ({in_words(error)}). Check their permissions, or name another file."
+        raise StorageError(msg, param="token_file") from error
+
+
 def _write_private(path: Path, text: str) -> None:
     """Replace a file by one that its owner alone can read."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(file, "w", encoding="utf-8") as opened:
-        opened.write(text)
-        opened.flush()
-        os.fsync(opened.fileno())
-    draft.replace(path)
+    try:
+        with os.fdopen(file, "w", encoding="utf-8") as opened:
+            opened.write(text)
+            opened.flush()
+            os.fsync(opened.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise

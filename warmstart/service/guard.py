@@ -198,7 +198,7 @@ class Guard:
 
     def _note(self, scope: Scope, path: str, status: int, seconds: float) -> None:
         """Count a request and write its line; one that changes something is an audit line."""
-        route = getattr(scope.get("route"), "path", None)
+        route = getattr(scope.get("route"), "path_format", None)
         route = "other" if route is None else "/v1" + route.removeprefix("/v1")
         method, token = scope["method"], scope["state"]["token"]
         self.service.metrics.count(

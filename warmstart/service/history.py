@@ -1,16 +1,22 @@
 """`/v1/history` and `/v1/map`: what the history holds, and runs added to it."""
 
 import math
+import re
+from dataclasses import replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.routing import Match
+from starlette.types import Scope
 
 from history_store.errors import HistoryReadOnlyError, UsageError
 from history_store.records import Evaluation, Status
+from history_store.space import space_names, with_logarithms
 from warmstart.histories.listing import dataset_rows, describe, summary
 from warmstart.locations import history_path, is_shipped, stored_hash
+from warmstart.service.auth import Token
 from warmstart.service.bodies import KEY, Body, Name, finite, plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import EXAMPLE, read_descriptor
@@ -30,7 +36,18 @@ Key = Annotated[
     str | None,
     Header(alias="Idempotency-Key", pattern=KEY, description="The same key again adds nothing again."),
 ]
-DatasetName = Annotated[str, Path(max_length=300)]
+DatasetName = Annotated[str, Path(max_length=300, description="A slash in it is sent as %2F, or as it is.")]
+_MARK = re.compile(r" \[[^ :]*:[^ ]*\]\Z")
+"""How the origin of a run ends that was recorded under a key: who it is from, and the key."""
+
+
+class _RunsRoute(StrictRoute):
+    """The runs of `a`, which ``a%2Fruns``, a dataset of that name, is not."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match paths that end in a segment of this route's own."""
+        raw: bytes = scope.get("raw_path") or b"/runs"
+        return super().matches(scope) if raw.endswith(b"/runs") else (Match.NONE, {})
 
 
 class RunBody(Body):
@@ -95,30 +112,6 @@ def get_datasets(
     return {"items": items, "next": following}
 
 
-@router.get(
-    "/history/datasets/{name}",
-    response_model=None,
-    responses={**problems(404), **UNCHANGED, 200: {"model": DatasetRecord}},
-)
-def get_dataset(
-    name: DatasetName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
-) -> dict[str, Any]:
-    """Describe one dataset: its record, its runs, what did best, what it resembles."""
-    _tagged(service, response, none_match)
-    with open_history(service) as opened:
-        _check_known(opened, name)
-        known = stored_hash(
-            opened.model_hashes, None if service.settings.model is None else str(service.settings.model)
-        )
-        found: dict[str, Any] = finite(describe(opened, name, model_hash=known))
-        return found
-
-
-@router.get(
-    "/history/datasets/{name}/runs",
-    response_model=None,
-    responses={**problems(404), **UNCHANGED, 200: {"model": RunPage}},
-)
 def get_runs(
     name: DatasetName,
     service: Shared,
@@ -134,6 +127,35 @@ def get_runs(
         _check_known(opened, name)
         items, following = page_of(opened.evaluations(name), limit, cursor)
     return {"items": [_run(each) for each in items], "next": following}
+
+
+router.add_api_route(  # before that of one dataset, whose names may have slashes
+    "/history/datasets/{name:path}/runs",
+    get_runs,
+    methods=["GET"],
+    response_model=None,
+    responses={**problems(404), **UNCHANGED, 200: {"model": RunPage}},
+    route_class_override=_RunsRoute,
+)
+
+
+@router.get(
+    "/history/datasets/{name:path}",
+    response_model=None,
+    responses={**problems(404), **UNCHANGED, 200: {"model": DatasetRecord}},
+)
+def get_dataset(
+    name: DatasetName, service: Shared, response: Response, _: Reader, none_match: NoneMatch = None
+) -> dict[str, Any]:
+    """Describe one dataset: its record, its runs, what did best, what it resembles."""
+    _tagged(service, response, none_match)
+    with open_history(service) as opened:
+        _check_known(opened, name)
+        known = stored_hash(
+            opened.model_hashes, None if service.settings.model is None else str(service.settings.model)
+        )
+        found: dict[str, Any] = finite(describe(opened, name, model_hash=known))
+        return found
 
 
 @router.post(
@@ -153,9 +175,11 @@ def post_run(
         msg = f"{path}: expected a history of your own, got one that is only read. Start the server with `history`."
         raise HistoryReadOnlyError(msg)
     mark = None if key is None else f" [{token.name}:{plain_key(key)}]"
-    run = _evaluation(body, mark or "")
+    run = _evaluation(body, _unmarked(body.origin, token) if mark is None else mark)
     with service.writing, open_history(service, write=True) as opened:
         _check_known(opened, run.dataset, pointer="/dataset")
+        names = space_names(opened.space_json)  # stored runs are in these
+        run = replace(run, config=with_logarithms(run.config, names, where=str(opened.path)))
         before = None if mark is None else _marked(opened, run.dataset, mark)
         if before is not None and _run(before) != _run(run):
             detail = f"expected the run that this Idempotency-Key recorded, got another one on {run.dataset[:80]!r}. Give every run a key of its own."
@@ -216,6 +240,11 @@ def _marked(history: "History", dataset: str, mark: str) -> Evaluation | None:
     return next((each for each in history.evaluations(dataset) if each.origin.endswith(mark)), None)
 
 
+def _unmarked(origin: str, token: Token) -> str:
+    """Return what keeps an origin from being taken for the mark of a key; empty where none is needed."""
+    return f" [{token.name}]" if _MARK.search(origin) else ""
+
+
 def _check_known(history: "History", name: str, *, pointer: str = "/path/name") -> None:
     if name not in history.names:
         detail = f"expected a dataset of the history, got {name[:80]!r}. GET /v1/history/datasets lists them."
@@ -231,7 +260,7 @@ def _tagged(service: Service, response: Response, none_match: str | None) -> Non
 
 
 def _evaluation(body: RunBody, mark: str) -> Evaluation:
-    """Make the record of a run; the mark of its key is part of its origin, so that both are written at once."""
+    """Make the record of a run; a mark, as of its key, is part of its origin, so that both are written at once."""
     status = body.status
     if body.error is None and status.has_error:
         msg = f"expected a validation error in [0, 1] for status {status.value!r}, got none. Give it, or `status` crashed, timeout or oom."

@@ -8,32 +8,45 @@ import resource
 import sys
 import tarfile
 import tempfile
+import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from history_store.errors import DataError, WarmstartError
+from history_store.images import DatasetWarning
+from history_store.picture import FORMATS
+from history_store.readers.base import plural, printable
+from history_store.readers.tree import found_in
 
 MOST_FILES = 20_000
 MOST_MEMORY = 4 * 2**30
 MOST_CPU_S = 120
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _PART = 1 << 16
 
 
-def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> Path:
-    """Unpack the pictures of an archive; returns the folder that holds the classes.
+def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> tuple[Path, list[str]]:
+    """Unpack the pictures of an archive, by the rules of folders: hidden and system files are passed over.
+
+    Returns: the folder that holds the classes; notes on what else was left out.
 
     Raises:
         DataError: no archive of that kind, or one with too many files, too many bytes or a name that leads elsewhere.
     """
     left, count = most_bytes, 0
+    others: list[str] = []
+    links: list[str] = []
     try:
         for name, opened in _members(archive, kind):
-            target = _target(folder, name)
-            if target is None:
+            found = found_in([_plain(name)])
+            if not any(found.pictures.values()):
+                others += [name] * found.n_others  # 0 of what is hidden
                 continue
+            if opened is None:
+                links.append(name)
+                continue
+            target = _target(folder, name)
             count += 1
             if count > MOST_FILES:
                 msg = f"expected at most {MOST_FILES:,} pictures, got more. Send a sample: 400 are looked at."
@@ -54,7 +67,8 @@ def unpack(archive: Path, kind: str, folder: Path, *, most_bytes: int) -> Path:
     if not count:
         msg = "expected pictures in a folder for each class, got none. Pack CLASS/PICTURE.png."
         raise DataError(msg)
-    return _classes_in(folder)
+    notes = [_left_out(others, "file", "by their endings no pictures"), _left_out(links, "link", "not followed")]
+    return _classes_in(folder), [note for note in notes if note]
 
 
 def check_pixels(folder: Path, most: int) -> None:
@@ -70,7 +84,7 @@ def check_pixels(folder: Path, most: int) -> None:
         if not path.is_file():
             continue
         try:
-            with Image.open(path) as picture:
+            with Image.open(path, formats=FORMATS) as picture:
                 left -= picture.width * picture.height
         except Image.DecompressionBombError:
             left = -1
@@ -106,24 +120,27 @@ def main(arguments: list[str]) -> int:
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     found: dict[str, object]
+    notes: list[str] = []
     with tempfile.TemporaryDirectory(dir=Path(file).parent) as place:
         try:
             if kind == "npz":
                 check_arrays(Path(file), int(most_pixels) * 3)
                 dataset = Path(file)
             else:
-                dataset = unpack(Path(file), kind, Path(place), most_bytes=int(most_bytes))
+                dataset, notes = unpack(Path(file), kind, Path(place), most_bytes=int(most_bytes))
                 check_pixels(dataset, int(most_pixels))
             advisor = Advisor(None, model or None, skip_broken=True, threads=1, cache=False)
-            described = advisor.describe(dataset)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always", DatasetWarning)
+                described = advisor.describe(dataset)
+            notes += [str(each.message) for each in said if issubclass(each.category, DatasetWarning)]
+            notes += described.notes
             found = {
                 "descriptor": described.descriptor.to_dict(),
-                "notes": [_within(note, place, file) for note in described.notes[:20]],
+                "notes": [_within(note, place, file) for note in notes[:20]],
             }
         except WarmstartError as error:
-            found = {
-                "error": str(error).replace(place + "/", "").replace(place, "the archive").replace(file, "the file")
-            }
+            found = {"error": _within(str(error), place, file)}
     sys.stdout.write(json.dumps(found))
     return 0
 
@@ -133,26 +150,46 @@ def _within(text: str, place: str, file: str) -> str:
     return text.replace(place + "/", "").replace(place, "the archive").replace(file, "the file")
 
 
-def _members(archive: Path, kind: str) -> Iterator[tuple[str, IO[bytes]]]:
-    """Open the files of an archive in turn; links and devices are none."""
+def _members(archive: Path, kind: str) -> Iterator[tuple[str, IO[bytes] | None]]:
+    """Open the files of an archive in turn; None for links and devices. A hard link of a tar is the file that it names."""
     if kind == "zip":
         with zipfile.ZipFile(archive) as opened:
             for entry in opened.infolist():
-                if not entry.is_dir() and (entry.external_attr >> 28) in (0, 8):
-                    yield entry.filename, opened.open(entry)
+                if not entry.is_dir():
+                    is_file = (entry.external_attr >> 28) in (0, 8)
+                    yield entry.filename, opened.open(entry) if is_file else None
         return
+    files: dict[str, tarfile.TarInfo] = {}
     with tarfile.open(archive) as packed:
         for member in packed:
-            found = packed.extractfile(member) if member.isreg() else None
+            found = files.get(member.linkname) if member.islnk() else member if member.isreg() else None
             if found is not None:
-                yield member.name, found
+                files[member.name] = found
+            if not member.isdir():
+                yield member.name, None if found is None else packed.extractfile(found)
 
 
-def _target(folder: Path, name: str) -> Path | None:
-    """Return where a file goes; None for what is no picture or hidden."""
-    parts = [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
-    if not parts or not parts[-1].lower().endswith(SUFFIXES) or any(part[0] in "._" and part != ".." for part in parts):
-        return None
+def _parts(name: str) -> list[str]:
+    return [part for part in name.replace("\\", "/").split("/") if part not in ("", ".")]
+
+
+def _plain(name: str) -> str:
+    """Return a path without what leads elsewhere, to tell whether it is of a picture."""
+    return "/".join(part for part in _parts(name) if part != "..")
+
+
+def _left_out(names: Sequence[str], what: str, why: str) -> str:
+    """Note what was left out; empty where that is nothing."""
+    return f"left out {plural(len(names), what)}, {why}, such as {printable(names[0][:80])}" if names else ""
+
+
+def _target(folder: Path, name: str) -> Path:
+    """Return where a picture goes.
+
+    Raises:
+        DataError: a name that leads elsewhere.
+    """
+    parts = _parts(name)
     if (
         ".." in parts
         or name.startswith("/")

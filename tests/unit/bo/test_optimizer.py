@@ -9,7 +9,16 @@ import zlib
 
 import numpy as np
 import pytest
-from ConfigSpace import Categorical, ConfigurationSpace, EqualsCondition, Float, Integer
+from ConfigSpace import (
+    Categorical,
+    ConfigurationSpace,
+    EqualsCondition,
+    Float,
+    ForbiddenGreaterThanClause,
+    ForbiddenLessThanClause,
+    ForbiddenLessThanRelation,
+    Integer,
+)
 from problems import bowl, mixed, plane
 from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -223,8 +232,43 @@ def test_a_space_of_one_configuration():
     space.add(Categorical("only", ["a"]))
     optimizer = Optimizer(space)
     assert optimizer.ask(4) == [{"only": "a"}]
-    optimizer.tell({"only": "a"}, 0.5)
-    with pytest.raises(SpaceExhaustedError):
+    for error in (0.5, 0.6, NAN):  # told again and again, there is nothing to model
+        optimizer.tell({"only": "a"}, error)
+        with pytest.raises(SpaceExhaustedError, match=r"got none: \d evaluations are known"):
+            optimizer.ask()
+    assert optimizer.log_gain is None
+    for i in range(40):
+        optimizer.tell({"only": "a"}, float(i))
+    assert optimizer.converged is None
+
+
+def tiny(*clauses):
+    """A space of which less is allowed than a design finds."""
+    space = ConfigurationSpace()
+    x, y = Float("x", (0.0, 1.0), default=2e-4), Float("y", (0.0, 1.0), default=1e-4)
+    space.add(x, y, ForbiddenGreaterThanClause(x, 5e-4), ForbiddenLessThanRelation(x, y))
+    space.add(*(clause(space[name], value) for clause, name, value in clauses))
+    return space
+
+
+@pytest.mark.parametrize("design", ["sobol", "latin"])
+def test_where_next_to_nothing_is_allowed_the_search_goes_out_from_the_default(design):
+    optimizer = Optimizer(tiny(), surrogate="gp-map", design=design)
+    configs = run(optimizer, lambda config: abs(config["x"] - 4e-4) + abs(config["y"] - 3e-4), 15)
+    assert configs[0] == {"x": 2e-4, "y": 1e-4}
+    assert len(set(keys(configs))) == 15
+    assert optimizer.best.error < 2e-4
+
+
+def test_a_large_space_in_which_nothing_is_found_is_not_said_to_be_exhausted():
+    only = [(ForbiddenLessThanClause, "x", 2e-4), (ForbiddenGreaterThanClause, "x", 2e-4)]
+    only += [(ForbiddenLessThanClause, "y", 1e-4), (ForbiddenGreaterThanClause, "y", 1e-4)]
+    optimizer = Optimizer(tiny(*only))
+    assert optimizer.ask(2) == [{"x": 2e-4, "y": 1e-4}]
+    with pytest.raises(
+        SpaceExhaustedError,
+        match=r"found none among 262,144 points: 0 evaluations are known and 1 pending\. Give `initial` or `candidates`",
+    ):
         optimizer.ask()
 
 
@@ -257,6 +301,63 @@ def test_many_evaluations_told_at_once_are_those_told_one_by_one():
     with pytest.raises(DataError, match="expected one that the space allows"):
         many.tell_all([Observation.of(configs[0], 0.5), Observation.of({"nonsense": 1}, 0.5)])
     assert len(many.history()) == 5  # all or none
+
+
+@pytest.mark.parametrize("error", [NAN, float("inf"), float("-inf")])
+def test_an_observation_is_read_as_what_is_told_whoever_made_it(error):
+    made, named = Optimizer(plane()), Optimizer(plane())
+    made.tell_all([Observation({"x": 0.0, "y": 0.0}, error), Observation({"x": 1.0, "y": 0.0}, np.float32(0.5))])
+    named.tell({"x": 0.0, "y": 0.0}, error)
+    named.tell({"x": 1.0, "y": 0.0}, 0.5)
+    assert made.to_dict() == named.to_dict() == through_json(made).to_dict()
+    assert made.best.error == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [
+        ([Observation({"x": 1.0, "y": 2.0}, 0.5), {"config": {"x": 1.0, "y": 2.0}, "error": 0.1}], "{'config'.* among them"),
+        (Observation({"x": 1.0, "y": 2.0}, 0.5), r"Observation\(config="),
+        ({"config": {"x": 1.0, "y": 2.0}, "error": 0.1}, "{'config'"),
+        ("ab", "'ab'"),
+        (None, "None"),
+    ],
+)  # fmt: skip
+def test_what_is_no_sequence_of_observations_changes_nothing(given, got):
+    optimizer = Optimizer(plane())
+    with pytest.raises(
+        UsageError, match=rf"tell_all: expected a sequence of Observation, got {got}.*Observation\.of\("
+    ):
+        optimizer.tell_all(given)
+    assert optimizer.history() == []
+
+
+def test_observations_with_what_cannot_be_told_change_nothing():
+    optimizer, config = Optimizer(plane()), {"x": 1.0, "y": 2.0}
+    for wrong in (
+        Observation(config, "0.2"),
+        Observation(config, 0.2, "done"),
+        Observation(config, 0.2, duration=-1.0),
+        Observation(config, 0.2, constraints={"a": 3}),
+    ):
+        with pytest.raises(UsageError, match="tell: expected"):
+            optimizer.tell_all([Observation(config, 0.5), wrong])
+    with pytest.raises(UsageError, match=r"expected a configuration.*got 3"):
+        optimizer.tell_all([Observation(3, 0.5)])
+    optimizer.tell_all(Observation(config, error) for error in (0.5, 0.6))  # any iterable will do
+    assert [told.error for told in optimizer.history()] == [0.5, 0.6]
+
+
+def test_whole_numbers_that_are_no_float_are_kept_as_they_are():
+    space = ConfigurationSpace()
+    space.add(Integer("n", (0, 2**62)))
+    odd = {"n": 2**53 + 1}
+    optimizer = Optimizer(space, initial=[odd], n_startup_trials=1)
+    assert optimizer.ask() == optimizer.pending == [odd]
+    optimizer.tell(odd, 0.1)
+    assert through_json(optimizer).best.config == optimizer.best.config == odd
+    for config in run(optimizer, lambda config: config["n"] / 2**62, 3):
+        assert 0 <= config["n"] <= 2**62
 
 
 def test_the_best_meets_its_constraints():
@@ -511,6 +612,11 @@ def test_one_dimension_and_one_point_told_again_and_again():
         ({"incumbent": "mean"}, UsageError, "expected incumbent among posterior-mean, observed, got 'mean'"),
         ({"seed": -1}, UsageError, "seed: expected a whole number of 0 or more, got -1"),
         ({"seed": "a"}, UsageError, "got 'a'"),
+        ({"seed": True}, UsageError, "seed: expected a whole number of 0 or more, got True"),
+        ({"n_startup_trials": np.True_}, UsageError, "n_startup_trials: expected a whole number.*True"),
+        ({"n_startup_trials": True}, UsageError, "n_startup_trials: expected a whole number.*True"),
+        ({"timeout": True}, UsageError, "timeout: expected seconds above 0, got True"),
+        ({"timeout": np.True_}, UsageError, "timeout: expected seconds above 0, got True"),
         ({"n_startup_trials": 1.5}, UsageError, "n_startup_trials: expected a whole number"),
         ({"timeout": 0}, UsageError, "timeout: expected seconds above 0, got 0"),
         ({"initial": [{"x": 1.0, "y": 99.0}]}, DataError, "99"),
@@ -546,6 +652,10 @@ def test_a_space_that_is_none():
     ("call", "error", "message"),
     [
         (lambda o: o.ask(0), UsageError, "expected at least one configuration, got n=0"),
+        (lambda o: o.ask(True), UsageError, "expected a whole number of configurations, got n=True"),
+        (lambda o: o.tell({"x": 1.0, "y": 3.0}, True), UsageError, "expected error to be a number, got True"),
+        (lambda o: o.tell({"x": 1.0, "y": 3.0}, np.False_), UsageError, "expected error to be a number, got .*False"),
+        (lambda o: o.tell({"x": 1.0, "y": 3.0}, 0.5, duration=True), UsageError, "duration to be a number, got True"),
         (lambda o: o.ask(1.5), UsageError, "expected a whole number of configurations, got n=1.5"),
         (lambda o: o.tell({"x": 1.0, "z": 2.0}, 0.5), DataError, "z"),
         (lambda o: o.tell({"x": 1.0, "y": -3.0}, 0.5), DataError, "-3"),
@@ -612,6 +722,44 @@ def test_suggestions_are_made_on_one_thread(monkeypatch):
         run.ask()
     assert threads
     assert set(threads) == {1}
+
+
+@pytest.mark.parametrize("design", ["sobol", "latin"])
+@pytest.mark.parametrize("n_told", [0, 5])
+def test_what_an_interrupted_ask_had_chosen_is_asked_for_next(monkeypatch, design, n_told):
+    """Nobody got it: it is not pending, and nothing is lost."""
+    initial = [{"x": 1.0, "y": 2.0}]
+    run, other = (Optimizer(plane(), surrogate="gp-map", initial=initial, design=design, seed=2) for _ in range(2))
+    for i in range(n_told):
+        for each in (run, other):
+            each.tell({"x": float(i), "y": 0.0}, float(i % 3))
+    choose, calls = run._next, []
+
+    def interrupted(wanted):
+        calls.append(wanted)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return choose(1)
+
+    monkeypatch.setattr(run, "_next", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run.ask(4)
+    assert run.pending == []
+    assert run.log_gain is None
+    monkeypatch.setattr(run, "_next", choose)
+    assert through_json(run).ask() == initial
+    assert [run.ask()[0] for _ in range(4)] == [other.ask()[0] for _ in range(4)]
+
+
+def test_what_was_chosen_when_a_forecast_failed_is_not_lost(monkeypatch):
+    initial = [{"x": 1.0, "y": 2.0}]
+    run = Optimizer(plane(), surrogate="mt-gp", related=[related()], initial=initial)
+    monkeypatch.setattr(run._fitted, "forecast", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run.ask()
+    monkeypatch.undo()
+    assert run.pending == []
+    assert run.ask() == initial
 
 
 def test_a_failure_needs_no_error():

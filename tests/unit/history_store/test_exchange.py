@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import histories
@@ -157,6 +157,50 @@ def test_a_new_history_needs_a_space(tmp_path: Path) -> None:
     assert not (tmp_path / "new.h5").exists()
 
 
+@pytest.mark.parametrize(
+    "beside", [b'{"loss": 1}\n{"loss": 2}\n', b'{"name": "caf\xe9"}', b"[" * 100_000, b'["x"]', b"", None]
+)
+def test_a_json_file_of_something_else_does_not_matter(history: History, tmp_path: Path, beside: bytes | None) -> None:
+    path = csv(tmp_path, HEADER, ROW)
+    if beside is None:
+        path.with_suffix(".json").mkdir()
+    else:
+        path.with_suffix(".json").write_bytes(beside)
+    assert import_evaluations(history, path).n_evaluations == 1
+
+
+@pytest.mark.parametrize("spoil", [lambda text: text[:-9], lambda text: text.replace(b"digits", b"\xff")])
+def test_a_damaged_json_file_of_ours_is_told(history: History, tmp_path: Path, spoil: Callable[[bytes], bytes]) -> None:
+    export_history(history, tmp_path / "runs.csv")
+    beside = tmp_path / "runs.json"
+    beside.write_bytes(spoil(beside.read_bytes()))
+    with pytest.raises(DataError, match=r"expected JSON about the history it came from, got .* Export it anew"):
+        import_evaluations(history, tmp_path / "runs.csv")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda row: row.replace("digits,3,9", "digits,3,99"), "expected one that the space 'test' allows"),
+        (lambda row: f"{row}\n{row}", "a second time"),
+    ],
+)
+def test_an_import_that_fails_leaves_no_history(
+    history: History, tmp_path: Path, change: Callable[[str], str], message: str
+) -> None:
+    history.extend(histories.runs())
+    export_history(history, tmp_path / "runs.csv")
+    head, row, *_ = (tmp_path / "runs.csv").read_text().splitlines()
+    (tmp_path / "runs.csv").write_text(f"{head}\n{change(row)}\n")
+    (tmp_path / "new").mkdir()
+    with pytest.raises(DataError, match=message):
+        import_history(tmp_path / "runs.csv", tmp_path / "new" / "h.h5")
+    assert list((tmp_path / "new").iterdir()) == []
+    (tmp_path / "runs.csv").write_text(f"{head}\n{row}\n")
+    with import_history(tmp_path / "runs.csv", tmp_path / "new" / "h.h5") as made:
+        assert made.n_evaluations == 1
+
+
 def test_another_space_is_refused(history: History, tmp_path: Path) -> None:
     from history_store.space import dump_space
     from training.workloads.cnn.space import target_space
@@ -184,6 +228,22 @@ def test_a_second_import_is_refused(history: History, tmp_path: Path, suffix: st
     with pytest.raises(DataError, match="a second time"):
         import_evaluations(history, tmp_path / f"runs.{suffix}")
     assert history.n_evaluations == 9
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_an_export_replaces_what_it_is_named_and_nothing_else(history: History, tmp_path: Path, suffix: str) -> None:
+    history.extend(histories.runs())
+    (tmp_path / "kept").mkdir()
+    out, mine = tmp_path / f"runs.{suffix}", tmp_path / f"runs.{suffix}.tmp"
+    out.symlink_to(Path("kept", f"real.{suffix}"))
+    mine.write_text("mine")
+    for _ in range(2):  # where the link leads nowhere yet, and to an older export
+        export_history(history, out)
+        assert out.is_symlink()
+    assert mine.read_text() == "mine"
+    with import_history(out, tmp_path / "new.h5") as new:
+        assert new.n_evaluations == 9
+    assert [file.name for file in (tmp_path / "kept").iterdir()] == [f"real.{suffix}"]
 
 
 def test_what_is_written_can_be_read_by_anything(history: History, tmp_path: Path) -> None:

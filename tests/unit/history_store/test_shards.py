@@ -101,6 +101,37 @@ def test_runs_of_unknown_seed_are_not_doubled(tmp_path: Path) -> None:
         assert merge_shards(history, tmp_path / "s") == 0
 
 
+def test_repeats_of_unknown_seed_are_counted(tmp_path: Path) -> None:
+    run = Evaluation("digits", histories.configs(1)[0], 0.5, duration=1.0)
+    with histories.empty(tmp_path / "h.h5") as history, histories.empty(tmp_path / "other.h5") as other:
+        history.append(run)
+        assert write_shards(history, tmp_path / "s") == 1
+        history.append(run)
+        assert write_shards(history, tmp_path / "s") == 1
+        history.append(run)
+        assert [write_shards(history, tmp_path / "s") for _ in range(2)] == [1, 0]
+        assert read_shards(tmp_path / "s").evaluations["digits"] == (run,) * 3
+        other.append(run)
+        assert [merge_shards(other, tmp_path / "s") for _ in range(2)] == [2, 0]
+        assert other.evaluations("digits") == history.evaluations("digits")
+
+
+def test_a_line_that_two_people_have_added_is_passed_over_where_it_is_known(folder: Path, tmp_path: Path) -> None:
+    append_shard(folder, 0, one(0))
+    with history_from_shards(folder, tmp_path / "h.h5") as history:
+        append_shard(folder, 0, one(0))
+        assert merge_shards(history, folder) == 0
+
+
+def test_shards_that_cannot_be_used_leave_no_history(folder: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        append_shard(folder, 0, one(0))
+    (tmp_path / "new").mkdir()
+    with pytest.raises(DataError, match="a second time"):
+        history_from_shards(folder, tmp_path / "new" / "h.h5")
+    assert list((tmp_path / "new").iterdir()) == []
+
+
 def test_another_collection_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="expected the same collection, got another seed"):
         create_shards(folder, histories.space_json(), configs=histories.configs(3), budget={"epochs": 2}, seed=6)

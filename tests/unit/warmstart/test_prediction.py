@@ -103,6 +103,30 @@ def test_pictures_of_a_dataset_are_named_by_their_files(model, tmp_path, cli):
     assert predict(model, dataset=tmp_path / "s.npz").rows[1].image == "1"
 
 
+@pytest.mark.parametrize("bad", [(8,), (0, 1, 2, 3), (0, 1, 2, 3, 5, 8)], ids=["last", "first", "many"])
+def test_pictures_that_are_broken_together_are_left_out(model, tmp_path, cli, monkeypatch, bad):
+    """A reader refuses to give broken pictures alone, as one that is read with others like it may be."""
+    monkeypatch.setattr("warmstart.prediction._CHUNK", 4)
+    images, _ = pictures(0)
+    for number in range(9):
+        place = tmp_path / "photos" / ("a" if number < 5 else "b") / f"{number}.png"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(images[number].squeeze()).save(place)
+        if number in bad:
+            place.write_bytes(b"no picture")
+    found = predict(model, dataset=tmp_path / "photos", skip_broken=True)
+    names = [f"{'a' if number < 5 else 'b'}/{number}.png" for number in range(9)]
+    assert [row.image for row in found.rows] == [name for number, name in enumerate(names) if number not in bad]
+    assert [row.truth for row in found.rows] == [row.image[0] for row in found.rows]
+    assert sorted(found.broken) == [(names[number], "not a picture") for number in bad]
+    with pytest.raises(BrokenImagesError, match="broken of"):
+        predict(model, dataset=tmp_path / "photos")
+    for name in names:
+        (tmp_path / "photos" / name).write_bytes(b"no picture")
+    with pytest.raises(BrokenImagesError, match=r"a/0\.png \(not a picture\).*Not one is left"):
+        predict(model, dataset=tmp_path / "photos", skip_broken=True)
+
+
 def test_hidden_files_are_asked_only_by_name(model, folder):
     whole = (folder / "0.png").read_bytes()
     for name in (".hidden.png", "._0.png", ".thumbnails/0.png", "@eaDir/0.png"):

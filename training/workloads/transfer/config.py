@@ -109,7 +109,7 @@ class TransferConfig:
             lacking = [name for name in names if name not in config]
             msg = f"transfer: expected values for {', '.join(names)}, got none for {', '.join(lacking)}. The space must be the workload's: give `space` as transfer."
             raise DataError(msg) from error
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             msg = f"transfer: expected whole numbers for steps and image_size, numbers for rates, true or false for flip_copies and random_flip, got {dict(config)}. Correct the configuration."
             raise DataError(msg) from error
         found = cls(features, str(config.get("head", "auto")), tuning)
@@ -166,7 +166,7 @@ def _ranges(config: TransferConfig, steps: int) -> list[tuple[bool, str, object]
 def _whole(value: object) -> int:
     """Return a whole number; raises ValueError where it is none."""
     number = float(str(value))
-    if number != int(number):
+    if not number.is_integer():  # infinity is none
         raise ValueError(value)
     return int(number)
 

@@ -24,12 +24,24 @@ def look(picture):  # the centre square, resized
 
 """
 BY_CLASS = """\
+def shared(counts, part):  # so many of each class: one at least, then by the largest remainder
+    found = np.clip(counts * part // 1, counts > 0, counts)
+    while sign := np.sign(max(round(part * counts.sum()), sum(counts > 0)) - found.sum()):
+        done = found == (counts if sign > 0 else counts > 0)
+        found[np.where(done, -np.inf, sign * (counts * part - found)).argmax()] += sign
+    return found.astype(int)
+
+
 pictures = datasets.ImageFolder({where}, look, loader=load)
-x, y, classes = torch.stack([image for image, _ in pictures]), torch.tensor(pictures.targets), pictures.classes
-train, val = [], []
-for label, stream in enumerate(np.random.SeedSequence(0).spawn(len(classes))):  # class by class, as warmstart splits them
+pictures.samples.sort()
+natural = lambda name: ([int(part) if part.isdecimal() else part.casefold() for part in re.split(r"(\\d+)", name)], name)
+classes = sorted(pictures.classes, key=natural)  # 2 before 10, and upper case beside lower
+x, names = torch.stack([image for image, _ in pictures]), [pictures.classes[label] for _, label in pictures.samples]
+y, train, val = torch.tensor([classes.index(name) for name in names]), [], []
+lasts = (firsts := shared(y.bincount().numpy(), {shares[0]})) + shared(y.bincount().numpy() - firsts, {shares[1]})
+streams = np.random.SeedSequence(0).spawn(len(classes))  # class by class, as warmstart splits them
+for label, (stream, first, last) in enumerate(zip(streams, firsts, lasts, strict=True)):
     order = np.random.default_rng(stream).permutation(np.flatnonzero(y.numpy() == label))
-    first, last = (round(share * len(order)) for share in {shares})
     train, val = [*train, *order[:first], *order[last:]], [*val, *order[first:last]]
 train, val = torch.tensor(train), torch.tensor(val)"""
 BY_SPLIT = """\
@@ -50,7 +62,7 @@ train, val = torch.where((codes == 0) | ((codes == 2) & ("test" not in splits)))
 SCRIPT = dedent('''\
     """A classifier on pretrained features. Run: python train.py [PICTURES like those it was written for]"""
     import math
-    import sys
+    {imports}import sys
 
     import timm
     import torch

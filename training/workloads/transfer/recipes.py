@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from functools import partial
@@ -74,7 +75,7 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
     decay = tuning.body_lr_multiplier if config.tuning is None else layer_decay(tuning, architecture)
     warm_up = 0 if config.tuning is None else round(WARM_UP * epochs(tuning, n_train))
     lines = [
-        f"python train.py {folder} --model {architecture} --pretrained",
+        f"python train.py {folder} --model {shlex.quote(architecture)} --pretrained",
         f" --pretrained-path {shlex.quote(file)}" if file else "",
         f" --num-classes {n_classes} --img-size {features.image_size} --crop-pct 1.0",
         f" --batch-size {min(BATCH_SIZE, n_train)} --epochs {epochs(tuning, n_train)} --sched cosine --warmup-epochs {warm_up} --cooldown-epochs 0",
@@ -86,11 +87,11 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
     notes = ["# train.py of timm's repository; it reads .jpg, .jpeg and .png files alone."]
     if parts is None:
         notes.append(
-            f"# It reads folders: put the pictures of {dataset} into FOLDER/train and FOLDER/validation, each with a folder a class."
+            f"# It reads folders: put the pictures of {_in_comment(dataset)} into FOLDER/train and FOLDER/validation, each with a folder a class."
         )
     elif len(parts) < 2:
         notes.append(
-            f"# Make train/ and validation/ in {dataset} first, each with a folder a class: otherwise it validates on what it trains on."
+            f"# Make train/ and validation/ in {_in_comment(dataset)} first, each with a folder a class: otherwise it validates on what it trains on."
         )
     if config.tuning is None:
         notes.append(
@@ -105,6 +106,11 @@ def _timm(config: TransferConfig, dataset: str, n_train: int, n_classes: int) ->
             f"# It trains on the whole network's features; the configuration takes those of depth {features.depth}."
         )
     return "\n".join([*notes, "".join(lines)]) + "\n"
+
+
+def _in_comment(text: str) -> str:
+    """Keep a path or a name on the line of its comment: a line break in it would begin a command."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def layer_decay(tuning: Tuning, architecture: str) -> float:
@@ -162,7 +168,7 @@ def _trainer(config: TransferConfig, dataset: str, n_train: int, n_classes: int)
     )
     return (
         "from transformers import TrainingArguments\n\n"
-        f"# {features.backbone} at {features.image_size} pixels, depth {features.depth}, {n_classes} classes of {dataset}.\n"
+        f"# {_in_comment(features.backbone)} at {features.image_size} pixels, depth {features.depth}, {n_classes} classes of {_in_comment(dataset)}.\n"
         f"{body}"
         f"# Augmentation: random_flip={tuning.random_flip}, crop_scale={tuning.crop_scale:.3g}, mixup_alpha={tuning.mixup_alpha:.3g}.\n"
         "arguments = TrainingArguments(\n"
@@ -192,12 +198,12 @@ def _python(
     """Write a script of PyTorch, torchvision and timm: ridge on pooled features, then fine-tuning from it."""
     features, tuning = config.features, config.tuning
     architecture, _, file = features.backbone.partition("@")
-    package = PACKAGED.get(architecture)
+    package, model = PACKAGED.get(architecture), json.dumps(architecture)
     if package and not file:
         name = architecture.removeprefix("tf_efficientnet_").capitalize()
         weights = (
             f"import {package} as package\n\n"
-            f'body = timm.create_model("{architecture}", num_classes=1000).eval()\n'
+            f"body = timm.create_model({model}, num_classes=1000).eval()\n"
             f"state = torch.load(package.Efficientnet{name}ModelFile.get_model_file_path(), weights_only=True)\n"
             "body.load_state_dict(dict(zip(body.state_dict(), state.values(), strict=True)))\n"
             "body.reset_classifier(0)\n"
@@ -205,19 +211,20 @@ def _python(
         )
     else:
         overlay = f', pretrained_cfg_overlay={{"file": {file!r}}}' if file else ""
-        name = architecture.partition(".")[0]
+        name = json.dumps(architecture.partition(".")[0])
         weights = (
-            f'fixed = {{"img_size": {features.image_size}}} if getattr(timm.get_pretrained_cfg("{name}"), "fixed_input_size", False) else {{}}\n'
-            f'body = timm.create_model("{architecture}", pretrained=True, num_classes=0{overlay}, **fixed).eval()\n'
+            f'fixed = {{"img_size": {features.image_size}}} if getattr(timm.get_pretrained_cfg({name}), "fixed_input_size", False) else {{}}\n'
+            f"body = timm.create_model({model}, pretrained=True, num_classes=0{overlay}, **fixed).eval()\n"
             'mean, std = body.pretrained_cfg["mean"], body.pretrained_cfg["std"]'
         )
     folders = None if skip_broken else _split_folders(dataset)  # torchvision stops at a broken picture
     reading = BY_READER if folders is None else LOAD + (BY_SPLIT if len(folders) > 1 else BY_CLASS)
     where = "folder" if not folders else f"folder + {'/' + folders[0]!r}"
-    train, kept, _ = FRACTIONS
-    # Beside a test part of its own, no other is kept.
-    shares = (train / (train + kept), 1.0) if folders else (train, train + kept)
+    train, val, test = FRACTIONS
+    # Of all pictures, and of those that do not train; beside a test part of its own, no other is kept.
+    shares = (train / (train + val), 1.0) if folders else (train, val / (val + test))
     script = SCRIPT.format(
+        imports="import re\n" if folders is not None and len(folders) < 2 else "",
         weights=weights,
         reading=reading.format(where=where, folders=list(folders or ()), shares=shares, skip_broken=skip_broken),
         dataset=dataset,

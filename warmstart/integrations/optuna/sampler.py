@@ -134,7 +134,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
         self._shown: tuple[Any, Problem] | None = None  # the last one: building a space takes time
         checked = Optimizer(any_space, **self._settings, n_startup_trials=n_startup_trials, seed=seed)
         self._seed: int = checked.to_dict()["settings"]["seed"]
-        self._unread: set[int] = set()
+        self._unread: set[tuple[str, int]] = set()
         self._related = _digest(related)
         self._made: tuple[object, tuple[Known, Optimizer, dict[str, Any], dict[str, Any]]] | None = None
 
@@ -210,9 +210,9 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
 
         Returns: what they say, the optimiser that chose, its choice, and what its checkpoint is good for.
         """
-        said = tuple((other.number, other.state, other.system_attrs.get(CLAIM)) for other in trials)
+        asked = self._seed, number, study.study_name, study.direction, problem.digest, tuple(map(_said, trials))
         made = self._made
-        if made is None or made[0] != (self._seed, number, said):
+        if made is None or made[0] != asked:
             setup = f"{problem.digest} {self._settings['surrogate']} {self._settings['acquisition']}"
             known = self._known(trials, problem, study)
             optimizer = self._optimizer(problem, known, _newest(trials, setup), number)
@@ -224,7 +224,7 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
                 _log.warning("trial %d: every configuration was proposed already, and one is repeated", number)
                 config = problem.repeated(known.pending, rng=np.random.default_rng([self._seed, number]))
             chosen = known, optimizer, config, {"setup": setup, "related": self._related}
-            self._made = made = (self._seed, number, said), chosen
+            self._made = made = asked, chosen
         return made[1]
 
     def _fitting(
@@ -315,8 +315,10 @@ class WarmStartSampler(optuna.samplers.BaseSampler):
     def _known(self, trials: Sequence[FrozenTrial], problem: Problem, study: optuna.Study) -> Known:
         """Read trials, and say once of each that is passed over."""
         known = read_trials(trials, problem, study.direction)
-        for number in sorted({*known.unread} - self._unread):
-            self._unread.add(number)
+        for number in known.unread:
+            if (study.study_name, number) in self._unread:
+                continue
+            self._unread.add((study.study_name, number))
             _log.warning("trial %d: its parameters are no configuration of the space, and it is passed over", number)
         return known
 
@@ -352,6 +354,11 @@ def _others(study: optuna.Study, trial: FrozenTrial) -> list[FrozenTrial]:
 def _completed(trials: Sequence[FrozenTrial]) -> list[FrozenTrial]:
     """Return the trials that show a space: those that ended of themselves."""
     return [trial for trial in trials if trial.state == TrialState.COMPLETE]
+
+
+def _said(trial: FrozenTrial) -> tuple[Any, ...]:
+    """Return what tells whether a trial says something else than before."""
+    return trial.number, trial.state, trial.system_attrs.get(CLAIM), trial.params, trial.values, trial.constraints
 
 
 def _note(study: optuna.Study, trial: FrozenTrial, key: str, value: Any) -> None:

@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Generic, TypeVar
 
 from history_store.errors import AllTrialsFailedError, UsageError
@@ -46,8 +47,8 @@ class Cluster:
 
     def __post_init__(self) -> None:
         for param, number in (("cpus_per_trial", self.cpus), ("gpus_per_trial", self.gpus)):
-            if not (math.isfinite(number) and number >= 0):
-                msg = f"expected a number of at least 0, got {number}. Leave it out for the default."
+            if not _is_amount(number):
+                msg = f"expected a number of at least 0, got {number!r}. Leave it out for the default."
                 raise UsageError(msg, param=param)
         if self.cpus + self.gpus == 0:
             msg = "expected a trial that takes some of a machine, got no CPU and no GPU. Use `cpus_per_trial` 0.1."
@@ -122,6 +123,11 @@ def chosen_cluster(
         msg = "expected `ray` or `ray_address` with them, got neither. Add `ray`, or leave them out."
         raise UsageError(msg, param=("cpus_per_trial", "gpus_per_trial"))
     return None
+
+
+def _is_amount(number: object) -> bool:
+    """Tell whether it is a finite number of at least 0."""
+    return not isinstance(number, bool) and isinstance(number, Real) and 0 <= float(number) < math.inf
 
 
 def living() -> list[dict[str, Any]]:

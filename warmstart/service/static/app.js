@@ -1,5 +1,6 @@
 // The page of `warmstart serve`: no library, nothing loaded from elsewhere.
 import { filesIn, zipOf } from "./zip.js";
+import { picturesOf } from "./pictures.js";
 import { bestSoFar, importanceOf, learningCurves, mapOf, parallel } from "./charts.js";
 import { asText, FORMATS } from "./formats.js";
 import { element, table, number } from "./elements.js";
@@ -35,6 +36,18 @@ async function ask(path, options = {}) {
   return document_;
 }
 
+// All items of a list that comes in parts.
+async function listed(path) {
+  const items = [];
+  let cursor = "";
+  do {
+    const part = await ask(`${path}?limit=1000${cursor}`);
+    items.push(...part.items);
+    cursor = part.next ? `&cursor=${encodeURIComponent(part.next)}` : "";
+  } while (cursor);
+  return items;
+}
+
 async function guarded(what, work) {
   say(`${what} …`);
   try {
@@ -47,18 +60,20 @@ async function guarded(what, work) {
 
 // ---- suggestions
 
+// The descriptor of what was given, and notes on what was left out of it.
 async function described() {
   const pasted = $("descriptor").value.trim();
-  if (pasted) return parsed(pasted);
+  if (pasted) return { descriptor: parsed(pasted), notes: [] };
   const file = dropped.length ? null : $("file").files[0];
   const folder = dropped.length ? dropped : [...$("folder").files];
   if (dropped.length === 1 && kindOf(dropped[0].name)) return upload(dropped[0], kindOf(dropped[0].name));
   if (!file && !folder.length) throw new Error("Choose a file or a folder, or paste a descriptor.");
   if (file && !kindOf(file.name)) throw new Error("Expected a ZIP, TAR or NPZ. Pack the folder of your classes as ZIP.");
   if (file) return upload(file, kindOf(file.name));
-  const images = folder.filter((each) => /\.(png|jpe?g|bmp|gif|webp|tiff?|ppm|pgm)$/i.test(each.name));
-  if (!images.length) throw new Error("Expected a folder that holds a folder of images for each class, found no image in it.");
-  return upload(() => zipOf(images), "application/zip");
+  const { pictures, notes } = picturesOf(folder);
+  if (!pictures.length) throw new Error("Expected a folder that holds a folder of images for each class, found no image in it.");
+  const made = await upload(() => zipOf(pictures), "application/zip");
+  return { ...made, notes: [...notes, ...made.notes] };
 }
 
 function parsed(text) {
@@ -79,8 +94,7 @@ async function upload(data, kind) {
   const question = "Your images will be sent to this server, looked at and then deleted. Send them?";
   if (!isLocal && !confirm(question)) throw new Error("Nothing was sent.");
   const body = typeof data === "function" ? await data() : data;
-  const made = await ask("/descriptors:upload", { method: "POST", body, headers: { "Content-Type": kind } });
-  return made.descriptor;
+  return ask("/descriptors:upload", { method: "POST", body, headers: { "Content-Type": kind } });
 }
 
 let dropped = []; // files; those of a folder know their path in it
@@ -112,11 +126,11 @@ $("where").textContent = isLocal
 $("suggest-form").addEventListener("submit", (event) => {
   event.preventDefault();
   guarded("Looking at your images", async () => {
-    const descriptor = await described();
+    const { descriptor, notes } = await described();
     const body = { descriptor, k: Number($("k").value), strategy: $("strategy").value || null, explain: true };
     const answer = await ask("/suggestions", { json: body });
     const map = await ask("/map", { json: { descriptor } }).catch(() => null);
-    show(answer, map);
+    show({ ...answer, notes: [...notes, ...answer.notes] }, map);
   });
 });
 
@@ -161,10 +175,10 @@ function expectation(answer) {
 // ---- studies
 
 async function listStudies() {
-  const found = await ask("/studies?limit=1000");
-  $("study-list").replaceChildren(found.items.length
+  const found = await listed("/studies");
+  $("study-list").replaceChildren(found.length
     ? table("Studies of this server", ["name", "trials", "ended"],
-        found.items.map((each) => [opener(each.name, () => follow(each.name)), each.n_trials, each.n_ended]))
+        found.map((each) => [opener(each.name, () => follow(each.name)), each.n_trials, each.n_ended]))
     : element("p", {}, "None yet. ", element("code", {}, "warmstart tune --server URL"), " begins one."));
 }
 
@@ -244,13 +258,7 @@ function weigher(name, trials) {
 // ---- datasets
 
 async function listDatasets() {
-  const rows = [];
-  let cursor = "";
-  do {
-    const part = await ask(`/history/datasets?limit=1000${cursor}`);
-    rows.push(...part.items);
-    cursor = part.next ? `&cursor=${encodeURIComponent(part.next)}` : "";
-  } while (cursor);
+  const rows = await listed("/history/datasets");
   $("dataset-list").replaceChildren(table(`${rows.length} datasets`, ["name", "group", "images", "classes", "runs", "best error"],
     rows.map((each) => [opener(each.name, () => showDataset(each.name)), each.group, each.n_train + each.n_val + each.n_test,
       each.n_classes, each.n_evaluations, number(each.best_error)])));

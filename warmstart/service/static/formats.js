@@ -3,11 +3,14 @@ export const FORMATS = ["json", "yaml", "csv", "optuna", "ray", "configspace"];
 
 const python = (value) => (value === true ? "True" : value === false ? "False" : JSON.stringify(value));
 const dict = (config) => `{${Object.entries(config).map(([key, value]) => `${python(key)}: ${python(value)}`).join(", ")}}`;
+// YAML 1.1 takes 1e-7 for a text: its numbers have a point.
+const scalar = (value) => (typeof value === "number" ? String(value).replace(/^(-?\d+)e/, "$1.0e") : JSON.stringify(value));
+const key = (name) => (/^[A-Za-z_]\w*$/.test(name) && !/^(y|n|yes|no|on|off|true|false|null)$/i.test(name) ? name : JSON.stringify(name));
 const cell = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
 
 export function asText(format, answer) {
   const points = answer.suggestions.map((each) => each.config);
-  if (format === "yaml") return points.map((point) => Object.entries(point).map(([key, value], i) => `${i ? "  " : "- "}${key}: ${JSON.stringify(value)}`).join("\n")).join("\n");
+  if (format === "yaml") return points.map((point) => Object.entries(point).map(([name, value], i) => `${i ? "  " : "- "}${key(name)}: ${scalar(value)}`).join("\n")).join("\n");
   if (format === "csv") {
     const heads = [...new Set(points.flatMap((point) => Object.keys(point)))];
     return [["rank", ...heads].map(cell).join(","), ...points.map((point, i) => [i + 1, ...heads.map((head) => point[head])].map(cell).join(","))].join("\n");

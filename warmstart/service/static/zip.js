@@ -38,7 +38,16 @@ export async function filesIn(entry, folder = "") {
   return (await Promise.all(found.map((each) => filesIn(each, `${folder}${entry.name}/`)))).flat();
 }
 
+// A ZIP of this kind counts files in 16 bits and bytes in 32, of which the highest number means something else.
+function checkSize(files) {
+  const size = files.reduce((sum, each) => sum + each.size + 100 + 6 * (each.webkitRelativePath || each.name).length, 22);
+  if (files.length < 0xffff && size < 0xffffffff) return;
+  const got = `${files.length.toLocaleString("en")} of ${(size / 2 ** 30).toFixed(1)} GiB`;
+  throw new Error(`Expected fewer than 65,535 images of less than 4 GiB together, got ${got}. Choose a sample: 400 images are looked at.`);
+}
+
 export async function zipOf(files) {
+  checkSize(files);
   const parts = [], central = [];
   let offset = 0;
   for (const file of files) {

@@ -111,6 +111,16 @@ def test_a_part_of_a_whole_number_is_not_read():
     assert np.isnan(axes.Integer("x", 0, 9).parse([2.5]))[0]
 
 
+def test_the_bounds_of_a_wide_range_are_exact():
+    axis = axes.Integer("x", -(2**62) - 1, 2**62 + 1)
+    assert [axis.native(number) for number in axis.numbers(np.array([0.0, 1.0]))] == [-(2**62), 2**62]
+    assert np.isfinite(axis.parse([2**53 + 1, 2**62 + 1, -(2**62) - 1, np.int64(2**62), 2.0**62])).all()
+    assert np.isnan(axis.parse([2**62 + 2, -(2**62) - 2, "1", None])).all()
+    close = axes.Integer("x", 2**53, 2**62 - 1)
+    assert [close.native(number) for number in close.numbers(np.array([0.0, 1.0]))] == [2**53, 2**62 - 1]
+    assert np.isnan(close.parse([2.0**62]))[0]
+
+
 def test_reals_rounded_over_their_bound_are_read():
     axis = Real("x", 0.0, 2 / 3)
     assert axis.parse([0.6666666666667]).tolist() == [0.6666666666667]

@@ -96,6 +96,15 @@ def discrete():
     return space
 
 
+def tiny():
+    """A space of which a clause allows less than any design finds."""
+    space = ConfigurationSpace()
+    x, y = Float("x", (0.0, 1.0), default=2e-4), Float("y", (0.0, 1.0), default=1e-4)
+    space.add(x, y, Integer("n", (1, 9), default=3))
+    space.add(ForbiddenGreaterThanClause(x, 5e-4), ForbiddenLessThanRelation(x, y))
+    return space
+
+
 SPACES = {"every": every_kind, "discrete": discrete, "compact": target_space}
 
 
@@ -153,6 +162,20 @@ class TestRoundTrips:
         keys = [encoding.key(config) for config in configs]
         assert len(set(keys[:3])) == len(set(keys[3:6])) == 1
         assert len(set(keys)) == 3
+
+    @pytest.mark.parametrize("log", [False, True])
+    def test_whole_numbers_that_are_no_float_come_back_exactly(self, log):
+        space = ConfigurationSpace()
+        space.add(Integer("n", (1, 2**62), log=log), Categorical("kind", ["a", "b"]))
+        space.add(EqualsCondition(space["n"], space["kind"], "a"))
+        encoding = Encoding(space)
+        values = [2**53 + 1, 2**53, 2**53 - 1, 2**61 + 1, 2**61 + 2, 2**62 - 1, 2**62, 1]
+        configs = [{"kind": "b"}, *({"n": value, "kind": "a"} for value in values)]
+        for given in (configs, configs[::-1]):
+            assert encoding.decode(encoding.encode(given)) == given
+        again = pickle.loads(pickle.dumps(encoding))
+        assert again.decode(encoding.encode(configs)) == configs
+        assert len({encoding.key(config) for config in configs[1:3]}) == 1  # equal after rounding
 
     def test_values_are_native(self, rng):
         encoding = Encoding(every_kind())
@@ -288,6 +311,25 @@ class TestSample:
         encoding = Encoding(space)
         assert encoding.size == 4 * CELLS
         assert len(encoding.sample(1000, rng=rng)) == 1000
+
+    def test_where_next_to_nothing_is_allowed_the_default_and_what_is_beside_it_are_found(self, rng):
+        encoding = Encoding(tiny())
+        points = encoding.sample(50, rng=rng)
+        assert encoding.decode(points[:1]) == [{"x": 2e-4, "y": 1e-4, "n": 3}]
+        assert len(set(encoding.keys(points))) == 50
+        assert encoding.valid(points).all()
+        assert np.ptp(points[:, 0]) > 2e-4
+        assert encoding.fits(encoding.decode(points)).all()
+        more = encoding.sample(1, rng=rng, exclude=encoding.keys(points))
+        assert len(more) == 1
+        assert not {*encoding.keys(more)} & {*encoding.keys(points)}
+
+    def test_what_is_known_is_looked_beside(self, rng):
+        encoding = Encoding(tiny())
+        known = encoding.encode([{"x": 4.5e-4, "y": 4.5e-4, "n": 9}])
+        beside = encoding.beside(known, 20, rng=rng, exclude=encoding.keys(known))
+        assert len(set(encoding.keys(np.concatenate([known, beside])))) == 21
+        assert encoding.beside(known[:0], 20, rng=rng).shape == (0, 3)
 
     def test_constants_alone_are_one_configuration(self, rng):
         space = ConfigurationSpace()

@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import tarfile
 import unicodedata
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from history_store.errors import BrokenImagesError, DataError, LabelError, Missi
 from history_store.images import DatasetWarning
 from history_store.readers import open_images
 from history_store.readers.csv_labels import images_of, labelled, resolved
+from history_store.readers.table_labels import read_labels
 
 IMAGES, LABELS = pixels(), classes()
 
@@ -105,6 +108,7 @@ def test_csv_with_paths_endings_splits_and_rows_without_labels(tmp_path):
         ("id,cat,dog\na,1,0\nb,0,1\n", "one-hot columns must become one"),
         ("id,label\na\n", "row 2: expected 2 cells, got 1"),
         ("", "expected a head of distinct names"),
+        ("id,label, label\na,1,2\nb,2,1\n", "expected a head of distinct names .* got the first row id, label, label"),
         ("a.png,1,1\nb.png,2,1\n", "expected a head of distinct names .* got the first row a.png, 1, 1"),
         (
             "a.png,1\nb.png,2\n",
@@ -163,6 +167,19 @@ def test_names_in_a_csv_may_differ_in_composition_and_case(tmp_path):
     source = open_images(labelled(str(tmp_path), "case.csv", None))
     assert source.labels.tolist() == [0, 1, 0]
     assert len(source.read(range(3)).images) == 3
+
+
+@pytest.mark.parametrize(("names", "table"), [
+    ((" b.png", "b.png", "c.png"), "file,label\n b.png,1\nb.png,2\n c.png ,1\n"),
+    (("B.png", "b.png", "c.png"), "label,file\n1, B\n2, b.png\n1,C.PNG \n"),
+])  # fmt: skip
+def test_spaces_around_a_name_count_where_they_are_of_a_file(tmp_path, names, table):
+    for number, name in enumerate(names):
+        save_picture(tmp_path / name, IMAGES[number])
+    (tmp_path / "t.csv").write_text(table)
+    source = open_images(labelled(str(tmp_path), "t.csv", None))
+    assert source.names == names
+    assert source.labels.tolist() == [0, 1, 0]
 
 
 def test_a_name_in_another_case_that_is_of_two_pictures_is_refused(tmp_path):
@@ -245,6 +262,60 @@ def test_a_table_whose_column_is_named(tmp_path):
         open_images(labelled(str(save_shard(tmp_path / "x.tar", IMAGES, LABELS)), None, "taste"))
     with pytest.raises(MissingPathError, match=r"got nothing there\. Check the path; `labels_column` is for tables"):
         open_images(labelled("sklearn:digits", None, "taste"))
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (["1_1", "11", "1_2", "12"], ["1_1", "11", "1_2", "12"]),
+        ([9007199254740992, 9007199254740993], [9007199254740992, 9007199254740993]),
+        (["9007199254740992", "9007199254740993"], [9007199254740992, 9007199254740993]),
+        (["12345678901234567890", "12345678901234567891"], ["12345678901234567890", "12345678901234567891"]),
+        ([2**64 - 1, 2**64 - 2], [str(2**64 - 1), str(2**64 - 2)]),
+        (["9" * 5000, "1"], ["9" * 5000, "1"]),
+        (["1e3", "1000"], ["1e3", "1000"]),
+        (["01", "1"], ["01", "1"]),
+        (["+1", "1"], ["+1", "1"]),
+        (["\uff11", "1"], ["\uff11", "1"]),
+        (["1.0", " 2. ", 1, 2.0, "1", True, "-0", "3e0"], [1, 2, 1, 2, 1, 1, 0, 3]),
+        ([b"cat", "cat", b"caf\xe9", b"caf\xe8"], ["cat", "cat", "caf\\xe9", "caf\\xe8"]),
+        ([b"7", 7], [7, 7]),
+    ],
+)
+def test_labels_that_differ_are_classes_that_differ(cells, labels):
+    assert read_labels(cells, "here") == (labels, [True] * len(cells))
+
+
+@pytest.mark.parametrize("cells", [[None, float("nan"), "", " ", b"", -1], ["-1", "-1.0", -1.0, b"-1"], ["-1.000e+00"]])
+def test_labels_that_are_empty_or_minus_one_are_none(cells):
+    _, has = read_labels([*cells, 5], "here")
+    assert has == [False] * len(cells) + [True]
+
+
+@pytest.mark.parametrize("cells", [["0.5", "1e-05"], [1, 0.5], [1e30, 0.5], [float("inf"), 1.0], ["1.5", "9" * 30]])
+def test_real_numbers_are_no_classes(cells):
+    with pytest.raises(LabelError, match=r"expected classes, got real numbers such as .* labels of a regression"):
+        read_labels(cells, "here")
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".arrow"])
+def test_labels_of_bytes_in_a_table_are_text(tmp_path, ending):
+    assert open_images(save_table(tmp_path / f"x{ending}", IMAGES, [b"cat", b"dog"] * 12)).class_names == ("cat", "dog")
+
+
+def test_pictures_of_two_splits_have_two_names(tmp_path, monkeypatch):
+    part = "data-00000-of-00001.parquet"
+    for split, rows in (("train", slice(0, 16)), ("test", slice(16, 24))):
+        (tmp_path / split).mkdir()
+        save_table(tmp_path / split / part, IMAGES[rows], LABELS[rows])
+    monkeypatch.chdir(tmp_path)
+    for place in (tmp_path, "."):
+        source = open_images(place)
+        rows = {name: row for row, name in enumerate(source.names)}
+        assert len(rows) == 24
+        for name, row in ((f"train/{part}/0000003", 3), (f"test/{part}/0000003", 19)):
+            np.testing.assert_array_equal(source.read([rows[name]], size=None).images[0], IMAGES[row])
+    assert open_images(tmp_path / "train" / part).names[3] == f"{part}/0000003"
 
 
 def _save_part(folder, name):
@@ -400,6 +471,15 @@ def test_a_tar_of_class_folders_is_held_to_the_rules_of_archives(tmp_path):
     assert open_images(captioned).class_names == ("a", "b")
 
 
+def test_a_label_behind_json_without_one_is_read(tmp_path):
+    for ending in ("cls", "label", "label.txt"):
+        members = [(f"{number}.{end}", data) for number in range(4) for end, data in (
+            ("png", png(IMAGES[number])), ("json", b'{"width": 12}'), (ending, b"ab"[number % 2 :][:1]))]  # fmt: skip
+        source = open_images(_tar(tmp_path / "x.tar", *members))
+        assert source.class_names == ("a", "b")
+        assert source.labels.tolist() == [0, 1, 0, 1]
+
+
 def test_tars_without_labels_are_told_to_be_unpacked(tmp_path):
     for name in ("cats", "dogs"):
         save_shard(tmp_path / f"{name}.tar", IMAGES, None)
@@ -472,3 +552,38 @@ def test_layouts_of_other_tasks_are_refused_by_name(tmp_path, make, told):
     make(tmp_path)
     with pytest.raises(LabelError, match=told):
         open_images(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "is_other"),
+    [
+        ([{"image_id": 1, "segmentation": [[0, 0, 1, 1]]}], True),
+        ([{"image_id": 1, "keypoints": [0, 0, 1]}], True),
+        ([], True),
+        ([{"image_id": 1, "category_id": 1}], False),
+        ([{"image_id": 1, "caption": "a cat"}], False),
+    ],
+)
+def test_annotations_with_a_class_alone_are_no_other_task(tmp_path, annotations, is_other):
+    save_folder(tmp_path, IMAGES, LABELS)
+    (tmp_path / "meta.json").write_text(
+        json.dumps({"annotations": annotations, "categories": [{"id": 1, "name": "a"}]})
+    )
+    if is_other:
+        with pytest.raises(LabelError, match=r"a detection dataset in the layout of COCO \(meta\.json\)"):
+            open_images(tmp_path)
+    else:
+        assert open_images(tmp_path).class_names == ("0", "1", "2")
+
+
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("nowhere"), Path.mkdir, os.mkfifo])
+@pytest.mark.parametrize(
+    "name", ["meta.json", "instances.json", "data.yaml", "labels/1.txt", "annotations/1.json", "annotations/1.xml"]
+)
+def test_what_is_no_file_tells_of_no_task(tmp_path, name, make):
+    save_folder(tmp_path, IMAGES, LABELS)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    make(tmp_path / name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DatasetWarning)  # of folders without pictures
+        assert len(open_images(tmp_path)) == 24

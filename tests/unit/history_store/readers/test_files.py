@@ -230,6 +230,56 @@ def test_npz_with_string_labels_and_fortran_order(npz):
     np.testing.assert_array_equal(source.read(range(24), size=12).images, COLOUR)
 
 
+def test_npz_labels_that_are_no_utf8_stay_apart(npz):
+    labels = np.array([b"caf\xe9", b"caf\xe8", "th\u00e9".encode()])
+    assert open_images(npz(images=COLOUR, labels=labels[LABELS])).class_names == ("caf\\xe8", "caf\\xe9", "th\u00e9")
+    names = open_images(npz(images=COLOUR, labels=LABELS, class_names=labels)).class_names
+    assert names == ("caf\\xe9", "caf\\xe8", "th\u00e9")
+    named = open_images(npz(images=COLOUR, labels=labels[LABELS], class_names=labels))
+    assert named.labels.tolist() == LABELS.tolist()
+    mixed = {"x_train": COLOUR, "y_train": labels[LABELS], "x_test": COLOUR, "y_test": np.array(["th\u00e9"] * 24)}
+    assert open_images(npz(**mixed)).class_names == ("caf\\xe8", "caf\\xe9", "th\u00e9")
+
+
+def test_npy_class_names_that_are_bytes(tmp_path):
+    np.save(tmp_path / "images.npy", COLOUR)
+    np.save(tmp_path / "labels.npy", LABELS)
+    np.save(tmp_path / "class_names.npy", ["th\u00e9".encode(), b"caf\xe9", b"tea"])
+    assert open_images(tmp_path).class_names == ("th\u00e9", "caf\\xe9", "tea")
+
+
+@pytest.mark.parametrize("file", ["labels", "class_names"])
+def test_npy_text_that_is_damaged(tmp_path, file):
+    np.save(tmp_path / "images.npy", COLOUR)
+    np.save(tmp_path / "labels.npy", LABELS)
+    np.save(tmp_path / f"{file}.npy", np.full(24, 0x7FFFFFFF, np.uint32).view("U1"))
+    refused(LabelError, tmp_path, f"{file}.npy: expected text, got characters that Unicode does not have")
+
+
+def test_npz_names_of_pictures_are_not_those_of_classes(npz):
+    files, classes = [f"{number:04d}.png" for number in range(24)], ["a", "b", "c"]
+    assert open_images(npz(images=COLOUR, labels=LABELS, names=files)).class_names == ("0", "1", "2")
+    assert open_images(npz(images=COLOUR, labels=LABELS, names=classes)).class_names == ("a", "b", "c")
+    assert open_images(npz(images=COLOUR, labels=LABELS, names=[*classes, "d"])).class_names == ("a", "b", "c")
+    assert open_images(npz(images=COLOUR, labels=LABELS, names=files, classes=classes)).class_names == ("a", "b", "c")
+    assert open_images(npz(images=COLOUR, labels=np.array(classes)[LABELS], names=files)).class_names == ("a", "b", "c")
+
+
+def test_npz_pair_without_a_split_is_for_training_beside_others(npz):
+    source = open_images(npz(images=COLOUR[:20], labels=LABELS[:20], images_test=COLOUR[20:], labels_test=LABELS[20:]))
+    assert {name: rows.tolist() for name, rows in source.splits.items()} == {
+        "train": [*range(20)],
+        "test": [*range(20, 24)],
+    }
+    np.testing.assert_array_equal(source.read([23, 0], size=12).images, COLOUR[[23, 0]])
+
+
+def test_npz_splits_beside_a_pair_that_may_hold_them_are_named(npz):
+    parts = {"x": COLOUR, "y": LABELS, "x_train": COLOUR[:20], "y_train": LABELS[:20], "x_val": COLOUR[20:]}
+    with pytest.warns(DatasetWarning, match=r"x_val, which have no labels of their own; x_train, which x may hold\."):
+        assert len(open_images(npz(**parts))) == 24
+
+
 def test_npz_test_part_without_labels_is_named(npz):
     with pytest.warns(DatasetWarning, match=r"left out x_test, which have no labels"):
         assert len(open_images(npz(x_train=COLOUR, y_train=LABELS, x_test=COLOUR))) == 24

@@ -1,5 +1,6 @@
 import os
 import sys
+import unicodedata
 import warnings
 from pathlib import Path
 
@@ -108,6 +109,27 @@ def test_a_class_may_be_called_like_a_split(tree, names):
     listing = list_folder(tree(*names))
     assert listing.splits is None
     assert set(listing.class_names) == {name.split("/")[0] for name in names}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="one folder there")
+@pytest.mark.parametrize("train", ["train", "seg_train"])
+def test_a_class_is_one_however_its_letters_are_composed(tree, train):
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    files = (f"{train}/bar/1.png", f"{train}/{composed}/1.png", f"test/{decomposed}/1.png")
+    where = tree(*files)
+    listing = list_folder(where)
+    assert listing.files == files
+    assert listing.class_names == ("bar", composed)
+    assert listing.labels.tolist() == [0, 1, 1]
+    assert {name: rows.tolist() for name, rows in listing.splits.items()} == {"train": [0, 1], "test": [2]}
+    mixed = open_images(where).fingerprint("content")
+    Path(where, "test", decomposed).rename(Path(where, "test", composed))
+    assert open_images(where).fingerprint("content") == mixed
+
+
+def test_a_class_alone_is_named_as_its_folder(tree):
+    folder = unicodedata.normalize("NFD", "caf\u00e9")
+    assert list_folder(tree("bar/1.png", f"{folder}/1.png")).class_names == ("bar", folder)
 
 
 def test_words_before_the_spelling(tree):

@@ -1,6 +1,7 @@
 """The transfer workload on tiny networks of random weights and scikit-learn's digits."""
 
 import json
+import math
 import pickle
 import shutil
 import socket
@@ -460,6 +461,9 @@ def test_the_space_is_conditional_and_read_back():
         ({"steps": -1}, "expected steps ≥ 0, got -1"),
         ({"depth": "s4", "image_size": 8}, "s16.full; 16 ≤ image_size ≤ 1024, got s4; 8"),
         ({"steps": 1.5}, "expected whole numbers for steps"),
+        ({"image_size": math.inf}, "expected whole numbers for steps and image_size"),
+        ({"steps": math.inf}, "expected whole numbers for steps and image_size"),
+        ({**TUNING, "steps": 40, "learning_rate": 10**400}, "numbers for rates"),
         ({"flip_copies": "maybe"}, "true or false for flip_copies"),
         ({"head": "svm"}, "expected head one of auto, ridge, knn, centroid, logistic, got svm"),
         ({"x": 1}, "label_smoothing, head, got x"),

@@ -1,9 +1,13 @@
 """What a configuration is written as for other programs."""
 
+import ast
 import importlib.util
+import shlex
 import shutil
 import subprocess
 import sys
+import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -185,10 +189,98 @@ def test_the_script_reads_the_parts_that_we_read(tmp_path, made, line):
     compile(text, "train.py", "exec")
 
 
+def write_classes(folder, counts):
+    """Write so many tiny pictures of each class; a slash in a name makes a folder within the class."""
+    from PIL import Image
+
+    for number, (name, count) in enumerate(counts.items()):
+        place = folder / name
+        place.mkdir(parents=True, exist_ok=True)
+        for i in range(count):
+            Image.new("L", (4, 4), number * 20 + i).save(place / f"{i}.png")
+    return folder
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="needs torchvision")
+@pytest.mark.parametrize(
+    ("counts", "part"),
+    [
+        ({str(number): 20 for number in range(1, 13)}, "."),
+        ({"b2": 7, "B10": 8, "a": 9, "C": 5}, "."),
+        (dict.fromkeys("abc", 3), "."),
+        ({"many": 11, **{f"one{number}": 1 for number in range(9)}, "two": 2}, "."),
+        ({"a": 6, "a/+in": 6, "b": 5}, "."),
+        ({"10": 7, "9": 5, "Two": 3, "one": 2}, "train"),
+    ],
+    ids=["numbers", "mixed case", "tiny", "of one", "folders within", "a test part"],
+)
+def test_the_script_splits_as_a_trial_does(tmp_path, counts, part):
+    from history_store.readers import open_images
+    from training.workloads import SourceDataset
+
+    write_classes(tmp_path / part, counts)
+    if part != ".":
+        write_classes(tmp_path / "test", counts)
+    source = open_images(tmp_path)
+    trial = SourceDataset(source)
+    text = write_recipe(FROZEN, "python", dataset=str(tmp_path), n_train=45, n_classes=3)
+    assert "datasets.ImageFolder(" in text
+    head = f"import re\nimport torch\nfolder, size = {str(tmp_path)!r}, 4\n"
+    found = written(head + "import numpy" + text.partition("import numpy")[2], "steps = [each")
+    names = [path.removeprefix(f"{tmp_path}/").removeprefix("./") for path, _ in found["pictures"].samples]
+    trained = {"train", "test"} if trial.test_is_spare else {"train"}
+    theirs = sorted(source.files[row] for row in np.concatenate([trial.rows(name) for name in sorted(trained)]))
+    assert sorted(names[row] for row in found["val"]) == sorted(source.files[row] for row in trial.rows("val")) != []
+    assert sorted(names[row] for row in found["train"]) == theirs
+    assert tuple(found["classes"]) == source.class_names
+    labels = dict(zip(source.files, source.labels.tolist(), strict=True))
+    assert [labels[name] for name in names] == found["y"].tolist()
+
+
+def test_the_script_shares_out_as_we_do():
+    from history_store.splits import FRACTIONS
+    from history_store.subsample import largest_remainder
+
+    text = write_recipe(FROZEN, "python", dataset="my photos", n_train=160, n_classes=3)
+    text = "import numpy as np\ndef shared" + text.partition("def shared")[2]
+    shared, rng = written(text, "pictures =")["shared"], np.random.default_rng(0)
+    for _ in range(300):
+        counts = rng.integers(0, rng.choice([3, 8, 40]), rng.integers(1, 30))
+        counts[0] += 1
+        for part in (FRACTIONS[0], 0.5, FRACTIONS[0] / sum(FRACTIONS[:2]), 1.0):
+            assert shared(counts, part).tolist() == largest_remainder(counts, part).tolist(), (counts, part)
+
+
+@pytest.mark.parametrize("steps", [0, 40])
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_no_name_becomes_a_command(tmp_path, recipe, steps):
+    """Suggestions may come from histories of others, and so may paths."""
+    backbone = 'resnet18"); exit(7)\nexit(7); $(exit 7)#'
+    dataset = f"{tmp_path}/photos\nexit(7) $(exit 7)"
+    config = {**FROZEN, "backbone": backbone, "steps": steps, **(TUNED if steps else {})}
+    for folders in (0, 1):  # that are not there, and that timm cannot read
+        if folders:
+            write_classes(tmp_path / "photos\nexit(7) $(exit 7)", {"a": 3, "b": 3, "empty": 0})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the empty folder
+            text = write_recipe(config, recipe, dataset=dataset, n_train=160, n_classes=3)
+        if recipe == "timm":
+            (command,) = shlex.split(text, comments=True)[1:2]
+            words = shlex.split(text, comments=True)
+            assert command == "train.py"
+            assert words[words.index("--model") + 1] == backbone
+            assert words[2] == ("FOLDER" if folders else dataset)
+            assert all(line.startswith("#") for line in text.partition("python train.py")[0].splitlines())
+        else:
+            calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+            assert "exit" not in [call.func.id for call in calls if isinstance(call.func, ast.Name)]
+
+
 def written(script, until):
     """Run a script up to a line, and return what it has defined."""
     found = {}
-    exec(compile(script.partition(until)[0], "train.py", "exec"), found)
+    with mock.patch.object(sys, "argv", ["train.py"]):  # it takes the first argument for its pictures
+        exec(compile(script.partition(until)[0], "train.py", "exec"), found)
     return found
 
 

@@ -85,6 +85,11 @@ def test_a_conditional_hyperparameter_has_its_place_among_the_others():
     assert to_csv(rows).splitlines()[:2] == [",arch,drop,lr,from", "1,small,,,a"]
 
 
+def test_escapes_have_room_in_a_table():
+    lines = table([{"name": "a\x1b[2J", "n": 1}, {"name": "\udcff", "n": 2}], 80).lines
+    assert lines[2:] == (r"a\u001b[2J   1", r"\udcff       2")
+
+
 def test_cells():
     assert [cell(value) for value in (None, float("nan"), 1.23456, 7, "two\nlines", 1e-9)] == [
         "-",

@@ -1,6 +1,8 @@
 """The progress bar on a terminal."""
 
 import io
+import json
+import os
 import sys
 
 import pytest
@@ -22,6 +24,34 @@ def test_what_goes_wrong_before_the_first_step_is_not_hidden_by_the_bar(monkeypa
     with pytest.raises(KeyboardInterrupt), Shell(Format.TABLE).progress("collecting"):
         raise KeyboardInterrupt
     assert "collecting" in terminal.getvalue()
+
+
+NAME = os.fsdecode(b"nu\xff") + "\x1b[2J\x9bm é"
+"""A file name that is no UTF-8, with what clears a screen."""
+
+
+@pytest.mark.parametrize("form", Format)
+def test_results_are_legible_whatever_names_are_in_them(monkeypatch: pytest.MonkeyPatch, form: Format) -> None:
+    monkeypatch.setattr(sys, "stdout", out := io.TextIOWrapper(io.BytesIO(), "utf-8", errors="strict"))
+    Shell(form).result({"image": NAME}, [{"image": NAME, NAME: 1}], title=NAME)
+    out.flush()
+    text = out.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    assert "\x1b" not in text
+    assert "\x9b" not in text
+    assert "é" in text
+    if form is Format.JSON:
+        assert json.loads(text) == {"image": NAME}
+    elif form is not Format.YAML:
+        assert r"nu\udcff\u001b[2J\u009bm é" in text
+
+
+def test_notes_and_prose_are_legible(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(Format.TABLE)
+    shell.note(f"{NAME} was merged.")
+    shell.say(f"  near. {NAME}")
+    told = capsys.readouterr()
+    assert told.err == "nu\\udcff\\u001b[2J\\u009bm é was merged.\n"
+    assert told.out == "  near. nu\\udcff\\u001b[2J\\u009bm é\n"
 
 
 def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

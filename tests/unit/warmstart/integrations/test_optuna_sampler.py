@@ -10,7 +10,13 @@ import threading
 
 import optuna
 import pytest
-from ConfigSpace import Constant
+from ConfigSpace import (
+    ConfigurationSpace,
+    Constant,
+    Float,
+    ForbiddenGreaterThanClause,
+    ForbiddenLessThanRelation,
+)
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import TrialState, create_trial
 from problems import bowl, mixed, plane
@@ -114,6 +120,24 @@ def test_related_tasks_give_the_first_suggestion():
     related = [RelatedTask(configs, [bowl(config) for config in configs])]
     study = study_of(space=plane(), surrogate="mt-gp", related=related)
     assert bowl(study.ask(PLANE).params) < 0.3
+
+
+def test_whole_numbers_that_are_no_float_are_searched():
+    study = study_of()
+    study.enqueue_trial({"n": 2**62, "x": 0.5})
+    study.optimize(lambda trial: trial.suggest_int("n", 0, 2**62) / 2**62 + trial.suggest_float("x", 0, 1), n_trials=6)
+    assert len(study.trials) == 6
+    assert study.trials[-1].system_attrs[CLAIM].keys() == {"n", "x"}
+
+
+def test_a_space_that_allows_next_to_nothing_is_searched_from_its_default():
+    x, y = Float("x", (0.0, 1.0), default=2e-4), Float("y", (0.0, 1.0), default=1e-4)
+    space = ConfigurationSpace()
+    space.add(x, y, ForbiddenGreaterThanClause(x, 5e-4), ForbiddenLessThanRelation(x, y))
+    study = study_of(space=space)
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1) + trial.suggest_float("y", 0, 1), n_trials=6)
+    assert params(study)[0] == {"x": 2e-4, "y": 1e-4}
+    assert len({tuple(each.items()) for each in params(study)}) == 6
 
 
 def test_values_stay_within_bounds_that_configspace_rounds():
@@ -340,6 +364,50 @@ def test_another_process_goes_on_with_the_same_stream(tmp_path):
     part = optuna.create_study(study_name="s", storage=storage, sampler=sampler())
     part.optimize(conditional, n_trials=6)
     assert stream(storage, 3) == params(whole)
+
+
+def test_a_sampler_of_several_studies_suggests_to_each_what_it_would_alone():
+    """In turn, with as many trials, in the same states and at first of the same configurations."""
+
+    def of(x):
+        return abs(x - 0.1)
+
+    def step(study, error):
+        trial = study.ask()
+        study.tell(trial, error(trial.suggest_float("x", 0.0, 1.0)))
+
+    kinds = (("minimize", of), ("minimize", lambda x: 1.0 - of(x)), ("maximize", of))
+    space, shared = {"x": [0.0, 1.0]}, sampler(space={"x": [0.0, 1.0]})
+    together = [optuna.create_study(sampler=shared, direction=direction) for direction, _ in kinds]
+    alone = [optuna.create_study(sampler=sampler(space=space), direction=direction) for direction, _ in kinds]
+    for _ in range(5):
+        for studies in (together, alone):
+            for study, (_, error) in zip(studies, kinds, strict=True):
+                step(study, error)
+    assert [params(study) for study in together] == [params(study) for study in alone]
+    assert params(alone[0]) != params(alone[1])
+
+
+def test_constraints_told_the_other_way_round_are_another_suggestion():
+    shared = sampler(space=plane())
+    studies = [optuna.create_study(sampler=shared) for _ in range(2)]
+    for i in range(8):
+        for study, sign in zip(studies, (1.0, -1.0), strict=True):
+            trial = study.ask(PLANE)
+            if i == 7:
+                continue
+            trial.set_constraint("left", sign * (trial.params["x"] - 2.5))
+            study.tell(trial, bowl(trial.params))
+    assert params(studies[0])[-1] != params(studies[1])[-1]
+
+
+def test_a_trial_is_named_in_each_study_that_it_is_passed_over_in(caplog):
+    shared = sampler(space=plane())
+    for _ in range(2):
+        study = optuna.create_study(sampler=shared)
+        study.add_trial(create_trial(params={"z": 0.0}, distributions={"z": PLANE["x"]}, value=0.5))
+        study.ask(PLANE)
+    assert len(caplog.records) == 2
 
 
 def test_a_study_can_be_pickled():

@@ -4,13 +4,14 @@ import math
 import socket
 import sys
 
+import numpy as np
 import pytest
 
 from history_store.errors import UsageError
 from warmstart.integrations.ray.cluster import Cluster, RayExecutor, chosen_cluster
 
 
-@pytest.mark.parametrize("cpus", [-1.0, math.nan, math.inf])
+@pytest.mark.parametrize("cpus", [-1.0, math.nan, math.inf, "2", None, True, [1.0]])
 def test_resources_are_amounts(cpus):
     with pytest.raises(UsageError, match="cpus_per_trial: expected a number of at least 0"):
         Cluster(cpus=cpus)
@@ -21,6 +22,7 @@ def test_resources_are_amounts(cpus):
 def test_a_trial_takes_something():
     with pytest.raises(UsageError, match="got no CPU and no GPU"):
         Cluster(cpus=0.0)
+    assert Cluster(cpus=np.float32(0.0), gpus=np.int64(1)).resources == {"num_cpus": 0.0, "num_gpus": 1}
     assert Cluster(cpus=0.0, gpus=0.5).resources == {"num_cpus": 0.0, "num_gpus": 0.5}
 
 
