@@ -45,7 +45,7 @@ class RemoteTrial:
     seed: int
     budget: float | None = None
 
-    def report(self, step: int, error: float | None = None, *, value: float | None = None) -> bool:
+    def report(self, step: float, error: float | None = None, *, value: float | None = None) -> bool:
         """Report the error so far, or the study's metric as value; tells whether to stop here.
 
         A number that is not finite is a sign of life alone.
@@ -58,7 +58,8 @@ class RemoteTrial:
         if not (_is_finite(error, "an error") and _is_finite(value, "a value")):
             self.heartbeat()
             return False
-        body = {"step": step, "error": error, "value": value, "lease_s": self.study.lease_s}
+        whole = int(step) if isinstance(step, float) and step.is_integer() else step
+        body = {"step": whole, "error": error, "value": value, "lease_s": self.study.lease_s}
         return bool(self._post("report", body)["stop"])
 
     def heartbeat(self) -> None:

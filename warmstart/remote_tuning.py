@@ -198,9 +198,9 @@ class _Queue:
     def report(self, run: Run, step: float, error: float) -> bool:
         """Report; a trial that was lost is stopped."""
         if self.running is not None:
-            self.running = replace(self.running, step=round(step), error=error)
+            self.running = replace(self.running, step=step, error=error)
         try:
-            return self._trial(run).report(round(step), error)
+            return self._trial(run).report(step, error)
         except LeaseLostError as problem:
             self._on_message(problem.message)
             return True

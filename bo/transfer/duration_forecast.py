@@ -27,6 +27,8 @@ UNKNOWN = 5.0
 """The same of a level of which nothing is known."""
 _EFFECT, _LENGTH, _NOISE = 1.0, 0.7, 0.15
 """Priors without a history: spread of effects, lengthscale in the unit cube, noise of a run."""
+_MOMENT, _SHARES = 0.15, 200
+"""Noise of a short moment, as a standard deviation of the logarithm of its seconds; shares of what grows with a run that are tried."""
 _LEAST_NOISE = 0.03
 _PENALTY = 1.0
 _ROUNDS = 20
@@ -160,16 +162,26 @@ class DurationForecaster:
         return cls(**{**record, **arrays})
 
 
-def whole_seconds(short: tuple[float, float], longer: tuple[float, float], amount: float) -> float:
-    """Extrapolate the seconds of a whole run from two short ones, each an amount and its seconds.
+def whole_seconds(moments: Sequence[tuple[float, float]], amount: float) -> tuple[float, float]:
+    """Extrapolate the seconds of a whole run from short ones, each an amount and its seconds.
 
-    What a run takes is a part that its length does not change, and the rest in proportion. Where the longer one took no more than the shorter,
-    which a busy machine can make so, all is taken to be in proportion.
+    What a run takes is a part that its length does not change, and a part in proportion to it. Each moment has the noise of a machine that
+    others use too.
+
+    Returns: the seconds, and the standard deviation of their logarithm.
     """
-    (few, first), (many, second) = short, longer
-    if second > first and many > few:
-        return second + (second - first) / (many - few) * (amount - many)
-    return second * amount / many
+    lengths, seconds = np.array(moments, np.float64).T
+    # Jeffreys' prior of a share, of what the longest moment takes: nearly none and nearly all are common.
+    in_proportion = np.sin(np.pi / 2 * (np.arange(_SHARES) + 0.5) / _SHARES) ** 2
+    shapes = 1 + in_proportion[:, None] * (lengths / lengths.max() - 1)
+    levels = np.log(np.maximum(seconds, 1e-6)) - np.log(shapes)
+    wrong = np.square(levels - levels.mean(axis=1, keepdims=True)).sum(axis=1)
+    weights = np.exp((wrong.min() - wrong) / (2 * _MOMENT**2))
+    weights /= weights.sum()
+    whole = levels.mean(axis=1) + np.log(1 + in_proportion * (amount / lengths.max() - 1))
+    mean = float(weights @ whole)
+    variance = weights @ np.square(whole - mean) + _MOMENT**2 / len(lengths)
+    return float(np.exp(mean)), float(np.sqrt(variance))
 
 
 def without_history(p: int) -> DurationForecaster:

@@ -420,7 +420,7 @@ def _show(show: "Show", now: "StudyProgress", where: str, metric: "Metric") -> N
         (trial,) = now.running
         text, since = f"{where}trial {trial.number}", trial.since
         if trial.step is not None and trial.error is not None:
-            said.insert(0, f"{metric.name} {metric.to_value(trial.error):.4g} at step {trial.step}")
+            said.insert(0, f"{metric.name} {metric.to_value(trial.error):.4g} at step {trial.step:.12g}")
         if trial.heading is not None:
             said.insert(1, f"heading for {_range(trial.heading, metric)}")
         elif trial.step is None and trial.expected is not None:

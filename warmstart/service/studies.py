@@ -176,7 +176,7 @@ class ReportRequest(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [{"client": "worker-1", "step": 100, "error": 0.35}]})
 
     client: Client
-    step: Annotated[int, Field(ge=0, le=2**53)]
+    step: Annotated[Number, Field(ge=0, le=2**53)]
     error: Number | None = None
     value: Number | None = None
     lease_s: LeaseS = 60.0

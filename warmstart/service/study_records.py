@@ -59,7 +59,7 @@ def trial_state(trial: FrozenTrial) -> str:
         return "running"
     if outcome is not None:
         return str(outcome["status"])
-    return "ok" if trial.value is not None else "failed"  # another program ended it
+    return {"COMPLETE": "ok", "PRUNED": "pruned"}.get(trial.state.name, "failed")  # another program ended it
 
 
 def _holder(trial: FrozenTrial, lease: Lease | None) -> str | None:
@@ -79,7 +79,7 @@ def trial_record(trial: FrozenTrial) -> dict[str, Any]:
         "state": trial_state(trial),
         "config": dict(trial.params) if run is None else run["config"],
         "seed": None if run is None else run["seed"],
-        "error": outcome.get("error", trial.value if trial.state.is_finished() else None),
+        "error": outcome.get("error", trial.value if trial.state.name == "COMPLETE" else None),
         "duration": outcome.get("duration"),
         "note": outcome.get("note", ""),
         "metrics": outcome.get("metrics", {}),

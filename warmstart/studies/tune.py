@@ -410,16 +410,15 @@ def _tuned(
             _run(group, job, options, store, watch, runners)
         done = [(summarise(queue), queue.plan) for queue in group.queues]
     tell_early_end([found for found, _ in done], limits, options)
-    if timed is not None and timed.plan is not None:
-        for line in unrun_lines(timed.plan, *done[0]):
-            options.on_message(line)
+    for line in unrun_lines(timed, *done[0]):
+        options.on_message(line)
     return store, [(_concluded(found, plan, timed, limits), plan) for found, plan in done]
 
 
 def tell_early_end(done: Sequence[TuneResult], limits: Limits, options: TuneOptions) -> None:
     """Say of studies with fewer trials than wanted that every configuration had its own, or that all failed alike."""
     trials = [trial for found in done for trial in found.trials]
-    if len(trials) >= limits.trials:
+    if len(trials) - sum(found.n_extra for found in done) >= limits.trials:
         return
     if len(trials) >= ALIKE and fail_alike((trial.status, trial.note) for trial in trials):
         options.on_message(f"All {len(trials)} trials failed in the same way, so no more was begun.")

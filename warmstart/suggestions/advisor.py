@@ -314,7 +314,7 @@ class Advisor:
         request.count(embedded)
         place = self._with_runs(dataset if isinstance(dataset, Location) else self._locate(dataset, embedded))
         if limit is not None and limit is not time and place.query is not None:
-            request = replace(request, limit=replace(limit, measure=self._measure(place.query)))
+            request = replace(request, limit=replace(limit, measure=self._measure(place.query, limit)))
         found = recommend(replace(place, notes=(*said, *place.notes)), request, seed=self.seed)
         if workload is not None and limit is None and space is None:
             from warmstart.suggestions.durations import with_seconds
@@ -337,11 +337,17 @@ class Advisor:
         check_length("time", time)
         return TimeLimit(parse_time(time, param="time"))
 
-    def _measure(self, query: Query) -> "MeasureShortRun":
-        """Return what makes short runs on a dataset."""
-        from warmstart.suggestions.short_run import measure_on
+    def _measure(self, query: Query, limit: "TimeLimit") -> "MeasureShortRun":
+        """Return what makes short runs on a dataset, within a share of the time."""
+        from warmstart.suggestions.short_run import LONGER_SHARE, measure_on
 
-        return measure_on(query.source, device=self.device, threads=self.threads, skip_broken=self.skip_broken)
+        return measure_on(
+            query.source,
+            device=self.device,
+            threads=self.threads,
+            skip_broken=self.skip_broken,
+            longer_s=LONGER_SHARE * limit.seconds,
+        )
 
     def has_measured(self, workload: str) -> bool:
         """Tell whether the configurations of the history are those of a workload.

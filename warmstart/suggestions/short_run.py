@@ -15,9 +15,11 @@ if TYPE_CHECKING:
     from history_store.images import ImageSource
 
 SPREAD = 0.15
-"""Standard deviation of the logarithm of seconds that were extrapolated from a short run."""
-ROUGH = 0.7
-"""The same where the first of the two moments gave a result alone, so that what a run takes at its start is not told from its steps."""
+"""Standard deviation of the logarithm of seconds that were extrapolated from a short run, at least."""
+ENOUGH = 0.25
+"""Above it a longer moment is worth its time."""
+LONGER_SHARE = 0.05
+"""Of the time that there is, so much may go into longer moments."""
 _SHORT, _LONGER = 40, 10
 """The two short runs are such a part of a whole one."""
 
@@ -56,36 +58,51 @@ def has_short_run(origin: str, config: Config, *, n_images: int) -> bool:
     return named is not None and bool(named[0].steps(named[0].budget(named[1]), config=config, n_train=n_images))
 
 
-def short_run_by(train: Train, config: Config, amount: float) -> ShortRun | None:
-    """Time two short runs of a configuration, and extrapolate.
+def short_run_by(train: Train, config: Config, amount: float, *, longer_s: float = 0.0) -> ShortRun | None:
+    """Time short runs of a configuration, and extrapolate.
+
+    Where two of them leave open how much of a run grows with its length (such as where looking at the validation images takes most of them),
+    longer ones follow.
 
     Args:
         train: trains it for an amount; false where that gave no result, or took too long.
         config: the configuration.
         amount: of a whole run, in whole steps.
+        longer_s: seconds that the longer ones may take.
 
-    Returns: None where nothing gave a result. Where the first of the two did alone, what it took counts half for its start and half for its
-        steps, which is `ROUGH`.
+    Returns: None where nothing gave a result.
     """
     few = max(round(amount / _SHORT), 1)
     many = max(round(amount / _LONGER), few + 1)
-    clock = [time.perf_counter()]
-    for part in (1, few, many):  # the first one is for what a process does once
-        if not train(config, part):
-            break
-        clock.append(time.perf_counter())
-    if len(clock) < 3:
+    began = time.perf_counter()
+    ended, moments = began, list[tuple[float, float]]()
+
+    def is_timed(part: float) -> bool:
+        nonlocal ended
+        has_result = train(config, part)
+        last, ended = ended, time.perf_counter()
+        if has_result:
+            moments.append((part, ended - last))
+        return has_result
+
+    if not train(config, 1):  # for what a process does once
         return None
-    first = few, clock[2] - clock[1]
-    if len(clock) == 3:
-        whole = first[1] / 2 * (1 + amount / few)
-        return ShortRun(dict(config), max(whole, 1e-3), clock[-1] - clock[0], ROUGH)
-    second = many, clock[3] - clock[2]
-    return ShortRun(dict(config), max(whole_seconds(first, second, amount), 1e-3), clock[-1] - clock[0])
+    ended = time.perf_counter()
+    if not is_timed(few):
+        return None
+    went_on, end = is_timed(many), time.perf_counter() + longer_s
+    while True:
+        seconds, spread = whole_seconds(moments, amount)
+        last, took = moments[-1]
+        if not went_on or spread <= ENOUGH or 4 * last > amount or time.perf_counter() + 2 * took > end:
+            return ShortRun(dict(config), max(seconds, 1e-3), ended - began, max(spread, SPREAD))
+        went_on = is_timed(2 * last)
 
 
-def measure_on(source: ImageSource, *, device: str, threads: int | None, skip_broken: bool = False) -> MeasureShortRun:
-    """Return what makes short runs on a dataset in this process, with what a history was measured with."""
+def measure_on(
+    source: ImageSource, *, device: str, threads: int | None, skip_broken: bool = False, longer_s: float = 0.0
+) -> MeasureShortRun:
+    """Return what makes short runs on a dataset in this process, with what a history was measured with; `longer_s` as in `short_run_by`."""
 
     def measure(origin: str, config: Config) -> ShortRun | None:
         named = workload_of(origin)
@@ -112,6 +129,7 @@ def measure_on(source: ImageSource, *, device: str, threads: int | None, skip_br
                 ),
                 config,
                 amount,
+                longer_s=longer_s,
             )
         finally:
             torch.set_num_threads(before)

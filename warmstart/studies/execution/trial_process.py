@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from history_store.errors import UsageError
 from history_store.records import Config
-from training.processes.guardian import PROC
+from training.processes.guardian import PROC, descendants
 from training.processes.supervisor import SupervisedProcess, describe_end, memory_below
 from warmstart.studies.execution.child import serve
 from warmstart.studies.objectives.base import Objective, Outcome, TrialStatus
@@ -27,8 +27,13 @@ from warmstart.studies.objectives.result import one_line
 
 GRACE_S = 2.0
 START_S = 120.0
+"""A child that loads its objective is given up after so long without any work; data may take far longer to load."""
+UNSEEN_START_S = 3600.0
+"""The same where the system does not tell whether it works."""
 STARTS = 3
 LOOK_S = 0.2
+LOOK_WORK_S = 1.0
+"""Between two looks whether a child that loads works."""
 TAIL_BYTES = 4096
 TRIAL_TITLE = "== "
 """How the line begins that names a trial in a log."""
@@ -183,9 +188,14 @@ class _Child:
 
     def ready(self) -> bool:
         """Wait until it is; tell whether it is, or died on the way. Raises what the objective raised."""
-        if not wait([self.pipe], START_S):
-            msg = f"objective: expected one that loads, got none after {START_S:g} s. Import it in a fresh Python to see why."
-            raise UsageError(msg)
+        patience, worked, seen = START_S if PROC.is_dir() else UNSEEN_START_S, 0, time.monotonic()
+        while not wait([self.pipe], min(LOOK_WORK_S, patience)):
+            now = work_below(self.process.pid)
+            if now != worked:
+                worked, seen = now, time.monotonic()
+            elif time.monotonic() - seen >= patience:
+                msg = f"objective: expected one that loads, got none after {patience:g} s in which nothing was done. Import it in a fresh Python to see why."
+                raise UsageError(msg)
         try:
             message = self.pipe.recv()
         except (EOFError, OSError):
@@ -290,6 +300,21 @@ class _Trial:
     def _stopped(self, status: TrialStatus, note: str) -> Outcome:
         self.spent = True
         return Outcome(None, status, time.monotonic() - self.started, note)
+
+
+def work_below(root: int) -> int:
+    """Count the clock ticks that all processes below one have worked; 0 where /proc is not."""
+    return sum(map(_ticks, descendants(root)))
+
+
+def _ticks(pid: int) -> int:
+    """Count the clock ticks of a process, and of those that it has waited for."""
+    try:
+        # After the name, which may hold anything; times are the 12th to 15th field from there.
+        fields = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+    except OSError:
+        return 0
+    return sum(map(int, fields[11:15]))
 
 
 def _nameless_file() -> Any:

@@ -24,7 +24,7 @@ from warmstart.studies.own_workload import OwnScript
 from warmstart.studies.state.spec import StudySpec, same_space
 from warmstart.studies.state.trial_queue import TrialQueue
 from warmstart.suggestions.durations import Durations, fit_history, no_durations
-from warmstart.suggestions.short_run import ShortRun, short_run_by
+from warmstart.suggestions.short_run import LONGER_SHARE, ShortRun, short_run_by
 from warmstart.suggestions.time_plan import TimeLimit, TimePlan
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class TimedCall:
                 end, has_loaded = time.monotonic() + SHARE * max(self.left, 1.0), True
             return outcome.error is not None
 
-        found = short_run_by(train, config, amount)
+        found = short_run_by(train, config, amount, longer_s=LONGER_SHARE * max(self.left, 0.0))
         if found is None:
             said = "The short run that was to tell how fast this machine is gave no result"
             self.on_message(f"{said} ({note}): the first trials tell.")
@@ -256,12 +256,13 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
     return lines
 
 
-def unrun_lines(plan: TimePlan, found: TuneResult, spec: StudySpec) -> list[str]:
-    """Say how many runs of a plan had no time, or were ended for it; a pruner's stops are no such ends."""
+def unrun_lines(call: TimedCall | None, found: TuneResult, spec: StudySpec) -> list[str]:
+    """Say how many runs of the plan of a call, if there is one, had no time or were ended for it; a pruner's stops are no such ends."""
     had = [trial.config for trial in found.trials if trial.status is not TrialStatus.PRUNED or spec.pruner != "none"]
-    unrun = sum(dict(step.config) not in had for step in plan.steps)
+    steps = () if call is None or call.plan is None else call.plan.steps
+    unrun = sum(dict(step.config) not in had for step in steps)
     them = "it" if unrun == 1 else "them"
-    runs = counted(len(plan.steps), "planned run")
+    runs = counted(len(steps), "planned run")
     return [f"Of {runs} {unrun} did not end in this time. The same command goes on with {them}."] if unrun else []
 
 

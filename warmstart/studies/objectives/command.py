@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import math
@@ -209,7 +208,7 @@ def _copy(stream: IO[bytes] | None, log: TextIO) -> Iterator[str]:
 
 
 def _pass_on(line: str, report: Report) -> None:
-    """Report what a line says of a step; one with a step and an error that are no numbers is named in the log."""
+    """Report what a line says of a step."""
     if not line.startswith("{"):
         return
     try:
@@ -217,11 +216,16 @@ def _pass_on(line: str, report: Report) -> None:
         given = said["step"], said["error"]
     except (ValueError, KeyError, RecursionError):
         return
-    step, error = (_number_in(each) for each in given)
-    if step is None or error is None:
-        sys.stderr.write(f"warmstart: no report: expected a step and an error that are numbers, got {line[:80]}\n")
+    _report(given, line, report, what="an error")
+
+
+def _report(given: tuple[object, object], line: str, report: Report, *, what: str) -> None:
+    """Report a step and what it came to; where they are no numbers, their line is named in the log."""
+    step, value = (_number_in(each) for each in given)
+    if step is None or value is None:
+        sys.stderr.write(f"warmstart: no report: expected a step and {what} that are numbers, got {line[:80]}\n")
         return
-    report(step, error)
+    report(step, value)
 
 
 def _number_in(given: object) -> float | None:
@@ -238,10 +242,9 @@ def _number_in(given: object) -> float | None:
 
 def _read(line: str, reader: MetricReader, report: Report) -> None:
     """Look for the metric in a line, and report it where it says of a step."""
-    step = reader.read(line)
-    if step is not None:
-        with contextlib.suppress(TypeError):
-            report(step, reader.value())
+    given = reader.read(line)
+    if given is not None:
+        _report(given, line, report, what="a metric")
 
 
 def _result(line: str) -> object:

@@ -39,7 +39,12 @@ class MeasuredObjective:
         """Evaluate a configuration; a value that contradicts the metric fails the trial."""
 
         def told(step: float, value: float) -> None:
-            report(step, self.metric.to_error(float(value)))
+            try:
+                number = float(value)
+            except (TypeError, ValueError):
+                report(step, value)  # it says what is wrong
+            else:
+                report(step, self.metric.to_error(number))
 
         try:
             found = self.objective(config, seed=seed, budget=budget, report=told)

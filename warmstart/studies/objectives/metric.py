@@ -17,7 +17,11 @@ Scale = Literal["fraction", "percent", "any"]
 """What a metric may be: 0 to 1, 0 to 100, or any number."""
 LAST = "last"
 LAST_HINT = "`metric` last takes the last number printed; add `maximize` where larger is better"
-NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]*\w)")
+_DIGITS = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+NUMBER = re.compile(rf"(?<![\w.])[-+]?{_DIGITS}(?![\w.]*\w)")
+"""A number in a line that a person reads."""
+_ANY_NUMBER = re.compile(rf"(?<![\w.])[-+]?(?:{_DIGITS}|(?i:nan|inf(?:inity)?))(?![\w.]*\w)")
+"""The same, or what a program prints where it has none."""
 LARGER = frozenset(
     [
         "acc",
@@ -142,7 +146,7 @@ class Metric:
             ContradictionError: when it is outside its scale.
         """
         if not math.isfinite(value):
-            return value
+            return -value if self.maximize else value
         top = 100.0 if self.scale == "percent" else 1.0
         is_bound = self.scale in ("fraction", "percent")
         if (is_bound and not 0 <= value <= top) or (self.scale is None and self.maximize and value > top):
@@ -178,7 +182,7 @@ class Metric:
         else:
             found, given = given, {}
         number = plain_number(found)
-        if number is None:
+        if number is None or not math.isfinite(number):
             return _failed(f"expected {self.name} that is one finite number, got {_shown(found)}")
         try:
             return {**given, self.name: number, "error": self.to_error(number)}
@@ -204,23 +208,18 @@ class MetricReader:
         self._found: object = None
         self._last = ""
 
-    def read(self, line: str) -> float | None:
-        """Read a line that the trial prints; return the step where it is a report."""
+    def read(self, line: str) -> tuple[object, object] | None:
+        """Read a line that the trial prints; return step and metric as it gives them, where it is a report."""
         metric, self._last = self._metric, line
         if metric.pattern is not None:
             for match in re.finditer(metric.pattern, line):
                 self._found = _number(match[1] if match.re.groups else match[0])
         elif metric.spec == LAST:
-            for match in NUMBER.finditer(line):
+            for match in _ANY_NUMBER.finditer(line):
                 self._found = float(match[0])
         else:
             return self._read_json(line)
         return None
-
-    def value(self) -> float:
-        """Return what a report says, after `read` gave its step; raises `ValueError` where that is no number."""
-        found = dig(self._found, self._metric.key) if isinstance(self._found, Mapping) and self._metric.key else None
-        return float(found)  # type: ignore[arg-type]
 
     def result(self) -> object:
         """Return what the trial came to, with its error."""
@@ -254,7 +253,7 @@ class MetricReader:
             return f"; `metric` 'regex:{re.escape(key)}[^0-9]*([0-9.]+)' takes that number"
         return f"; {LAST_HINT}" if self._metric.spec is None else ""
 
-    def _read_json(self, line: str) -> float | None:
+    def _read_json(self, line: str) -> tuple[object, object] | None:
         """Keep a line of JSON that holds the metric, or is a number alone."""
         try:
             said: Any = parse_json(line)
@@ -262,11 +261,11 @@ class MetricReader:
             return None
         if isinstance(said, dict):
             key = self._metric.key
-            if key is None or dig(said, key) is not None or "status" in said:
+            value = dig(said, key)
+            if key is None or value is not None or "status" in said:
                 self._found = said
-                step = said.get("step")
-                return step if isinstance(step, int | float) and not isinstance(step, bool) else None
-        elif isinstance(said, int | float) and not isinstance(said, bool):
+            return None if value is None or "step" not in said else (said["step"], value)
+        if isinstance(said, int | float) and not isinstance(said, bool):
             self._found = said
         return None
 

@@ -22,7 +22,10 @@ def read_result(value: object, duration: float) -> Outcome:
     try:
         return _read(value, duration)
     except _UnusableError as problem:
-        return Outcome(None, TrialStatus.FAILED, duration, one_line(str(problem)))
+        note = str(problem)
+    except Exception as problem:  # noqa: BLE001  somebody else's classes raise what they want
+        note = f"expected a result that can be read, got {type(problem).__name__}: {problem}"
+    return Outcome(None, TrialStatus.FAILED, duration, one_line(note))
 
 
 def one_line(text: str) -> str:
@@ -72,18 +75,21 @@ def _read(value: object, duration: float) -> Outcome:
 
 def plain_number(value: object) -> float | None:
     """Return a number as Python has it; None for whatever is not one number."""
-    item = getattr(value, "item", None)
-    if item is not None:  # numpy's and torch's numbers, and their arrays of one
-        try:
-            value = item()
-        except (ValueError, RuntimeError, TypeError):
-            return None
+    value = _item(value)
     if isinstance(value, bool) or not hasattr(value, "__float__") or isinstance(value, str | bytes):
         return None
     try:
         return float(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         return None
+
+
+def _item(value: object) -> object:
+    """Return what numpy's and torch's numbers hold, and their arrays of one; other values, arrays of several among them, as they are."""
+    try:
+        return value.item()  # type: ignore[attr-defined]  # what has none is no such number
+    except (AttributeError, ValueError, RuntimeError, TypeError):
+        return value
 
 
 def _number(value: object, what: str) -> float:
@@ -103,7 +109,7 @@ def _seconds(value: object) -> float:
 
 
 def _violation(name: object, value: Any) -> float:
-    truth = getattr(value, "item", lambda: value)()
+    truth = _item(value)
     if isinstance(truth, bool):
         return 0.0 if truth else 1.0
     return _number(value, f"a constraint {str(name)!r}")

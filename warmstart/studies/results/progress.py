@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of
 from warmstart.studies.results.trial import Trial, best_of, ended_trials, failures
+from warmstart.studies.state.lease import is_extra
 from warmstart.studies.state.study_group import StudyGroup
 from warmstart.studies.state.trial_queue import RUN, TrialQueue
 
@@ -39,7 +40,7 @@ class RunningTrial:
 
     number: int
     since: float
-    step: int | None
+    step: float | None
     error: float | None
     share: float | None
     heading: ExpectedError | None = None
@@ -51,7 +52,7 @@ class StudyProgress:
     """How far a call is.
 
     Attributes:
-        done: trials that ended, of the whole study, or of all that are tuned together.
+        done: trials that ended, of the whole study, or of all that are tuned together; results that came too late for their trials left out.
         total: that there shall be; infinite where time alone decides.
         best: so far, of the study.
         left_s: seconds that the rest will take; NaN while nothing is known, as of a trial that runs longer than all before.
@@ -95,7 +96,7 @@ class Watch:
             self.look()
 
     def look(self) -> int:
-        """Count the trials that ended, and tell of what is new; the first look tells how far the first study is."""
+        """Count the trials that ended, but not what came too late, and tell of what is new; the first look tells how far the first study is."""
         trials = [queue.trials() for queue in self._queues]
         every = [ended_trials(some) for some in trials]
         before, self._known = self._known, [{trial.number for trial in ended} for ended in every]
@@ -107,7 +108,7 @@ class Watch:
             _running(queue, some, old, self._looked, expected)
             for queue, some, old, expected in zip(self._queues, trials, was, self._expected, strict=True)
         ]
-        done = sum(map(len, every))
+        done = sum(trial.state.is_finished() and not is_extra(trial) for some in trials for trial in some)
         if before is None:
             self._before = done
         for i, (queue, ended) in enumerate(zip(self._queues, every, strict=True)):

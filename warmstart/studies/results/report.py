@@ -9,8 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from history_store.errors import StorageError, StorageFullError
 from history_store.space import shown
 from history_store.wording import counted
+from metafeat.files import replace_file
 from warmstart.prediction import Predictions
 from warmstart.studies.results.summary import JointResult, TuneResult
 from warmstart.studies.state.spec import StudySpec, WarmConfig
@@ -34,9 +36,8 @@ def write_report(path: Path, found: TuneResult, plan: StudySpec) -> None:
         OSError: when that is not possible.
     """
     document = {**found.to_dict(), "settings": settings_of(plan), "all": [asdict(trial) for trial in found.trials]}
-    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
-    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
-    path.write_text(_markdown(found, plan), encoding="utf-8")
+    _write_json(path.with_suffix(".json"), document)
+    _write(path, _markdown(found, plan))
 
 
 def add_classifier(path: Path, said: Predictions, *, is_retrained: bool = False) -> None:
@@ -59,7 +60,7 @@ def add_classifier(path: Path, said: Predictions, *, is_retrained: bool = False)
     since = RETRAINED if is_retrained else ""
     place = path.with_suffix(".json")
     document = {**json.loads(place.read_text(encoding="utf-8")), "classifier": summary}
-    place.write_text(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n", encoding="utf-8")
+    _write_json(place, document)
     lines = [
         "",
         "## The saved classifier",
@@ -72,7 +73,7 @@ def add_classifier(path: Path, said: Predictions, *, is_retrained: bool = False)
         "",
         *_table(worst),
     ]
-    path.write_text(path.read_text(encoding="utf-8") + "\n".join(lines) + "\n", encoding="utf-8")
+    _write(path, path.read_text(encoding="utf-8") + "\n".join(lines) + "\n")
 
 
 def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequence[StudySpec]) -> None:
@@ -84,8 +85,7 @@ def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequen
     document = found.to_dict()
     for entry, study, plan in zip(document["studies"], found.studies, plans, strict=True):
         entry |= {"settings": settings_of(plan), "all": [asdict(trial) for trial in study.trials]}
-    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False)
-    path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+    _write_json(path.with_suffix(".json"), document)
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items()) or "none"
     lines = [
         f"{JOINT_TITLE}{title}",
@@ -100,7 +100,22 @@ def write_joint_report(path: Path, title: str, found: JointResult, plans: Sequen
         re.sub("^#", "##", _markdown(study, plan), flags=re.MULTILINE)
         for study, plan in zip(found.studies, plans, strict=True)
     ]
-    path.write_text("\n".join([*lines, *parts]), encoding="utf-8")
+    _write(path, "\n".join([*lines, *parts]))
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    _write(path, json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file whole or not at all; in a folder that takes no other file, into the one that is there. Raises `OSError`."""
+    place, content = path.resolve(), text.encode()
+    try:
+        replace_file(place, content, durable=False)
+    except StorageError as error:
+        if isinstance(error, StorageFullError) and isinstance(error.__cause__, OSError):
+            raise error.__cause__ from None
+        place.write_bytes(content)
 
 
 def joint_rows(found: JointResult) -> list[dict[str, Any]]:

@@ -37,7 +37,7 @@ def train_best(
     left: Callable[[], float] = lambda: math.inf,
     networks: KeptNetworks | None = None,
     threads: int = 1,
-) -> tuple[Classifier, Classifier]:
+) -> tuple[Classifier, Classifier] | None:
     """Join the k best models of a study of a workload, as far as they were kept; the others are trained again with the seeds of their trials.
 
     On the device of the study this gives the models that the trials had. Where the workload does that, each is then trained
@@ -51,7 +51,8 @@ def train_best(
         networks: of trials, that were kept.
         threads: of torch on a CPU in the last training.
 
-    Returns: the classifier that was judged by the validation images; and the one to use, which may have seen these.
+    Returns: the classifier that was judged by the validation images; and the one to use, which may have seen these. None where no
+        model was kept, and none came of training again.
 
     Raises:
         DataError: when the dataset cannot be read any more.
@@ -75,6 +76,8 @@ def train_best(
                 found.append(_Trained(member, model, seconds))
             if len(found) == k:
                 break
+        if not found:
+            return None
         began = time.monotonic()
         judged = prepared.combine([each.member for each in found], [each.model for each in found])
         kept_back = _END * (time.monotonic() - began)
@@ -150,7 +153,7 @@ def save_best(
     networks: KeptNetworks | None = None,
     threads: int = 1,
 ) -> Saved | None:
-    """Join the best networks of a study and write them; return them as they were judged, None where no trial ended well.
+    """Join the best networks of a study and write them; return them as they were judged, None where there are none.
 
     Args:
         path: of the file.
@@ -166,7 +169,13 @@ def save_best(
     if not n_valid:
         on_message(f"{path}: not written: no trial ended well and met its constraints.")
         return None
-    judged, final = train_best(plan, trials, k=k, left=left, networks=networks, threads=threads)
+    trained = train_best(plan, trials, k=k, left=left, networks=networks, threads=threads)
+    if trained is None:
+        on_message(
+            f"{path}: not written: of {counted(n_valid, 'trial')} that ended well none gave a network when it was trained again. The study itself is kept; the same call tries once more."
+        )
+        return None
+    judged, final = trained
     final.save(path)
     saved = Saved(judged, is_retrained=final is not judged)
     why = _why_fewer(len(judged.members), k, n_valid, is_timed=math.isfinite(left()))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,7 @@ class StudyRecord:
             return ""
         step, error = best.curve[-1]
         value = self.metric.to_value(error)
-        return f"{len(pruned)} pruned, the best at {self.metric.name} {value:.4g} after step {step:g}, trial {best.number}."
+        return f"{len(pruned)} pruned, the best at {self.metric.name} {value:.4g} after step {step:.12g}, trial {best.number}."
 
     @property
     def counts(self) -> dict[str, int]:
@@ -131,9 +132,17 @@ class StudyRecord:
             "source": None if warm is None else warm.source,
             "promised": promised,
             "note": trial.note,
-            "config": dict(trial.config),
+            "config": _in_json(trial.config),
             "curve": [list(point) for point in trial.curve],
         }
+
+
+def _in_json(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a configuration whose numbers JSON has; others, which a study of Optuna may choose among, are text."""
+    return {
+        name: str(value) if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in config.items()
+    }
 
 
 def study_names(store: Store) -> list[str]:
@@ -240,13 +249,9 @@ def _external(
         config = None if problem is None else problem.config(trial)
         seconds = None if trial.duration is None else max(trial.duration.total_seconds(), 0.0)
         error = None if ended.error is None else metric.to_error(ended.error)
-        status = TrialStatus.PRUNED if trial.state.name == "PRUNED" else ended.status
-        curve = tuple(
-            (float(step), metric.to_error(value)) for step, value in sorted(trial.intermediate_values.items())
-        )
-        read.append(
-            Trial(ended.number, config or ended.config, error, status, seconds, 0, ended.note, ended.feasible, curve)
-        )
+        reports = sorted(trial.intermediate_values.items())
+        curve = tuple((float(step), metric.to_error(value)) for step, value in reports if math.isfinite(value))
+        read.append(replace(ended, config=config or ended.config, error=error, duration=seconds, seed=0, curve=curve))
     return StudyRecord(study.study_name, store.shown, "", tuple(read), running, space, metric=metric, updated=updated)
 
 
@@ -263,7 +268,7 @@ def unended_rows(store: Store, name: str) -> tuple[list[dict[str, Any]], list[di
         trial.number: {
             "trial": trial.number,
             "worker": trial.user_attrs.get(WORKER),
-            **trial.user_attrs.get(RUN, {"config": dict(trial.params)})["config"],
+            **_in_json(trial.user_attrs.get(RUN, {"config": trial.params})["config"]),
         }
         for trial in trials
         if not trial.state.is_finished()

@@ -12,6 +12,7 @@ from warmstart.studies.related_dataset import RelatedDataset
 from warmstart.studies.results.comparison import Comparison
 from warmstart.studies.results.expectations import StudyExpectations, expectations_of, promised_beside_came
 from warmstart.studies.results.trial import Trial, best_of, count_statuses, ended_trials
+from warmstart.studies.state.lease import is_extra
 from warmstart.studies.state.spec import WarmConfig
 from warmstart.studies.state.split import Split
 from warmstart.studies.state.trial_queue import TrialQueue
@@ -41,6 +42,7 @@ class TuneResult:
         metric: what the trials are judged by; their errors are what it stands for.
         plan: what the history planned for the time of this call; None where it planned nothing.
         expected: what error was promised, and what is expected after each trial; None where the history knows too little.
+        n_extra: trials among them that nobody asked for: results that came too late for their own trials.
     """
 
     study: str
@@ -57,6 +59,7 @@ class TuneResult:
     metric: Metric = PLAIN
     plan: TimePlan | None = None
     expected: StudyExpectations | None = None
+    n_extra: int = 0
 
     @property
     def expected_line(self) -> str:
@@ -81,7 +84,7 @@ class TuneResult:
         if trial is None:
             return ""
         (step, error), value = trial.curve[-1], self.metric.to_value
-        return f"The best that a trial reported before it was ended: {self.metric.name} {value(error):.4g} at step {step:g}, trial {trial.number}."
+        return f"The best that a trial reported before it was ended: {self.metric.name} {value(error):.4g} at step {step:.12g}, trial {trial.number}."
 
     @property
     def best_value(self) -> float | None:
@@ -245,6 +248,7 @@ def summarise(queue: TrialQueue) -> TuneResult:
         exhausted=queue.is_exhausted(known),
         metric=plan.measure,
         expected=expectations_of(plan, trials),
+        n_extra=sum(map(is_extra, known)),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,8 +68,8 @@ def count_statuses(trials: Iterable[Trial]) -> dict[str, int]:
 def _read(trial: FrozenTrial) -> Trial:
     run: Mapping[str, Any] = trial.user_attrs.get(RUN, {"config": dict(trial.params), "seed": 0})
     # Other programs may end a trial too: a dashboard, say.
-    lost = {"error": trial.value, "status": "ok" if trial.value is not None else "failed"}
-    outcome: Mapping[str, Any] = {"duration": None, "note": "", "curve": ()} | trial.user_attrs.get(OUTCOME, lost)
+    told = trial.user_attrs[OUTCOME] if OUTCOME in trial.user_attrs else _told_elsewhere(trial)
+    outcome: Mapping[str, Any] = {"duration": None, "note": "", "curve": ()} | told
     return Trial(
         trial.number,
         run["config"],
@@ -80,6 +81,15 @@ def _read(trial: FrozenTrial) -> Trial:
         all(bound <= 0 for bound in trial.constraints.values()),
         tuple((step, error) for step, error in outcome["curve"]),
     )
+
+
+def _told_elsewhere(trial: FrozenTrial) -> dict[str, Any]:
+    """Return what came of a trial by its state and value. The value of a pruned one is what it reported last, and no result."""
+    if trial.state.name != "COMPLETE" or trial.value is None:
+        return {"error": None, "status": "pruned" if trial.state.name == "PRUNED" else "failed"}
+    if not math.isfinite(trial.value):
+        return {"error": None, "status": "failed", "note": f"expected one finite number, got {trial.value:g}"}
+    return {"error": trial.value, "status": "ok"}
 
 
 def check_any_error(name: str, trials: Sequence[Trial], *, workload: str | None) -> None:

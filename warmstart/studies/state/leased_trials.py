@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from history_store.errors import LeaseLostError, UsageError
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.state.lease import EXTRA, LEASE, MOST_OFFERS, Lease
+from warmstart.studies.state.reported_steps import as_reported
 from warmstart.studies.state.trial_queue import OUTCOME, RUN, Run, TrialQueue, Wait, begun, outcome_to_dict
 
 if TYPE_CHECKING:
@@ -220,14 +221,14 @@ class LeasedTrials:
         self.queue.store.optuna.set_trial_user_attr(trial_id, LEASE, lease.to_dict())
 
     def _trial(self, number: int) -> FrozenTrial:
-        """Read a trial by its number."""
+        """Read a trial by its number, with the steps that it reported."""
         storage, study = self.queue.store.optuna, self.queue.study
         try:
             trial_id = storage.get_trial_id_from_study_id_trial_number(study._study_id, number)  # noqa: SLF001
         except KeyError as error:
             msg = f"expected the number of a trial of {study.study_name!r}, got {number}. Ask for one."
             raise UsageError(msg, param="number") from error
-        return storage.get_trial(trial_id)
+        return as_reported(storage.get_trial(trial_id))
 
     def _keep(self, trial: FrozenTrial, client: str, outcome: Outcome) -> int:
         """Add a late result as a trial of its own, once; returns its number."""
@@ -261,7 +262,7 @@ def _keys(trial: FrozenTrial) -> Sequence[str]:
 
 
 def _reported(trial: FrozenTrial) -> tuple[tuple[float, float], ...]:
-    return tuple((float(step), error) for step, error in sorted(trial.intermediate_values.items()))
+    return tuple((float(step), error) for step, error in sorted(as_reported(trial).intermediate_values.items()))
 
 
 def _same(told: object, outcome: Outcome) -> bool:

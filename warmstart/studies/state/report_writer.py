@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+from warmstart.studies.state.reported_steps import STEP, numbers_of, steps_of
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage, JournalStorage, RDBStorage
@@ -18,7 +21,8 @@ MOST = 10_000
 """Reports that wait to be written; a trial that reports faster than its storage writes waits from there on."""
 TOGETHER = 1_000
 """Reports of one transaction."""
-Reports = Mapping[int, float]
+Reports = Mapping[float, float]
+"""Errors by their steps."""
 
 
 class ReportWriter:
@@ -31,12 +35,12 @@ class ReportWriter:
         """Take what writes the errors of a trial by their steps, durably; it is called in another thread."""
         self._write = write
         self._turn = threading.Condition()
-        self._waiting: dict[tuple[int, int], float] = {}
+        self._waiting: dict[tuple[int, float], float] = {}
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
         self._is_urgent = self._is_writing = self._is_closed = self._is_told = False
 
-    def add(self, trial_id: int, step: int, error: float) -> None:
+    def add(self, trial_id: int, step: float, error: float) -> None:
         """Take a report; it is written within `PAUSE_S` and the time that the storage needs.
 
         Raises:
@@ -89,7 +93,7 @@ class ReportWriter:
                 self._failure = error
                 self._turn.notify_all()
 
-    def _next_batch(self) -> dict[tuple[int, int], float]:
+    def _next_batch(self) -> dict[tuple[int, float], float]:
         """Collect reports; empty where there are no more to come."""
         with self._turn:
             self._is_writing = False
@@ -125,12 +129,17 @@ def _write(storage: BaseStorage, trial_id: int, reports: Reports) -> None:
 def _write_journal(storage: JournalStorage, trial_id: int, reports: Reports) -> None:
     from optuna.storages.journal._storage import JournalOperation
 
-    same = {
-        "op_code": JournalOperation.SET_TRIAL_INTERMEDIATE_VALUE,
-        "worker_id": storage._replay_result.worker_id,  # noqa: SLF001
-        "trial_id": trial_id,
-    }
-    logs = [same | {"step": step, "intermediate_value": error} for step, error in reports.items()]
+    trial = storage.get_trial(trial_id)
+    numbers = numbers_of(reports, taken=trial.intermediate_values, known=steps_of(trial.system_attrs))
+    same = {"worker_id": storage._replay_result.worker_id, "trial_id": trial_id}  # noqa: SLF001
+    step_of = same | {"op_code": JournalOperation.SET_TRIAL_SYSTEM_ATTR}
+    report = same | {"op_code": JournalOperation.SET_TRIAL_INTERMEDIATE_VALUE}
+    logs = [
+        step_of | {"system_attr": {f"{STEP}{number}": step}}
+        for step, number in numbers.items()
+        if step != number and number not in trial.intermediate_values
+    ]
+    logs += [report | {"step": numbers[step], "intermediate_value": error} for step, error in reports.items()]
     with storage._thread_lock:  # noqa: SLF001
         storage._backend.append_logs(logs)  # noqa: SLF001
         storage._sync_with_backend()  # noqa: SLF001
@@ -139,20 +148,32 @@ def _write_journal(storage: JournalStorage, trial_id: int, reports: Reports) -> 
 def _write_tables(storage: RDBStorage, trial_id: int, reports: Reports) -> None:
     from optuna.storages._rdb.models import TrialIntermediateValueModel as Row
     from optuna.storages._rdb.models import TrialModel
+    from optuna.storages._rdb.models import TrialSystemAttributeModel as Attribute
     from optuna.storages._rdb.storage import _create_scoped_session
     from sqlalchemy import insert
 
     with _create_scoped_session(storage.scoped_session) as session:
         trial = TrialModel.find_or_raise_by_id(trial_id, session)
         storage.check_trial_is_updatable(trial_id, trial.state)  # type: ignore[arg-type]  # a column's value
-        same = session.query(Row).filter(Row.trial_id == trial_id, Row.step.in_(list(reports)))
-        known: dict[Any, Row] = {row.step: row for row in same}
-        new = []
+        attrs: Any = session.query(Attribute.key, Attribute.value_json).filter(
+            Attribute.trial_id == trial_id, Attribute.key.startswith(STEP)
+        )
+        known = steps_of({name: json.loads(text) for name, text in attrs})
+        is_usual = not known and all(step == int(step) for step in reports)  # all are their own numbers
+        taken = [] if is_usual else session.query(Row.step).filter(Row.trial_id == trial_id)
+        numbers = numbers_of(reports, taken=[number for (number,) in taken], known=known)
+        same = session.query(Row).filter(Row.trial_id == trial_id, Row.step.in_(list(numbers.values())))
+        there: dict[Any, Row] = {row.step: row for row in same}
+        new, named = [], []
         for step, error in reports.items():
+            number = numbers[step]
             value, kind = Row.intermediate_value_to_stored_repr(error)
-            if step in known:
-                known[step].intermediate_value, known[step].intermediate_value_type = value, kind
-            else:
-                new.append({"trial_id": trial_id, "step": step, "intermediate_value": value, "intermediate_value_type": kind})  # fmt: skip
-        if new:
-            session.execute(insert(Row), new)
+            if number in there:
+                there[number].intermediate_value, there[number].intermediate_value_type = value, kind
+                continue
+            new.append({"trial_id": trial_id, "step": number, "intermediate_value": value, "intermediate_value_type": kind})  # fmt: skip
+            if number != step:
+                named.append({"trial_id": trial_id, "key": f"{STEP}{number}", "value_json": json.dumps(step)})
+        for table, rows in ((Attribute, named), (Row, new)):
+            if rows:
+                session.execute(insert(table), rows)

@@ -296,15 +296,19 @@ class StudySpec(Search, WarmStart):
             seed=self.seed,
         )
 
-    def make_pruner(self) -> BasePruner:
-        """Make the pruner."""
+    def make_pruner(self, *, least: int | None = None) -> BasePruner:
+        """Make the pruner.
+
+        Args:
+            least: step from which on Hyperband and ASHA stop trials; None = as Optuna has it.
+        """
         from optuna import pruners
 
         made: dict[str, Callable[[], BasePruner]] = {
             "none": pruners.NopPruner,
             "median": pruners.MedianPruner,
-            "asha": pruners.SuccessiveHalvingPruner,
-            "hyperband": pruners.HyperbandPruner,
+            "asha": lambda: pruners.SuccessiveHalvingPruner(min_resource=least or "auto"),
+            "hyperband": lambda: pruners.HyperbandPruner(min_resource=least or 1),
             "history": self._history_pruner,
         }
         return made[self.pruner]()

@@ -85,7 +85,7 @@ class StudyGroup:
 
     def has_error(self) -> bool:
         """Tell whether a trial of any of the studies gave an error; raises as `next`."""
-        return any(trial.value is not None for queue in self.queues for trial in queue.trials())
+        return any(trial.state.name == "COMPLETE" for queue in self.queues for trial in queue.trials())
 
     def _next_of_several(self, total: float) -> tuple[int, Run] | Wait | None:
         """Return the next trial, for who is asking the first study; as `next`."""

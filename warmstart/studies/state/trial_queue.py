@@ -28,7 +28,9 @@ from warmstart.studies.options import Search
 from warmstart.studies.state.lease import is_extra, is_leased
 from warmstart.studies.state.locks import ASKING, LEASING
 from warmstart.studies.state.report_writer import ReportWriter, write_reports
+from warmstart.studies.state.reported_steps import STEPS, as_reported
 from warmstart.studies.state.spec import PLAN, SHORT, StudySpec, warm_of
+from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import Store
 
 if TYPE_CHECKING:
@@ -80,8 +82,10 @@ class TrialQueue:
         space = load_space(plan.space)
         self._problem = Problem(space, to_distributions(space), is_given=True)
         study.sampler, study.pruner = plan.sampler(), plan.make_pruner()
+        self._pruner = StepPruner(plan, study.pruner)
         self._fits: Fits | None = None
         number = study._study_id  # noqa: SLF001  what tells studies of one storage apart
+        self._keeps_steps = STEPS in store.optuna.get_study_system_attrs(number)
         self._claims, self._lease_claim, self._lease_lock = store.claims(number), store.claims(number), threading.Lock()
         self._reports = ReportWriter(partial(write_reports, store))
 
@@ -113,13 +117,13 @@ class TrialQueue:
         return self.study.study_name
 
     def trials(self) -> list[FrozenTrial]:
-        """Return all trials, in order of their numbers.
+        """Return all trials, in order of their numbers, with the steps that they reported.
 
         Raises:
             StorageError: when the storage does not answer.
         """
         with self.store.guard():
-            return self.study.get_trials(deepcopy=False)
+            return [as_reported(trial) for trial in self.study.get_trials(deepcopy=False)]
 
     def is_exhausted(self, trials: Sequence[FrozenTrial]) -> bool:
         """Tell whether trials hold every configuration of the space."""
@@ -220,18 +224,19 @@ class TrialQueue:
         Raises:
             StorageError: when the storage does not answer, or did not take an earlier report.
         """
+        step = step if self._keeps_steps else round(step)
         if self.plan.pruner == "none":
-            self._reports.add(run.trial_id, round(step), error)
+            self._reports.add(run.trial_id, step, error)
             return False
+        write_reports(self.store, run.trial_id, {step: error})
         with self.store.guard():
-            self.store.optuna.set_trial_intermediate_value(run.trial_id, round(step), error)
-            return self.study.pruner.prune(self.study, self.store.optuna.get_trial(run.trial_id))
+            return self._pruner.prune(self.study, self.store.optuna.get_trial(run.trial_id))
 
     def heading(self, trial: FrozenTrial, trials: Sequence[FrozenTrial]) -> ExpectedError | None:
         """Forecast the final error of a trial under way, where the study's pruner does.
 
         Args:
-            trial: as it was read.
+            trial: as `trials` has it.
             trials: of the study.
         """
         if self.plan.pruner != "history":
@@ -457,6 +462,7 @@ def begin(store: Store, name: str, complete: Callable[[StudySpec], StudySpec], w
 
 def store_plan(store: Store, study: optuna.Study, plan: StudySpec) -> None:
     """Keep a plan: the whole where programs look, then the short form where people do."""
+    store.optuna.set_study_system_attr(study._study_id, STEPS, "as reported")  # noqa: SLF001
     store.optuna.set_study_system_attr(study._study_id, PLAN, plan.to_json())  # noqa: SLF001
     study.set_user_attr(PLAN, plan.short_json())
 

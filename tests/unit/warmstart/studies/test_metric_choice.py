@@ -1,6 +1,7 @@
 """Metrics of one's own: where they are found, the errors that they stand for, what contradicts them."""
 
 import json
+import math
 import sys
 
 import pytest
@@ -38,6 +39,13 @@ def test_a_better_value_never_has_a_larger_error(one, other, maximize, scale):
     metric = Metric(None, maximize, scale)
     better, worse = (max(one, other), min(one, other)) if maximize else (min(one, other), max(one, other))
     assert metric.to_error(better) <= metric.to_error(worse)
+
+
+@pytest.mark.parametrize("scale", ["fraction", "percent", "any", None])
+def test_no_number_is_the_best_where_it_is_the_worst(scale):
+    assert Metric(None, True, scale).to_error(-math.inf) == math.inf
+    assert Metric(None, False, scale).to_error(math.inf) == math.inf
+    assert math.isnan(Metric(None, True, scale).to_error(math.nan))
 
 
 @pytest.mark.parametrize(
@@ -79,6 +87,8 @@ PRINTS = {
     "file": 'import pathlib; pathlib.Path("m7.json").write_text(\'{"val": {"acc": 0.75}}\')',
     "nothing": 'print("done")',
     "nan": 'print(float("nan"))',
+    "no number": 'print("epoch 1 loss 0.52"); print("epoch 2 loss -Inf, info: infinite")',
+    "texts": 'print(\'{"step": 1, "acc": "n/a"}\'); print(\'{"step": "2", "acc": "0.5"}\'); print(\'{"acc": 0.75}\')',
     "silent": "",
 }
 
@@ -98,7 +108,9 @@ PRINTS = {
             "acc",
             "got none; the last line is 'acc=0.75 after 12.5 s'; `metric` 'regex:acc[^0-9]*([0-9.]+)' takes that number",
         ),
-        ("nan", "last", "expected a number in what it prints, got none; the last line is 'nan'"),
+        ("nan", "last", "expected score that is one finite number, got nan"),
+        ("no number", "last", "expected score that is one finite number, got -inf"),
+        ("texts", "acc", 0.25),
         ("silent", "accuracy", "expected 'accuracy' in what it prints, got no line"),
         ("json", "val.accuracy", "got none; the last line is 'saved'"),
         ("log", "last", "expected score of at most 1"),
@@ -119,10 +131,18 @@ def test_where_a_command_says_its_metric(prints, spec, expected, tmp_path, monke
     outcome = read_result(objective({"x": 1}, seed=7, budget=None, report=lambda *point: reports.append(point)), 0.0)
     if isinstance(expected, float):
         assert (outcome.error, outcome.note) == (expected, "")
-        assert reports == ([(1.0, 0.5)] if prints == "json" else [])
+        assert reports == {"json": [(1.0, 0.5)], "texts": [(2.0, 0.5)]}.get(prints, [])
     else:
         assert outcome.error is None
         assert expected in outcome.note
+
+
+def test_a_report_whose_metric_is_no_number_is_named_in_the_log(tmp_path, capsys):
+    (tmp_path / "script.py").write_text(PRINTS["texts"])
+    objective = measured(CommandObjective(f"{sys.executable} {tmp_path}/script.py {{x}}", ["x"]), Metric("acc", True))
+    objective({"x": 1}, seed=7, budget=None, report=lambda *_: None)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line == 'warmstart: no report: expected a step and a metric that are numbers, got {"step": 1, "acc": "n/a"}'
 
 
 def test_a_file_of_an_earlier_trial_does_not_count(tmp_path, monkeypatch):
@@ -165,6 +185,16 @@ def test_reports_are_metrics_too():
     found = objective({}, seed=0, budget=None, report=lambda *point: heard.append(point))
     assert heard == [(1, 0.5)]
     assert "got 80" in read_result(found, 0.0).note
+
+
+def test_a_report_that_is_no_number_is_told_by_who_takes_it():
+    heard = []
+    objective = measured(
+        FunctionObjective(lambda config, report: report(1, -math.inf) or report(2, "n/a") or 0.5),
+        Metric(None, maximize=True),
+    )
+    objective({}, seed=0, budget=None, report=lambda *point: heard.append(point))
+    assert heard == [(1, math.inf), (2, "n/a")]
 
 
 def test_objectives_without_such_a_metric():

@@ -38,8 +38,8 @@ def test_reports_are_stored_soon_and_the_last_of_a_step_counts(tmp_path, suffix,
         for step in range(20):
             assert ledger.report(run, step, 9.0) is False
         until(lambda: len(stored(path)) == 20)  # while the trial goes on
-        expected = dict.fromkeys(range(20), 9.0) | {3: 0.25} | odd
-        for step, error in ({3: 0.5, 3.2: 0.25} | odd).items():
+        expected = dict.fromkeys(range(20), 9.0) | {3: 0.25, 3.2: 0.125} | odd
+        for step, error in [(3, 0.5), (3.0, 0.25), (3.2, 0.5), (3.2, 0.125), *odd.items()]:
             ledger.report(run, step, error)
         ledger.end(run, outcome(run.config, run.seed))
         assert stored(path) == expected

@@ -12,6 +12,10 @@ from warmstart.studies.results import saved_networks
 from warmstart.studies.results.saved_networks import save_best, train_best
 from warmstart.studies.results.trial import Trial
 
+PLAN = SimpleNamespace(
+    dataset="d", workload="transfer", objective={"target_budget": None}, budget=None, device="cpu", skip_broken=False
+)
+
 
 class Fake:
     """A prepared dataset whose trainings take the seconds of a clock that they tell; configurations of `heads` cost nothing."""
@@ -54,21 +58,24 @@ def test_the_best_one_is_always_trained_and_others_as_they_fit(monkeypatch, seco
     monkeypatch.setattr(saved_networks, "prepare", lambda *_, **__: fake)
     takes = [10.0, 60.0, 5.0, 5.0]
     trials = [Trial(n, {"n": n, "takes": t}, 0.1 + n / 100, TrialStatus.OK, t, seed=n) for n, t in enumerate(takes)]
-    plan = SimpleNamespace(
-        dataset="d",
-        workload="transfer",
-        objective={"target_budget": None},
-        budget=None,
-        device="cpu",
-        skip_broken=False,
-    )
-    before, after = train_best(plan, trials, k=3, left=lambda: seconds - clock.now)
+    before, after = train_best(PLAN, trials, k=3, left=lambda: seconds - clock.now)
     assert [member.trial for member in before.members] == judged
     assert before.models == [f"model {n}" for n in judged]
     assert [int(model.split()[1]) for model in after.models if "all images" in model] == final
     assert after.error == before.error
     if seconds >= 25:
         assert clock.now <= seconds
+
+
+def test_networks_that_cannot_be_trained_again_are_told(monkeypatch, tmp_path):
+    fake = Fake(SimpleNamespace(now=0.0))
+    fake.train = lambda *_, **__: TrainingResult(0.9, "diverged", 1.0, (), model=None)
+    monkeypatch.setattr(saved_networks, "prepare", lambda *_, **__: fake)
+    trials = [Trial(n, {"n": n, "takes": 1.0}, 0.1, TrialStatus.OK, 1.0, seed=n) for n in range(2)]
+    lines = []
+    assert save_best(tmp_path / "n.safetensors", PLAN, trials, 1, lines.append) is None
+    (line,) = lines
+    assert line.startswith(f"{tmp_path}/n.safetensors: not written: of 2 trials that ended well none gave a network")
 
 
 @pytest.mark.parametrize(("validated", "said"), [(np.zeros((12, 2)), "0.1 of 12 images"), (None, "0.1")])

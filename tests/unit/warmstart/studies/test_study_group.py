@@ -132,6 +132,17 @@ def mortal(group, lives):
         setattr(storage, name, counted(getattr(storage, name)))
 
 
+def test_a_trial_that_was_pruned_gave_no_error(tmp_path):
+    with begin(tmp_path / "s.db") as group:
+        i, run = group.next(9)
+        group.queues[i].report(run, 1, 0.5)
+        group.queues[i].end(run, Outcome(None, TrialStatus.PRUNED, 1.0))
+        assert not group.has_error()
+        i, run = group.next(9)
+        group.queues[i].end(run, healthy(i, run))
+        assert group.has_error()
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_fleet_killed_between_writes_again_and_again_is_the_uninterrupted_one(tmp_path):

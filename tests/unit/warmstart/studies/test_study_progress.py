@@ -4,11 +4,14 @@ import math
 import time
 
 import pytest
+from optuna.trial import TrialState, create_trial
 
 from warmstart.studies.execution.worker import Limits
 from warmstart.studies.results.progress import Watch
+from warmstart.studies.state.lease import EXTRA
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.study_group import StudyGroup
+from warmstart.studies.state.trial_queue import OUTCOME, RUN
 from warmstart.studies.tune import tune
 
 pytestmark = pytest.mark.timeout(60)
@@ -37,3 +40,42 @@ def test_the_time_left_is_unknown_once_a_trial_outlives_all_before(tmp_path):
         group.queues[0].flush()
         watch.look()
         assert math.isnan(told[-1].left_s)
+
+
+def test_the_step_of_a_trial_under_way_is_the_one_that_it_reported(tmp_path):
+    tune(objective=quick, space={"x": (0.0, 1.0)}, storage=tmp_path / "s.db", study="s", trials=1, budget=2.0)
+    told = []
+    with StudyGroup.open(open_store(tmp_path / "s.db"), ["s"]) as group:
+        watch, (_, run) = Watch(group, Limits(3), told.append, pytest.fail), group.next(3)
+        watch.look()
+        for step in (0.25, 0.5):
+            group.queues[0].report(run, step, 0.5)
+        group.queues[0].flush()
+        watch.look()
+    (running,) = told[-1].running
+    assert (running.step, running.error, running.share) == (0.5, 0.5, 0.25)
+
+
+def test_results_that_came_too_late_are_listed_and_do_not_count(tmp_path):
+    settings = {"objective": quick, "space": {"x": (0.0, 1.0)}, "storage": tmp_path / "s.db", "study": "s"}
+    tune(**settings, trials=3)
+    with StudyGroup.open(open_store(tmp_path / "s.db"), ["s"]) as group:
+        study = group.queues[0].study
+        of = study.get_trials()[0]
+        attrs = {name: of.user_attrs[name] for name in (RUN, OUTCOME)} | {EXTRA: {"of": 0, "client": "c"}}
+        late = create_trial(
+            state=TrialState.COMPLETE,
+            value=of.value,
+            params=of.params,
+            distributions=of.distributions,
+            user_attrs=attrs,
+        )
+        study.add_trial(late)
+    told, said = [], []
+    found = tune(**settings, trials=4, progress=told.append, on_message=said.append)
+    assert [trial.number for trial in found.trials] == [0, 1, 2, 3, 4]
+    assert [told[0].done, told[-1].done] == [3, 4]
+    assert said == []
+    found = tune(**settings, trials=4, on_message=said.append)
+    assert len(found.trials) == 5
+    assert said == ["s: all 4 trials are there already: none was run. A larger `trials` goes on."]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import math
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from history_store.errors import DataError, MissingPathError, StorageError, Usag
 from warmstart.plots.read_study import read_any
 from warmstart.studies.objectives.base import TrialStatus
 from warmstart.studies.objectives.metric import Metric
-from warmstart.studies.results.export import trial_rows
+from warmstart.studies.results.export import trial_rows, write_trials
 from warmstart.studies.results.study_record import (
     StudyRecord,
     choose_study,
@@ -24,7 +25,7 @@ from warmstart.studies.results.study_record import (
     study_names,
     unended_rows,
 )
-from warmstart.studies.results.trial import Trial
+from warmstart.studies.results.trial import Trial, ended_trials
 from warmstart.studies.state.reading import open_to_read
 from warmstart.studies.state.spec import PLAN, StudySpec
 from warmstart.studies.state.storage import open_store
@@ -173,6 +174,47 @@ def test_studies_of_other_programs_are_shown(tmp_path):
             choose_study(store, None)
         with pytest.raises(DataError, match="expected one of the studies o, two, got 'x'"):
             choose_study(store, "x")
+
+
+@pytest.mark.parametrize("direction", ["minimize", "maximize"])
+def test_what_is_no_result_in_a_study_of_another_program_is_never_the_best(tmp_path, direction):
+    study = optuna.create_study(storage=f"sqlite:///{tmp_path}/o.db", study_name="o", direction=direction)
+    values = (0.5, math.inf, 0.4, -math.inf)
+
+    def objective(trial):
+        trial.suggest_categorical("c", [1.0, math.inf, math.nan])
+        for step, value in enumerate((0.1, math.nan, math.inf, 0.2)):
+            trial.report(value, step)
+        if trial.number >= len(values):
+            trial.report(-9.0 if direction == "minimize" else 9.0, 9)
+            raise optuna.TrialPruned
+        return values[trial.number]
+
+    study.optimize(objective, n_trials=6)
+    record = read_any(f"{tmp_path}/o.db::o")
+    assert record.best.number == (0 if direction == "maximize" else 2)
+    assert [trial.status for trial in record.trials] == ["ok", "failed", "ok", "failed", "pruned", "pruned"]
+    assert [trial.error is None for trial in record.trials] == [False, True, False, True, True, True]
+    assert record.trials[1].note == "expected one finite number, got inf"
+    assert [[step for step, _ in trial.curve] for trial in record.trials[3:5]] == [[0.0, 3.0], [0.0, 3.0, 9.0]]
+    for ending in ("json", "csv", "parquet"):
+        write_trials(tmp_path / f"o.{ending}", record)
+    document = json.loads((tmp_path / "o.json").read_text(), parse_constant=pytest.fail)
+    assert [row["error"] is None for row in document["all"]] == [False, True, False, True, True, True]
+    assert {type(row["config"]["c"]) for row in document["all"]} <= {float, str}
+
+
+def test_what_another_program_made_of_a_trial_of_ours_is_no_result_unless_it_is_one(tmp_path):
+    begun(tmp_path)
+    with open_queue(open_store(tmp_path / "s.db"), "s") as queue:
+        for state, value in (("PRUNED", None), ("COMPLETE", -math.inf), ("COMPLETE", 9.0)):
+            run = queue.next(9)
+            queue.report(run, 1, -1.0)
+            queue.flush()
+            queue.study.tell(run.number, value, state=optuna.trial.TrialState[state])  # by a dashboard, say
+        found = ended_trials(queue.trials())
+    assert [(trial.status, trial.error) for trial in found[4:]] == [("pruned", None), ("failed", None), ("ok", 9.0)]
+    assert read_any(f"{tmp_path}/s.db::s").best.number < 4
 
 
 def test_what_is_no_storage_is_refused_and_nothing_is_made(tmp_path):

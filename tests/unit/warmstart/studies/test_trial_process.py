@@ -318,6 +318,25 @@ def test_an_objective_that_cannot_load_is_the_callers(how, error, message, monke
         pass
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what a process does")
+def test_an_objective_that_takes_long_to_load_is_waited_for(monkeypatch):
+    monkeypatch.setattr(module, "START_S", 2.0)
+    with TrialRunner(weather.Prepared("works")) as runner:
+        assert runner.run({}, seed=0).metrics == {"prepared": 1.0}
+
+
+def arrays(config, *, seed, budget, report):
+    return {"error": 0.1, "constraints": {"a": np.array([1.0, 2.0])}}
+
+
+def test_a_result_that_cannot_be_used_costs_no_child():
+    with TrialRunner(arrays) as runner:
+        child = runner._child
+        assert runner.run({}, seed=0).note.startswith("expected a constraint 'a' that is one finite number")
+        assert runner.run({}, seed=1).status == "failed"
+        assert runner._child is child
+
+
 def test_preparing_comes_before_the_first_trial():
     with TrialRunner(weather.Prepared("")) as runner:
         assert runner.run({}, seed=0).metrics == {"prepared": 1.0}

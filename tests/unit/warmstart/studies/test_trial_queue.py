@@ -2,9 +2,11 @@
 
 import itertools
 import json
+import math
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -15,7 +17,9 @@ from history_store.errors import DataError, StorageError, UsageError
 from history_store.space import dump_space
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.results.trial import best_of, ended_trials
+from warmstart.studies.state import trial_queue
 from warmstart.studies.state.spec import PLAN, StudySpec, WarmConfig
+from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import begin, find_plan, open_queue, trial_seed
 
@@ -153,6 +157,7 @@ def test_seeds_are_of_the_study_and_the_trial(uninterrupted):
 HOLDER = """
 import sys
 from warmstart.studies.state.trial_queue import open_queue
+from warmstart.studies.state.step_pruner import StepPruner
 from warmstart.studies.state.storage import open_store
 with open_queue(open_store(sys.argv[1]), "s") as ledger:
     run = ledger.next(3)
@@ -216,6 +221,85 @@ def test_pruners_stop_what_lags_behind(tmp_path, pruner):
         states = [trial.state.name for trial in queue.trials()]
     assert pruned.count(True) == states.count("PRUNED")
     assert any(pruned[6:])
+
+
+def stops(path, pruner, unit, curves):
+    """Return after how many reports each trial is stopped, None where it is not."""
+    found = []
+    wanted = plan(pruner=pruner, warm="none", configs=(), n_startup_trials=len(curves))
+    with begun(path, wanted) as queue, warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        for curve in curves:
+            run = queue.next(len(curves))
+            at = (k for k, error in enumerate(curve, 1) if queue.report(run, k * unit, error))
+            found.append(next(at, None))
+            status = TrialStatus.OK if found[-1] is None else TrialStatus.PRUNED
+            queue.end(run, Outcome(None if found[-1] else curve[-1], status, 1.0))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("pruner", "unit"),
+    [("median", 0.1), ("asha", 1 / 3), ("hyperband", 0.25), ("asha", 12.345678901), ("hyperband", 12.345678901)],
+)
+def test_steps_of_any_size_are_judged_as_whole_ones(tmp_path, pruner, unit):
+    shift = [0, 3, 1, 2, 4, 9, 0.5, 7, 2.5, 0.1, 12, 5]
+    curves = [[1 / k + each / 50 + (each > 6) / k for k in range(1, 13)] for each in shift]
+    whole = stops(tmp_path / "whole.db", pruner, 1, curves)
+    assert any(whole)
+    assert stops(tmp_path / "s.db", pruner, unit, curves) == whole
+    assert stops(tmp_path / "s.journal", pruner, unit, curves) == whole
+
+
+def test_what_is_reported_between_whole_steps_is_kept_and_read_back(tmp_path):
+    reports = {0: 0.9, 0.1: 0.8, 0.25: 0.7, 1 / 3: 0.6, 1: 0.5, 1.5: math.nan, 2: 0.3, 1e-9: 0.2, 7: 0.1, 7.5: math.inf, 2**40: 0.0}  # fmt: skip
+    for suffix, pruner in itertools.product(("db", "journal"), ("none", "median")):
+        path, wanted = tmp_path / f"{pruner}.{suffix}", plan(pruner=pruner)
+        with begun(path, wanted) as queue:
+            run = queue.next(3)
+            for step, error in [*reports.items(), (0.25, 0.75), (1, 0.55)]:  # the last of a step counts
+                queue.report(run, step, error)
+        with begun(path, wanted) as queue:  # its worker is gone: the next one reports the same and more
+            assert queue.next(3) == run
+            for step in (0.1, 2, 0.2):
+                queue.report(run, step, 0.45)
+            queue.flush()
+            (trial,) = queue.trials()
+            told = reports | {0.25: 0.75, 1: 0.55, 0.1: 0.45, 2: 0.45, 0.2: 0.45}
+            assert trial.intermediate_values == pytest.approx(told, nan_ok=True)
+            assert isinstance(max(trial.intermediate_values), int)
+            kept = queue.study.get_trials()[0].intermediate_values  # as Optuna's programs see it
+            assert [kept[number] for number in range(4)] == [0.9, 0.45, 0.75, 0.6]
+            queue.end(run, Outcome(0.0, TrialStatus.OK, 1.0))
+
+
+def test_a_study_that_rounds_its_steps_goes_on_with_that(tmp_path, monkeypatch):
+    with monkeypatch.context() as before:
+        before.setattr(trial_queue, "STEPS", "warmstart:not-yet")
+        begun(tmp_path / "s.db", plan(pruner="median"))
+    with begun(tmp_path / "s.db", plan(pruner="median")) as queue:
+        run = queue.next(1)
+        for step, error in ((0.1, 0.9), (0.9, 0.7), (1.2, 0.6)):
+            queue.report(run, step, error)
+        assert queue.trials()[0].intermediate_values == {0: 0.9, 1: 0.6}
+
+
+def test_the_pruner_of_a_history_sees_steps_as_they_are_reported(tmp_path):
+    seen = []
+
+    class History:
+        def prune(self, study, trial):
+            seen.append((trial.intermediate_values, [t.intermediate_values for t in study.get_trials(deepcopy=False)]))
+            return False
+
+    with begun(tmp_path / "s.db", plan(pruner="median")) as queue:
+        queue._pruner = StepPruner(replace(queue.plan, pruner="history"), History())
+        for reports in ({0.5: 0.5, 1.0: 0.4}, {0.5: 0.3, 1.0: 0.2}):
+            run = queue.next(2)
+            for step, error in reports.items():
+                queue.report(run, step, error)
+            queue.end(run, Outcome(0.1, TrialStatus.OK, 1.0))
+    assert seen[-1] == ({0.5: 0.3, 1.0: 0.2}, [{0.5: 0.5, 1.0: 0.4}, {0.5: 0.3, 1.0: 0.2}])
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,27 @@ def test_what_is_no_error_failed(what, note):
     assert (outcome.error, outcome.status, outcome.duration, outcome.note) == (None, "failed", 2.0, note)
 
 
+class Odd(dict):
+    """What raises when it is read."""
+
+    def items(self):
+        raise KeyError("gone")
+
+
+@pytest.mark.parametrize(
+    ("value", "note"),
+    [
+        ({"error": 0.1, "constraints": {"a": np.array([1.0, 2.0])}}, "expected a constraint 'a' that is one finite number, got array([1., 2.])"),
+        ({"error": 0.1, "constraints": {"a": torch.ones(2)}}, "expected a constraint 'a' that is one finite number, got tensor([1., 1.])"),
+        ({"error": torch.ones(2)}, "expected an error that is one finite number, got tensor([1., 1.])"),
+        (Odd(error=0.1), "expected a result that can be read, got KeyError: 'gone'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_failed_and_raises_nothing(value, note):
+    outcome = read_result(value, 2.0)
+    assert (outcome.error, outcome.status, outcome.duration, outcome.note) == (None, "failed", 2.0, note)
+
+
 def test_a_metric_that_is_offered_is_offered_whole():
     note = read_result({"accuracy": 0.9, "loss": 0.1}, 1.0).note
     assert note.endswith("`metric` 'accuracy' takes that key, with `maximize`")

@@ -13,7 +13,14 @@ import pytest
 from ConfigSpace import ConfigurationSpace, ForbiddenAndConjunction, ForbiddenEqualsClause
 
 import warmstart
-from history_store.errors import AllTrialsFailedError, DataError, MissingPathError, UsageError
+from history_store.errors import (
+    AllTrialsFailedError,
+    DataError,
+    MissingPathError,
+    StorageError,
+    StorageFullError,
+    UsageError,
+)
 from history_store.history import History
 from history_store.wording import counted
 from training.workloads.cnn.space import target_space
@@ -325,6 +332,45 @@ def test_a_report_that_cannot_be_written_in_the_end_loses_nothing(tmp_path):
     assert told == [f"{report}: the report could not be written (No such file or directory); the study itself is kept. The same call writes it: name another file with `report`, or correct this."]  # fmt: skip
     report.parent.mkdir()
     assert tune(objective=remove_folder, log=tmp_path / "a.log", **settings).report == str(report)
+
+
+def test_a_report_that_is_cut_short_leaves_the_one_of_before(tmp_path, monkeypatch):
+    report = tmp_path / "r.md"
+    tune(trials=1, report=report)
+    before = [report.read_bytes(), report.with_suffix(".json").read_bytes()]
+    replace, moved = Path.replace, []
+
+    def cut_short(path, place):
+        if place.parent == tmp_path:
+            moved.append(place.name)
+            raise KeyboardInterrupt
+        return replace(path, place)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", cut_short)
+        with pytest.raises(KeyboardInterrupt):
+            tune(trials=2, report=report)
+    assert moved == ["r.json"]
+    assert [report.read_bytes(), report.with_suffix(".json").read_bytes()] == before
+    (tmp_path / "link.md").symlink_to(report)
+    tune(trials=2, report=tmp_path / "link.md")
+    assert (tmp_path / "link.md").is_symlink()
+    assert "trials: 2 ok" in report.read_text()
+
+
+@pytest.mark.parametrize(("error", "trials"), [(StorageError, 2), (StorageFullError, 1)])
+def test_a_report_in_a_folder_that_takes_no_new_file_is_written_into_the_one_that_is_there(
+    tmp_path, monkeypatch, error, trials
+):
+    def refuse(path, *_, **__):
+        raise error(f"{path}: expected a place") from PermissionError(13, "Permission denied")
+
+    report, told = tmp_path / "r.md", []
+    tune(trials=1, report=report)
+    monkeypatch.setattr("warmstart.studies.results.report.replace_file", refuse)
+    assert tune(trials=2, report=report, on_message=told.append).report == (str(report) if trials == 2 else None)
+    assert f"trials: {trials} ok" in report.read_text()
+    assert len(told) == 2 - trials
 
 
 @pytest.mark.parametrize(

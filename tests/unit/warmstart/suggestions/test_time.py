@@ -1,5 +1,6 @@
 """Plans for a time: what an answer says, how fast a machine is found to be, and what is refused."""
 
+import math
 import shutil
 from dataclasses import replace
 
@@ -104,20 +105,69 @@ def test_heads_on_frozen_features_have_no_short_run():
     assert has_short_run("collect/compact-400", {"x": 1}, n_images=100)
 
 
-def test_two_short_runs_are_extrapolated(monkeypatch):
-    trained, now = [], iter([0.0, 1.0, 3.0, 7.0])
-    monkeypatch.setattr(short_run.time, "perf_counter", lambda: next(now))
-    found = short_run_by(lambda config, amount: trained.append(amount) is None, {"x": 1}, 400)
+@pytest.fixture
+def short_runs(monkeypatch):
+    """Time short runs of 400 steps, each of which takes `start + step * amount` on a clock of ours, times a jolt."""
+
+    def run(start, step, *, longer_s=0.0, jolts=(), stops_at=math.inf):
+        now, trained, jolt = [0.0], [], iter(jolts)
+
+        def train(config, amount):
+            trained.append(amount)
+            now[0] += (start + step * amount) * next(jolt, 1.0)
+            return amount < stops_at
+
+        monkeypatch.setattr(short_run.time, "perf_counter", lambda: now[0])
+        return short_run_by(train, {"x": 1}, 400, longer_s=longer_s), trained
+
+    return run
+
+
+def test_short_runs_are_extrapolated(short_runs):
+    found, trained = short_runs(0.0, 0.02)
     assert trained == [1, 10, 40]
-    assert found.seconds == pytest.approx(4.0 + 2.0 / 30 * 360)  # 2 s for 10 updates, 4 s for 40
-    assert found.took == 7.0
-    now = iter([0.0, 1.0, 3.0])
-    alone = short_run_by(lambda config, amount: amount < 40, {"x": 1}, 400)
-    assert (alone.seconds, alone.took) == (41.0, 3.0)  # the second took too long: a second to start, one for 10 updates
-    assert alone.spread == short_run.ROUGH > found.spread
-    now = iter([0.0])
-    assert short_run_by(lambda config, amount: False, {"x": 1}, 400) is None
-    assert whole_seconds((10, 3.0), (50, 2.0), 400) == 16.0  # a busy moment: in proportion
+    assert found.seconds == pytest.approx(8.0, rel=0.15)
+    assert found.spread == pytest.approx(short_run.SPREAD, abs=0.01)
+    assert found.took == pytest.approx(0.02 * 51)
+
+
+def test_one_short_run_alone_leaves_open_what_grows_with_a_run(short_runs):
+    found, trained = short_runs(1.0, 0.1, stops_at=40)  # the second took too long
+    assert trained == [1, 10, 40]
+    assert 2 < found.seconds < 80
+    assert found.spread > 0.7
+    assert short_runs(1.0, 0.1, stops_at=1)[0] is None
+    assert short_runs(1.0, 0.1, stops_at=10)[0] is None
+
+
+def test_longer_moments_follow_where_two_leave_much_open(short_runs):
+    """Looking at many validation images takes 2.4 s, 400 steps 6.7 s."""
+    rough, trained = short_runs(2.4, 0.0167)
+    assert trained == [1, 10, 40]
+    assert rough.spread > 0.4
+    assert abs(math.log(rough.seconds / 9.1)) < rough.spread
+    sure, trained = short_runs(2.4, 0.0167, longer_s=30.0)
+    assert trained == [1, 10, 40, 80, 160]
+    assert sure.seconds == pytest.approx(9.1, rel=0.15)
+    assert sure.spread <= short_run.ENOUGH
+    assert short_runs(2.4, 0.0167, longer_s=7.0)[1] == [1, 10, 40, 80], "160 steps could take 8 s"
+
+
+@pytest.mark.parametrize("jolts", [(1, 1.5), (1, 1, 1.4), (1, 0.9, 1.15)])
+def test_a_busy_moment_does_not_mislead(short_runs, jolts):
+    for longer_s in (0.0, 30.0):
+        found, _ = short_runs(2.4, 0.0167, jolts=jolts, longer_s=longer_s)
+        assert abs(math.log(found.seconds / 9.1)) < 2 * found.spread
+        assert 9.1 / 2 < found.seconds < 9.1 * 2.5
+
+
+def test_the_whole_follows_what_moments_say():
+    """What two moments say exactly, with so little noise that nothing else counts."""
+    seconds, spread = whole_seconds([(k, 0.02 * k) for k in (10, 40, 160)] * 20, 400)
+    assert seconds == pytest.approx(8.0, rel=0.02)
+    assert spread < 0.05
+    seconds, spread = whole_seconds([(k, 2 + 0.02 * k) for k in (10, 40, 160)] * 20, 400)
+    assert seconds == pytest.approx(10.0, rel=0.05)
 
 
 def test_lengths_of_time_for_people():
