@@ -68,7 +68,7 @@ def main() -> None:
         "minutes": options.minutes,
         "arms": {arm: summary([line for line in lines if line["job"]["arm"] == arm], options.minutes) for arm in ARMS},
         "plan less cold": differences(lines),
-        "runs": lines,
+        "runs": [{**line, "job": {**line["job"], "dataset": Path(line["job"]["dataset"]).name}} for line in lines],
     }
     write_report({key: value for key, value in report.items() if key != "runs"}, None)
     if options.out:

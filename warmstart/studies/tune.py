@@ -24,7 +24,7 @@ from warmstart.studies.execution.first_failures import ALIKE, fail_alike
 from warmstart.studies.execution.local_workers import run_workers
 from warmstart.studies.execution.worker import Job, Limits, Runners, work
 from warmstart.studies.history.record import check_recordable, record_study
-from warmstart.studies.history.time_plan import TimedCall, plan_lines, unrun_lines
+from warmstart.studies.history.time_plan import TimedCall, plan_lines, tell_unrun
 from warmstart.studies.history.warm_start import check_history
 from warmstart.studies.objectives.base import Objective
 from warmstart.studies.objectives.function import check_not_importing
@@ -410,8 +410,7 @@ def _tuned(
             _run(group, job, options, store, watch, runners)
         done = [(summarise(queue), queue.plan) for queue in group.queues]
     tell_early_end([found for found, _ in done], limits, options)
-    for line in unrun_lines(timed, *done[0]):
-        options.on_message(line)
+    tell_unrun(timed, *done[0])
     return store, [(_concluded(found, plan, timed, limits), plan) for found, plan in done]
 
 

@@ -256,14 +256,15 @@ def plan_lines(call: TimedCall, pace: Pace, spec: StudySpec, *, done: int) -> li
     return lines
 
 
-def unrun_lines(call: TimedCall | None, found: TuneResult, spec: StudySpec) -> list[str]:
+def tell_unrun(call: TimedCall | None, found: TuneResult, spec: StudySpec) -> None:
     """Say how many runs of the plan of a call, if there is one, had no time or were ended for it; a pruner's stops are no such ends."""
+    if call is None or call.plan is None:
+        return
     had = [trial.config for trial in found.trials if trial.status is not TrialStatus.PRUNED or spec.pruner != "none"]
-    steps = () if call is None or call.plan is None else call.plan.steps
-    unrun = sum(dict(step.config) not in had for step in steps)
-    them = "it" if unrun == 1 else "them"
-    runs = counted(len(steps), "planned run")
-    return [f"Of {runs} {unrun} did not end in this time. The same command goes on with {them}."] if unrun else []
+    unrun = sum(dict(step.config) not in had for step in call.plan.steps)
+    if unrun:
+        runs, them = counted(len(call.plan.steps), "planned run"), "it" if unrun == 1 else "them"
+        call.on_message(f"Of {runs} {unrun} did not end in this time. The same command goes on with {them}.")
 
 
 def _short(value: object) -> str:

@@ -16,7 +16,7 @@ from warmstart.studies import tune
 from warmstart.studies.execution.pace import Pace
 from warmstart.studies.execution.trial_process import TrialRunner
 from warmstart.studies.history import time_plan
-from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines, unrun_lines
+from warmstart.studies.history.time_plan import TimedCall, known_durations, plan_lines, tell_unrun
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.options import Sources
 from warmstart.studies.tune_options import TuneOptions
@@ -94,7 +94,12 @@ def test_planned_runs_that_had_no_time_are_told(ended, status, pruner, said):
     """`ended` trials are of other configurations than the second planned one."""
     plan = SimpleNamespace(steps=[SimpleNamespace(config={"x": n}) for n in (0, 1)])
     trials = [SimpleNamespace(config={"x": n}, status=TrialStatus(status)) for n in ((0, ended) if ended else (0, 1))]
-    lines = unrun_lines(SimpleNamespace(plan=plan), SimpleNamespace(trials=trials), SimpleNamespace(pruner=pruner))
+    lines = []
+    tell_unrun(
+        SimpleNamespace(plan=plan, on_message=lines.append),
+        SimpleNamespace(trials=trials),
+        SimpleNamespace(pruner=pruner),
+    )
     assert lines == ([] if said is None else [said])
 
 
