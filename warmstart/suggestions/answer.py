@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from history_store.records import Value
 from history_store.space import shown
-from history_store.splits import count_parts
 
 if TYPE_CHECKING:
     from bo.transfer.duration_forecast import ExpectedSeconds
@@ -161,6 +160,8 @@ class DatasetSummary:
 
     @property
     def _parts(self) -> tuple[int, int]:
+        from history_store.splits import count_parts  # numpy comes with it
+
         return count_parts(self.n_images) if self.parts is None else self.parts
 
     def to_dict(self) -> dict[str, Any]:
