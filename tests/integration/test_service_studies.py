@@ -10,7 +10,9 @@ import threading
 import time
 
 import numpy as np
+import optuna
 import pytest
+from optuna.trial import TrialState, create_trial
 from stripes import pictures, write_folder
 
 pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
@@ -20,6 +22,7 @@ from servers import Wire, running
 from history_store.errors import DataError, LeaseLostError, StorageError, UsageError
 from warmstart.client import Client
 from warmstart.remote_study import RemoteTrial
+from warmstart.service.study_records import trial_record
 from warmstart.studies.state.storage import open_store
 from warmstart.studies.state.trial_queue import open_queue
 
@@ -351,6 +354,27 @@ def test_reports_are_answered_by_the_curves_of_the_history(url, tmp_path):
         told = second._post("report", {"step": 5, "error": 0.9, "lease_s": 60})
     assert told["stop"]
     assert 0.03 < told["expected_error"]["low"] < told["expected_error"]["value"] < told["expected_error"]["high"] <= 1
+
+
+def test_steps_may_be_fractions(url):
+    with Client(url) as client:
+        trial = client.begin_study("a", **FAST).ask()
+        for step in (0.5, 1, 1.5, 2.0):
+            trial.report(step, 1 - step / 10)
+        trial.tell(0.8)
+        (record,) = client.transport.get("/studies/a/trials")["items"]
+        assert record["curve"] == [[0.5, 0.95], [1.0, 0.9], [1.5, 0.85], [2.0, 0.8]]
+        with pytest.raises(DataError, match="what the schema says at /step"):
+            client.study("a").ask().report(-0.5, 0.3)
+
+
+def test_what_another_program_ended_has_an_error_only_where_it_came_to_its_end():
+    study = optuna.create_study()
+    for state, value in ((TrialState.COMPLETE, 0.3), (TrialState.PRUNED, 0.1), (TrialState.FAIL, None)):
+        reports = {} if value is None else {1: value}
+        study.add_trial(create_trial(state=state, value=value, intermediate_values=reports))
+    records = [trial_record(trial) for trial in study.trials]
+    assert [(each["state"], each["error"]) for each in records] == [("ok", 0.3), ("pruned", None), ("failed", None)]
 
 
 def test_importance_of_hyperparameters(url):

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import warmstart
-from warmstart.studies.state.locks import FileClaims, is_claimed
+from warmstart.studies.state.file_claims import FileClaims, is_claimed
 
-ELSEWHERE = "import sys; from pathlib import Path; from warmstart.studies.state.locks import FileClaims; print(FileClaims(Path(sys.argv[1]), 1).take(5))"  # fmt: skip
+ELSEWHERE = "import sys; from pathlib import Path; from warmstart.studies.state.file_claims import FileClaims; print(FileClaims(Path(sys.argv[1]), 1).take(5))"  # fmt: skip
 
 
 def elsewhere(path):
