@@ -13,7 +13,7 @@ from history_store.errors import DataError
 from history_store.limits import PIXELS, check_picture_file
 
 DECODING = "centre square, antialiased (Lanczos)"
-FORMATS = ("JPEG", "PNG", "GIF", "BMP", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000")
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", "DIB", "PPM", "TIFF", "WEBP", "TGA", "JPEG2000")
 """What is decoded, the usual ones first. Formats that run other programs (EPS) stay out."""
 
 SUFFIXES = frozenset(

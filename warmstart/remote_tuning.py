@@ -180,6 +180,7 @@ class _Queue:
         self.study, self.plan, self._on_message = study, plan, on_message
         self.running: RunningTrial | None = None
         self.seen: set[int] | None = None
+        self.n_extra = 0
         self._held: tuple[RemoteTrial, ExitStack] | None = None
 
     @property
@@ -238,8 +239,10 @@ class _Queue:
         self.running = None
 
     def ended(self) -> tuple[Trial, ...]:
-        """Read the trials that ended."""
-        return tuple(_trial(each) for each in self.study.trials() if each["state"] != "running")
+        """Read the trials that ended, and count those among them that nobody asked for."""
+        records = [each for each in self.study.trials() if each["state"] != "running"]
+        self.n_extra = sum(each["extra_of"] is not None for each in records)
+        return tuple(map(_trial, records))
 
     def _trial(self, run: Run) -> RemoteTrial:
         return self._held[0] if self._held is not None else self.study.trial(run.number)
@@ -306,7 +309,7 @@ class _Worker:
         self._done = [queue.ended() for queue in self.queues]
         is_first = self.queues[0].seen is None
         if is_first:
-            self._before = sum(map(len, self._done))
+            self._before = self._n_done()
         for i, (queue, ended) in enumerate(zip(self.queues, self._done, strict=True)):
             new = tuple(trial for trial in ended if queue.seen is not None and trial.number not in queue.seen)
             queue.seen = {trial.number for trial in ended}
@@ -320,10 +323,14 @@ class _Worker:
             if queue.running is not None:
                 self._tell(queue, ended, ())
 
+    def _n_done(self) -> int:
+        """Count the trials that ended, of those that were asked for."""
+        return sum(map(len, self._done)) - sum(queue.n_extra for queue in self.queues)
+
     def _tell(self, queue: _Queue, ended: Sequence[Trial], new: tuple[Trial, ...]) -> None:
         if self._progress is None:
             return
-        done, total = sum(map(len, self._done)), self._limits.trials
+        done, total = self._n_done(), self._limits.trials
         spent = time.monotonic() - self._began - self._waited
         each = spent / (done - self._before) if done > self._before else math.nan
         running = () if queue.running is None else (queue.running,)
@@ -424,6 +431,7 @@ def _result(queue: _Queue, begun: Mapping[str, Any]) -> TuneResult:
         exhausted=bool(shown["exhausted"]),
         metric=plan.measure,
         expected=None if expected is None else StudyExpectations.from_dict(expected),
+        n_extra=queue.n_extra,
     )
     return replace(found, comparison=compared(found, plan))
 

@@ -6,7 +6,6 @@ import csv
 import io
 import os
 import re
-import unicodedata
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from history_store.images import DatasetWarning
 from history_store.limits import UNPACKED, check_picture_file
 from history_store.readers.base import plural, printable
 from history_store.readers.blobs import BlobSource
-from history_store.readers.labels import encode_labels
+from history_store.readers.labels import composed, encode_labels
 from history_store.readers.registry import Place, Reader
 from history_store.readers.table_labels import LABELS, choose_column, read_labels
 from history_store.readers.tree import split_of, walk
@@ -244,7 +243,7 @@ def _by_name(files: Sequence[str], form: Callable[[str], str]) -> dict[str, list
 
 def _loose(name: str) -> str:
     """Return a name without its case, its letters composed: macOS stores them decomposed."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+    return composed(composed(name).casefold())
 
 
 def _named(columns: Mapping[str, Sequence[str]], files: Sequence[str]) -> tuple[_Pictures, str | None]:

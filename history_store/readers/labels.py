@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +34,19 @@ def natural_key(name: str) -> tuple[tuple[tuple[int, int, str], ...], str]:
     return tuple(
         (0, int(part[:_DIGITS_READ]), "") if part.isdecimal() else (1, 0, part.casefold()) for part in parts if part
     ), name
+
+
+def composed(name: str) -> str:
+    """Return a name in Unicode's composed form: a letter with its accent is one character."""
+    return unicodedata.normalize("NFC", name)
+
+
+def one_spelling(names: Iterable[str]) -> dict[str, str]:
+    """Return for each name that of its class: itself, or the composed one where two differ in how Unicode composes letters."""
+    spellings: dict[str, set[str]] = defaultdict(set)
+    for name in names:
+        spellings[composed(name)].add(name)
+    return {name: name if len(same) == 1 else whole for whole, same in spellings.items() for name in same}
 
 
 def encode_labels(raw: Any, where: str, *, n: int, class_names: Sequence[str] | None = None) -> Labelling:
@@ -125,12 +140,13 @@ def _numbered(values: NDArray[np.int64], names: Sequence[str] | None, where: str
 
 def _named(values: NDArray[np.str_], names: Sequence[str] | None, where: str) -> Labelling:
     distinct, codes = np.unique(values, return_inverse=True)
-    present = distinct.tolist()
+    spelled = one_spelling([*distinct.tolist(), *map(str, names or ())])
+    present = [spelled[name] for name in distinct.tolist()]
     if names is None:
-        ordered = sorted(present, key=natural_key)
+        ordered = sorted(set(present), key=natural_key)
     else:
         known = set(present)
-        ordered = [str(name) for name in names if str(name) in known]
+        ordered = [spelled[str(name)] for name in names if spelled[str(name)] in known]
         if unknown := known - set(ordered):
             msg = f"{where}: expected labels that are among the class names, got {min(unknown)!r}. Name all classes, or none."
             raise LabelError(msg)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from history_store.errors import DataError, LabelError
 from history_store.images import SPLITS, DatasetWarning
 from history_store.picture import SUFFIXES
 from history_store.readers.base import plural, printable, unpacking
-from history_store.readers.labels import natural_key
+from history_store.readers.labels import composed, natural_key, one_spelling
 from history_store.wording import in_words
 
 _IGNORED = frozenset({"__macosx", "thumbs.db", "desktop.ini", "@eadir", "$recycle.bin"})
@@ -91,7 +90,7 @@ def list_found(found: Found, where: str, *, root: str | None = None) -> Listing:
         raise DataError(_no_pictures(found, where))
     splits = _split_folders(found, where)
     depth = 1 if splits else 0
-    classes = _class_names(folder.split("/")[depth] for folder in found.pictures if folder.count("/") >= depth)
+    classes = one_spelling(folder.split("/")[depth] for folder in found.pictures if folder.count("/") >= depth)
     groups: dict[tuple[str, str], list[str]] = defaultdict(list)
     left_out: dict[str, int] = {}
     for folder, names in found.pictures.items():
@@ -189,7 +188,7 @@ def _split_folders(found: Found, where: str) -> dict[str, str]:
     for folder, names in found.pictures.items():
         if names and folder:
             top, *below = folder.split("/")
-            classes[top].update(_composed(name) for name in below[:1])
+            classes[top].update(composed(name) for name in below[:1])
     spelled = {top: split for top in classes if (split := split_of(top)) is not None}
     if len(spelled) == len(classes):
         return spelled
@@ -202,18 +201,6 @@ def _split_folders(found: Found, where: str) -> dict[str, str]:
         msg = f"{where}: expected splits that share classes (train/class, test/class), or classes, got {printable(train[0])}/ and {printable(others[0])}/ without a class in common. Put the class folders right into the splits, or rename what is no split."
         raise LabelError(msg)
     return {}
-
-
-def _class_names(folders: Iterable[str]) -> dict[str, str]:
-    """Name the class of each folder: as the folder, composed where two differ in how Unicode composes letters."""
-    spellings: dict[str, set[str]] = defaultdict(set)
-    for folder in folders:
-        spellings[_composed(folder)].add(folder)
-    return {folder: folder if len(same) == 1 else name for name, same in spellings.items() for folder in same}
-
-
-def _composed(name: str) -> str:
-    return unicodedata.normalize("NFC", name)
 
 
 def _arrange(groups: Mapping[tuple[str, str], Sequence[str]], *, has_splits: bool) -> Listing:

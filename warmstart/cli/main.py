@@ -17,6 +17,7 @@ from warmstart.cli.errors import shown
 from warmstart.cli.record_run import plain_call, record_run
 from warmstart.cli.shell import columns, wrapped
 from warmstart.cli.spelling import with_hint, with_near
+from warmstart.cli.table import legible
 from warmstart.status import DONE, INTERRUPTED, UNEXPECTED, USAGE, exit_code
 
 COMPLETING = "_WARMSTART_COMPLETE"
@@ -179,7 +180,7 @@ def _report(
         about = {"params": list(params)} if params else {}
         sys.stderr.write(json.dumps({"error": {"type": kind, "message": message, "exit_code": code, **about}}) + "\n")
     else:
-        text = wrapped(f"error: {message}", columns(sys.stderr))
+        text = wrapped(legible(f"error: {message}"), columns(sys.stderr))
         sys.stderr.write(f"{prelude}\n{text}\n" if prelude else f"{text}\n")
     sys.stderr.flush()
 
@@ -214,6 +215,6 @@ def _show_once() -> Callable[..., None]:
     def show(message: Warning | str, *_place: object, **_more: object) -> None:
         if (text := str(message)) not in said:
             said.add(text)
-            sys.stderr.write(f"warning: {text}\n")
+            sys.stderr.write(legible(f"warning: {text}\n"))
 
     return show

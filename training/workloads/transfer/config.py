@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -153,11 +154,11 @@ def _ranges(config: TransferConfig, steps: int) -> list[tuple[bool, str, object]
         return found
     found += [
         (tuning.tuned_stages in TUNED_STAGES, f"tuned_stages one of {', '.join(TUNED_STAGES)}", tuning.tuned_stages),
-        (tuning.learning_rate > 0, "learning_rate > 0", tuning.learning_rate),
-        (tuning.body_lr_multiplier >= 0, "body_lr_multiplier ≥ 0", tuning.body_lr_multiplier),
-        (tuning.weight_decay >= 0, "weight_decay ≥ 0", tuning.weight_decay),
+        (0 < tuning.learning_rate < math.inf, "learning_rate > 0 and finite", tuning.learning_rate),
+        (0 <= tuning.body_lr_multiplier < math.inf, "body_lr_multiplier ≥ 0 and finite", tuning.body_lr_multiplier),
+        (0 <= tuning.weight_decay < math.inf, "weight_decay ≥ 0 and finite", tuning.weight_decay),
         (0 < tuning.crop_scale <= 1, "0 < crop_scale ≤ 1", tuning.crop_scale),
-        (tuning.mixup_alpha >= 0, "mixup_alpha ≥ 0", tuning.mixup_alpha),
+        (0 <= tuning.mixup_alpha < math.inf, "mixup_alpha ≥ 0 and finite", tuning.mixup_alpha),
         (0 <= tuning.label_smoothing < 1, "0 ≤ label_smoothing < 1", tuning.label_smoothing),
     ]
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import urllib.parse
 from collections import Counter
@@ -26,6 +27,7 @@ from history_store.external_runs import Curve, ForeignParameter, ForeignRuns, as
 from history_store.records import Status
 from history_store.wording import in_words
 from warmstart.studies.state.journal_file import JournalFile
+from warmstart.studies.state.reported_steps import STEP, steps_of
 from warmstart.studies.state.sqlite_file import engine_options
 
 BUSY_S = 30.0
@@ -96,6 +98,7 @@ def _trials(study: optuna.Study, storage: optuna.storages.BaseStorage) -> Sequen
 
     trial, param = models.TrialModel.__table__.c, models.TrialParamModel.__table__.c
     value, report = models.TrialValueModel.__table__.c, models.TrialIntermediateValueModel.__table__.c
+    note = models.TrialSystemAttributeModel.__table__.c
     study_id = study._study_id  # noqa: SLF001 - the id that the tables use
     found: dict[int, FrozenTrial] = {}
     distributions: dict[str, BaseDistribution] = {}
@@ -118,6 +121,9 @@ def _trials(study: optuna.Study, storage: optuna.storages.BaseStorage) -> Sequen
         for key, step, number, kind in base.execute(rows.where(report.trial_id.in_(mine))):
             read = models.TrialIntermediateValueModel.stored_repr_to_intermediate_value
             found[key].intermediate_values[step] = read(number, kind)
+        rows = select(note.trial_id, note.key, note.value_json).where(note.trial_id.in_(mine))
+        for key, name, text in base.execute(rows.where(note.key.startswith(STEP, autoescape=True))):
+            found[key].system_attrs[name] = json.loads(text)
     return sorted(found.values(), key=lambda each: each.number)
 
 
@@ -180,7 +186,10 @@ def _seconds(trial: FrozenTrial) -> float:
 
 
 def _curve(trial: FrozenTrial) -> Curve:
-    return tuple((int(step), float(value)) for step, value in trial.intermediate_values.items())
+    """Read the reports at whole steps: a history's curves count updates."""
+    steps = steps_of(trial.system_attrs)
+    points = ((steps.get(number, number), float(value)) for number, value in trial.intermediate_values.items())
+    return tuple((int(step), value) for step, value in points if step == int(step))
 
 
 def _space(trials: Sequence[FrozenTrial]) -> dict[str, ForeignParameter]:

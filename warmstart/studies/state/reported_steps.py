@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,9 @@ STEP = "warmstart:step:"
 """System attribute of a trial, with the number of a report in Optuna behind it: the step, where that is another."""
 STEPS = "warmstart:steps"
 """System attribute of a study whose steps are kept as they are reported; studies begun before it was there round them."""
+
+LARGEST = 2**31 - 1
+"""The largest number that every database keeps for a step."""
 
 
 def steps_of(attrs: Mapping[str, Any]) -> dict[int, float]:
@@ -28,13 +32,17 @@ def numbers_of(steps: Collection[float], *, taken: Iterable[int], known: Mapping
         taken: numbers of those before.
         known: steps that are not their own numbers, by these.
 
-    Returns: by step, the number that it has already; the step itself where it is whole and not taken; else the next after all others.
+    Returns: by step, the number that it has already; the step itself where it is whole, at most `LARGEST` and not taken; else the next after
+        all others, or the first that is free.
     """
     step_of: dict[int, float] = {number: number for number in taken} | dict(known)
     found, last = {step: number for number, step in step_of.items()}, max(step_of, default=-1)
     for step in steps:
         if step not in found:
-            number = int(step) if step == int(step) and int(step) not in step_of else last + 1
+            is_own = step == int(step) and step <= LARGEST and int(step) not in step_of
+            number = int(step) if is_own else last + 1
+            if number > LARGEST:
+                number = next(free for free in itertools.count() if free not in step_of)
             found[step], step_of[number], last = number, step, max(last, number)
     return {step: found[step] for step in steps}
 

@@ -126,7 +126,9 @@ def test_only_the_named_stages_move_and_norms_never_do(prepared, backbone, depth
 
 def test_time_ends_a_fine_tuning(prepared, backbone, monkeypatch):
     looks = itertools.count()  # each look at the clock takes 10 ms, however fast the machine is
-    monkeypatch.setattr("training.workloads.transfer.prepared.process_seconds", lambda device: lambda: next(looks) / 100)
+    monkeypatch.setattr(
+        "training.workloads.transfer.prepared.process_seconds", lambda device: lambda: next(looks) / 100
+    )
     config = {**FROZEN, **TUNING, "backbone": backbone, "steps": 100_000}
     result = train(prepared, config, Transfer().budget("time", amount=0.3))
     assert result.status is Status.OK
@@ -462,6 +464,7 @@ def test_the_space_is_conditional_and_read_back():
         ({"depth": "s4"}, "expected depth one of s8, s16, full, s16.full, got s4"),
         ({"image_size": 8}, "expected 16 ≤ image_size ≤ 1024, got 8"),
         ({"steps": -1}, "expected steps ≥ 0, got -1"),
+        ({**TUNING, "steps": 40, "learning_rate": math.inf}, "expected learning_rate > 0 and finite, got inf"),
         ({"depth": "s4", "image_size": 8}, "s16.full; 16 ≤ image_size ≤ 1024, got s4; 8"),
         ({"steps": 1.5}, "expected whole numbers for steps"),
         ({"image_size": math.inf}, "expected whole numbers for steps and image_size"),

@@ -17,6 +17,7 @@ from optuna.trial import TrialState, create_trial
 from history_store.errors import DataError, MissingPathError, StorageError, UsageError
 from history_store.external_runs import ForeignParameter, ForeignRuns
 from warmstart.integrations.optuna.trials import _trials, read_study
+from warmstart.studies.state.reported_steps import STEP
 
 SPACE = {
     "lr": FloatDistribution(1e-5, 1e-1, log=True),
@@ -191,3 +192,18 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     path.chmod(0)
     with pytest.raises(StorageError, match="expected a storage"):
         read_study(str(path))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "journal"])
+def test_reports_at_fractions_of_a_step_are_no_updates(tmp_path: Path, kind: str) -> None:
+    """A study of ours keeps the step 1.5 beside the number that Optuna knows it by."""
+    path = tmp_path / "study"
+    storage = f"sqlite:///{path}" if kind == "sqlite" else JournalStorage(JournalFileBackend(str(path)))
+    study = optuna.create_study(storage=storage)
+    trial = study.ask(SPACE)
+    for number, error in ((1, 0.75), (2, 0.625), (3, 0.5)):
+        trial.report(error, number)
+    study._storage.set_trial_system_attr(trial._trial_id, f"{STEP}2", 1.5)
+    study._storage.set_trial_system_attr(trial._trial_id, f"{STEP}3", 2.0)
+    study.tell(trial, 0.25)
+    assert read_study(str(path)).curves == [((1, 0.75), (2, 0.5))]
