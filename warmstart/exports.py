@@ -1,5 +1,6 @@
 """Whether an export may be written where a person said: it replaces an older export, and nothing else."""
 
+from functools import partial
 from pathlib import Path
 
 from history_store.json_text import parse_json
@@ -11,8 +12,8 @@ START = '<!doctype html>\n<html lang="en"><head>'
 """How pages begin."""
 _HEAD = 1_000_000
 """Characters of the first line, at most."""
-_JSON = ({"format", "datasets"}, {"study", "settings"})
-"""Keys of what lies beside a table of evaluations, and of a study."""
+_STUDY, _BESIDE = {"study", "settings", "running"}, {"format", "datasets"}
+"""Keys of the JSON of a study, which its report does not all have, and of the one beside a table of evaluations."""
 
 
 def check_exportable(path: Path, *beside: Path) -> None:
@@ -25,12 +26,12 @@ def check_exportable(path: Path, *beside: Path) -> None:
     Raises:
         UsageError: something else lies there.
     """
-    for each in (path, *beside):
-        check_replaceable("out", each, _read_export, "an export")
+    for each, keys in ((path, _STUDY), *((other, _BESIDE) for other in beside)):
+        check_replaceable("out", each, partial(_read_export, keys=keys), "an export")
 
 
-def _read_export(path: Path) -> None:
-    """Look into an export; raises `OSError` or `ValueError` where it is something else."""
+def _read_export(path: Path, *, keys: set[str]) -> None:
+    """Look into an export; raises `OSError` or `ValueError` where it is something else, as JSON without some keys is."""
     kind = path.suffix.lower()
     if kind in (".parquet", ".pq"):
         try:
@@ -40,7 +41,7 @@ def _read_export(path: Path) -> None:
         is_ours = set(parquet.read_schema(path).names) >= COLUMNS
     elif kind == ".json":
         found = parse_json(path.read_text(encoding="utf-8"))
-        is_ours = isinstance(found, dict) and any(keys <= found.keys() for keys in _JSON)
+        is_ours = isinstance(found, dict) and keys <= found.keys()
     else:
         with path.open(encoding="utf-8") as file:
             head = file.read(len(START)) if kind == ".html" else file.readline(_HEAD)

@@ -68,7 +68,7 @@ def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWi
     """
     counts: Counter[str] = Counter()
     for origin, count in origins.items():
-        counts[_KEY.sub("", split_origin(origin)[0])] += count
+        counts[bare_origin(origin)] += count
     ordered = dict(counts.most_common())
     usual = next(iter(ordered), "")
     kind = next((prefix for prefix in (_COLLECTED, _TUNED) if usual.startswith(prefix)), None)
@@ -76,12 +76,17 @@ def measured_with(origins: Mapping[str, int], *, stored_size: int) -> MeasuredWi
         return MeasuredWith(origins=ordered)
     what = usual.removeprefix(kind)
     if kind == _COLLECTED and what.startswith("own:"):
-        program, amount = what.removeprefix("own:").split("/")[:2]
+        program, amount = [*what.removeprefix("own:").split("/"), "all"][:2]
         return MeasuredWith(program=program, budget=None if amount == "all" else f"budget {amount}", origins=ordered)
     found = _of_workload(what, stored_size)
     if found is not None:
         return MeasuredWith(**found, origins=ordered)
     return MeasuredWith(program=what if kind == _TUNED else None, origins=ordered)
+
+
+def bare_origin(origin: str) -> str:
+    """Return an origin without the history that the run came from, and without what a server added."""
+    return _KEY.sub("", split_origin(origin)[0])
 
 
 def workload_of(origin: str) -> tuple[Workload, str] | None:
@@ -113,7 +118,10 @@ def _of_workload(what: str, size: int) -> dict[str, Any] | None:
     if named is None:
         return None
     workload, budget = named
-    length = workload.budget(budget, amount=None if own is None else float(own[2]))
+    try:
+        length = workload.budget(budget, amount=None if own is None else float(own[2]))
+    except (ValueError, UsageError):  # an origin may be any text
+        return None
     return {
         "network": workload.network or f"the workload {workload.name!r}",
         "optimiser": workload.optimiser or None,

@@ -91,6 +91,13 @@ class Calibration:
         return found
 
 
+def can_calibrate(errors: NDArray[np.float64], groups: Sequence[str]) -> bool:
+    """Tell whether there are three groups, and a configuration that two of them measured: what `calibrate` needs of `m x c` errors."""
+    codes = number_groups(groups)
+    known = np.array([~np.isnan(errors[codes == code]).all(axis=0) for code in set(codes.tolist())])
+    return len(known) >= 3 and bool((known.sum(axis=0) >= 2).any())
+
+
 def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable]) -> Calibration:
     """Compute the calibration: the history answers each of its datasets without that dataset's group.
 
@@ -111,7 +118,8 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
 
     Raises:
         UsageError: when the shapes do not fit.
-        DataError: when there are fewer than three groups, or a distance between groups is no finite number ≥ 0.
+        DataError: when there are fewer than three groups, none that measured what another did, or a distance between groups is
+            no finite number ≥ 0.
     """
     table, matrix = np.asarray(errors, dtype=np.float64), np.asarray(distances, dtype=np.float64)
     codes = number_groups(groups)
@@ -127,6 +135,9 @@ def calibrate(errors: ArrayLike, distances: ArrayLike, groups: Sequence[Hashable
         raise DataError(msg)
     length = min(LENGTH, table.shape[1])
     asked = [case for row in range(len(table)) if (case := _case(table, matrix, codes, row, length)) is not None]
+    if not asked:
+        msg = "calibrate: expected a dataset whose configurations another group measured too, got none. Measure shared configurations."
+        raise DataError(msg)
     rows = [case.row for case in asked]
     seen = np.array([[_pair(case, ((reach, 1.0),), length)[1] for reach in REACHES] for case in asked])
     shares = _shares(seen[:, :, :JUDGED].mean(axis=2), codes[rows])

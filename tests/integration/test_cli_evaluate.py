@@ -81,6 +81,15 @@ def test_a_calibration_needs_a_history_its_model_and_all_datasets(cli, tiny, tmp
     assert "expected learned distances of all datasets" in run.err
 
 
+@pytest.mark.parametrize("more", [("--protocol", "in-source"), ("--only", "stripes0"), ("--methods", "random")])
+def test_a_calibration_that_cannot_be_stored_is_refused_before_hours_are_spent(cli, tiny, tmp_path, monkeypatch, more):
+    monkeypatch.setattr("warmstart.cli.evaluate._reports", lambda *_: pytest.fail("evaluated"))
+    copy = shutil.copy(tiny.history, tmp_path / "copy.h5")
+    run = cli("evaluate", "--history", copy, "--model", tiny.model, "--calibrate", *more)
+    assert run.code == 2
+    assert "expected learned distances of all datasets" in run.err
+
+
 def test_in_source_lets_siblings_answer(cli, tiny, tmp_path):
     call = ["evaluate", "--history", tiny.history, "--rivals", "random,portfolio", "--format", "json"]
     out, inside = (cli(*call, "--protocol", name).json() for name in ("leave-source-out", "in-source"))

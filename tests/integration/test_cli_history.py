@@ -134,6 +134,7 @@ def test_export_and_import_make_the_same_evaluations(cli, tiny, tmp_path, out):
     [
         ("labels.csv", "labels.csv", "image,label\na.png,cat\n"),
         ("runs.csv", "runs.json", '{"mine": 1}'),
+        ("runs.csv", "runs.json", '{"study": "s", "settings": {}, "running": 0}'),
         ("runs.parquet", "runs.parquet", "PAR1"),
     ],
 )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bo.space import sampling
-from bo.transfer.calibration import Calibration, calibrate
+from bo.transfer.calibration import Calibration, calibrate, can_calibrate
 from bo.transfer.designs import WITH_DISTANCES, initial_designs
 from bo.transfer.strategies import STRATEGIES, Query
 from bo.transfer.strategies.joint import expected_regrets
@@ -52,11 +52,11 @@ class Case:
     calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     def calibrated(self, metrics: Collection[str]) -> "Case":
-        """Return the case with calibrations of these metrics; with fewer than three groups there are none.
+        """Return the case with calibrations of these metrics; with fewer than three groups, or nothing that two measured, there are none.
 
         What is told already, or cannot be asked because distances between those that answer are not given, stays.
         """
-        if len(set(self.groups)) < 3:
+        if not can_calibrate(self.errors, self.groups):
             return self
         wanted = [name for name in metrics if name in self.between]
         found = {name: calibrate(self.errors, self.between[name], self.groups) for name in wanted}

@@ -139,6 +139,7 @@ def evaluate(
     from warmstart.locations import history_path, model_path
     from warmstart.models.evaluate import (
         as_document,
+        check_calibrates,
         check_places,
         keep,
         store_calibration,
@@ -177,6 +178,9 @@ def evaluate(
         beside = "--table" if table else "--calibrate" if calibrate else "--paper-figure"
         msg = f"--query: expected no {beside} beside it, got both. Run evaluate once for each."
         raise UsageError(msg)
+    if calibrate:
+        with History.open(history_path(history), write=True) as opened:
+            check_calibrates(plan, opened, read_header(model_path(model)))
     with shell.progress("evaluating") as show, cpu_threads(threads):
         reports = _reports(query or [], table or [], history, model, plan, show)
     for note in keep(reports, *places):

@@ -144,8 +144,8 @@ def compact(
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
-    before = path.stat().st_size
     with History.open(path, write=out is None) as opened:
+        before = path.stat().st_size
         opened.compact(drop_images=drop_images, path=out)
     target = path if out is None else Path(out)
     row = {"history": str(target), "bytes_before": before, "bytes": target.stat().st_size, "images": not drop_images}

@@ -127,7 +127,12 @@ def ccov(
     if dataset is not None:
         from warmstart.suggestions.advisor import Advisor
 
-        place = Advisor(history, model, seed=seed).locate(dataset)
+        place = Advisor(history, model, seed=seed).locate(dataset).with_runs
+        if not place.has_distances:
+            msg = f"{place.embedded.path}: expected a history with images to compare with, got runs alone. Name datasets instead, or leave this out."
+            raise UsageError(msg, param="dataset")
+        for note in place.notes:
+            shell.note(note)
         wanted = [name for _, name in sorted(zip(place.distances.tolist(), place.names, strict=True))][: most or None]
     with History.open(history_path(history)) as opened:
         found = centres_of(opened, wanted or opened.names)
@@ -171,7 +176,7 @@ def regret(
     """
     from pathlib import Path
 
-    from warmstart.plots.read_report import read_reports
+    from warmstart.plots.read_report import read_reports, table_stems
     from warmstart.plots.regret import draw_regret
     from warmstart.plots.style import check_target
 
@@ -180,8 +185,8 @@ def regret(
     check_target(target)
     reports = read_reports(Path(report))
     names = []
-    for one in reports:
-        stem = target.stem if len(reports) == 1 else f"{target.stem}-{Path(one['table']).stem}"
+    for one, table in zip(reports, table_stems(reports), strict=True):
+        stem = target.stem if len(reports) == 1 else f"{target.stem}-{table}"
         files = draw_regret(
             one, target.parent, stem=stem, suffix=target.suffix, methods=method or (), times=time or (), most=most
         )

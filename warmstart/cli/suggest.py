@@ -320,7 +320,8 @@ def _print_reasons(shell: Shell, found: Any) -> None:
     """Write why the neighbours are near and why the configurations are there."""
     from history_store.space import shown as as_shown
 
-    write("\nWhy these datasets")
+    if found.explanation.neighbours:
+        write("\nWhy these datasets")
     for near in found.explanation.neighbours:
         place = "" if near.percentile is None else f": nearer than {100 - near.percentile:.0f} % of the history's pairs"
         shell.say(f"  {near.name} (distance {near.distance:.3g}{place})" + (f". {near.what}" if near.what else ""))

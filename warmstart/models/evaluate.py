@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 Show = Callable[[int, int, str], None]
 LEARNED = "learned"
+LEFT_OUT = "leave-source-out"
+_CALIBRATED = "expected learned distances of all datasets, of at least three groups, under leave-source-out"
+_SO_CALIBRATED = "Leave `only` out, and let `methods` name joint."
 METRICS = (LEARNED, "handcrafted", "random network")
 """The distances between datasets of a history."""
 PAPER = {"ADF": "adf", "Bi-LSTM": "bilstm"}
@@ -176,7 +179,7 @@ def _report(
     known: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Play the methods, and the runs of the figures where they are wanted, and summarise."""
-    from bo.transfer.calibration import calibrate
+    from bo.transfer.calibration import calibrate, can_calibrate
     from training.evaluation.methods import choose_methods, make_methods, make_paper_methods, reference_method
     from training.evaluation.replay import ReplaySettings, evaluate
     from training.evaluation.report import check_reference, make_figures, make_report
@@ -211,10 +214,27 @@ def _report(
         figures = make_figures(play(runs, "figures: "))
     outcome = play(methods, "")
     report = make_report(outcome, reference=reference, figures=figures)
-    if reference_by in outcome.distances and not plan.only and len(set(table.groups)) > 2:
+    if reference_by in outcome.distances and not plan.only and can_calibrate(table.known_errors(), table.groups):
         found = calibrate(table.known_errors(), outcome.distances[reference_by], table.groups)
         report["calibration"] = {"distance": reference_by, **found.to_dict()}
     return report
+
+
+def check_calibrates(plan: EvaluationSettings, history: "History", model: "ModelHeader") -> None:
+    """Refuse, before hours are spent, an evaluation whose calibration could not be stored; see `store_calibration`.
+
+    Raises:
+        UsageError: it is of some datasets alone, of another protocol or of methods without learned distances.
+        ModelMismatchError: the model belongs to another history.
+    """
+    from metafeat.model_file import check_fits
+    from training.evaluation.methods import choose_methods, make_methods
+
+    methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
+    if plan.protocol != LEFT_OUT or plan.only or all(method.metric != LEARNED for method in methods.values()):
+        msg = f"{_CALIBRATED}, got an evaluation that has none. {_SO_CALIBRATED}"
+        raise UsageError(msg, param="calibrate")
+    check_fits(model, stored_size=history.stored_size, where=str(history.path))
 
 
 def store_calibration(history: "History", model: "ModelHeader", report: Mapping[str, Any]) -> str:
@@ -228,8 +248,8 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
     from metafeat.model_file import check_fits
     from warmstart.suggestions.embedded_history import calibration_key
 
-    if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != "leave-source-out":
-        msg = "expected learned distances of all datasets, of at least three groups, under leave-source-out, got an evaluation without. Leave `only` out, and let `methods` name joint."
+    if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != LEFT_OUT:
+        msg = f"{_CALIBRATED}, got an evaluation without. {_SO_CALIBRATED}"
         raise UsageError(msg, param="calibrate")
     check_fits(model, stored_size=history.stored_size, where=str(history.path))
     history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})
@@ -274,9 +294,10 @@ def keep(reports: Sequence[Mapping[str, Any]], out: Path | None, plots: Path | N
         replace_file(out, (to_json(as_document(reports)) + "\n").encode())
         notes.append(f"Wrote {out}.")
     if plots is not None:
+        from warmstart.plots.read_report import table_stems
         from warmstart.plots.regret import draw_regret
 
-        for report in reports:
-            stem = "regret" if len(reports) == 1 else f"{Path(report['table']).stem}-regret"
+        for report, table in zip(reports, table_stems(reports), strict=True):
+            stem = "regret" if len(reports) == 1 else f"{table}-regret"
             notes.extend(f"Wrote {path}." for path in draw_regret(report, plots, stem=stem))
     return notes

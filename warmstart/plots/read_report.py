@@ -1,6 +1,6 @@
 """Reading of a report of `warmstart evaluate`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +64,10 @@ def check_report(report: Mapping[str, Any]) -> None:
     if lacking or not report.get("rivals"):
         msg = f"plot regret: expected a report of `warmstart evaluate --out FILE.json`, got one without {(lacking or ['rivals'])[0]}. Evaluate again with this version."
         raise DataError(msg)
+
+
+def table_stems(reports: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Name the pictures of reports by their tables: the stem of each, with a number from the second of a name on."""
+    stems = [Path(report.get("table", "report")).stem for report in reports]
+    counts = [stems[: number + 1].count(stem) for number, stem in enumerate(stems)]
+    return [stem if count == 1 else f"{stem}-{count}" for stem, count in zip(stems, counts, strict=True)]

@@ -238,7 +238,9 @@ class Advisor:
             own = None if place.query is None else own_name(place.query.source, embedded)
             rows = embedded.rows_without(self.excluded, own)
             why = "none of its datasets that may answer has both images and runs"
-            place = place_without_distances(embedded, rows, query=place.query, summary=place.summary, why=why)
+            bare = place_without_distances(embedded, rows, query=place.query, summary=place.summary, why=why)
+            beside = (*place.embedded.notes, place.confidence.note)  # of the datasets that do not answer
+            place = replace(bare, notes=(*(note for note in place.notes if note not in beside), *bare.notes))
         if not place.embedded.has_runs[place.rows].any():
             msg = f"{place.embedded.path}: expected a history with runs, got none on the {len(place.rows)} datasets that may answer. Add some with `warmstart history record`, `import` or `collect`."
             raise UsageError(msg)
@@ -309,6 +311,7 @@ class Advisor:
                 msg = f"expected a history that measured {workload}, got {history_path(self.history)}, which never did: nobody knows how long its runs take. Leave one of the two out."
                 raise UsageError(msg, param="time")
             where = str(history_path(self.history))
+            _check_usual(dataset, where, workload, space=space, rename=rename, strategy=strategy)
             return usual_answer(dataset, k, workload=workload, history=where, seed=self.seed, download=self.download)
         embedded, said = (dataset.embedded, ()) if isinstance(dataset, Location) else self._embedded_for(strategy)
         request.count(embedded)
@@ -374,6 +377,23 @@ class Advisor:
         history = history_path(self.history)
         model = usual_model(history, self.model)
         return store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)
+
+
+def _check_usual(
+    dataset: "Dataset | Location", history: str, workload: str, *, strategy: str | None, **translated: object
+) -> None:
+    """Refuse what the usual configurations of a workload cannot answer, as no run of it is known.
+
+    Raises:
+        UsageError: a place in the history instead of images; a strategy; a space or names of one's own.
+    """
+    named = {"strategy": strategy, **translated}
+    for param in (name for name, value in named.items() if value):
+        msg = f"expected a history that measured {workload}, got {history}, which never did: its usual configurations, over its own space, are all there is to say. Leave one of `{param}` and `workload` out."
+        raise UsageError(msg, param=param)
+    if isinstance(dataset, Location | Descriptor):
+        msg = f"expected images, got what {history} makes of some, and it never measured {workload}. Give the images, or name a history that did."
+        raise UsageError(msg, param="workload")
 
 
 def _check_same_workload(workload: str | None, space: "SpaceLike | None") -> None:

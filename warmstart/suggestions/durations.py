@@ -17,9 +17,9 @@ from bo.transfer.duration_forecast import (
     measured_durations,
     without_history,
 )
-from history_store.bundle.records import split_origin
 from history_store.file.table import STATUSES
 from history_store.records import Config, Status
+from warmstart.measured_with import bare_origin
 from warmstart.suggestions.coordinates import coordinates
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def read_durations(history: History, names: Sequence[str]) -> tuple[Floats, str]
     asked = {name: row for row, name in enumerate(names)}
     row_of = np.array([asked.get(name, -1) for name in history.names], dtype=np.intp)
     counts = Counter[str]()
-    origins = [split_origin(each)[0] for each in table.origins]
+    origins = [bare_origin(each) for each in table.origins]
     ended = (row_of[table.dataset] >= 0) & (table.status == STATUSES.index(Status.OK)) & (table.duration > 0)
     for number, count in enumerate(np.bincount(table.origin[ended], minlength=len(origins)).tolist()):
         counts[origins[number]] += count

@@ -11,6 +11,11 @@ from typing import Any
 from history_store.errors import DataError, UsageError
 from warmstart.suggestions.answer import Answer
 
+BESIDE = ("rank", "from", "distance", "source_error", "expected_regret", "measured", "not_measured", "seconds")
+"""Columns of a table of suggestions that are no hyperparameters."""
+PREFIX = "config."
+"""What a hyperparameter's column begins with where its name is one of these; also in tables of trials."""
+
 
 def to_json(document: object) -> str:
     """Write JSON; a value that JSON does not know is an error, never NaN."""
@@ -46,11 +51,11 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
-    """Return one flat row a suggestion: its rank, its hyperparameters, where it comes from, natural values last."""
+    """Return one flat row a suggestion: its rank, its hyperparameters (`config.rank` where one is named like a column of ours), where it comes from, natural values last."""
     return [
         {
             "rank": rank,
-            **design.config,
+            **{f"{PREFIX}{name}" if name in BESIDE else name: value for name, value in design.config.items()},
             "from": design.source,
             "distance": design.distance,
             "source_error": design.source_error,

@@ -14,6 +14,7 @@ import numpy as np
 from history_store.errors import DataError, MissingPathError, UsageError
 from history_store.hyperparameter_names import meaning_of
 from history_store.records import Value
+from warmstart.suggestions.formats import BESIDE, PREFIX
 
 if TYPE_CHECKING:
     from ConfigSpace import ConfigurationSpace
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     Given = str | os.PathLike[str] | Iterable[Mapping[str, Value] | InitialDesign]
 
-BESIDE = ("rank", "from", "distance", "source_error", "expected_regret", "measured", "not_measured", "seconds")
-"""Columns of a table of suggestions that are no hyperparameters."""
 _LOG = "log10_"
 _MOVED = "Moved to the nearest value that your space allows"
 _VARIED = "Not given, so varied over the initial configurations"
@@ -182,13 +181,14 @@ def _listed(document: Any) -> list[Any] | None:
 
 
 def _cells(row: Mapping[Any, Any], where: str) -> dict[str, Any]:
-    """Read one row of a table: empty cells are absent."""
+    """Read one row of a table: empty cells are absent; where `suggest` wrote it, so is what it says beside the hyperparameters."""
     from history_store.space_yaml import plain_value
 
     if None in row:
         msg = f"{where}: expected as many cells as the head has, got {len(row[None])} more. Put texts with commas in quotes."
         raise DataError(msg)
-    return {name: plain_value(text) for name, text in row.items() if text and name not in BESIDE}
+    beside = BESIDE if {"rank", "from"} <= row.keys() else ()
+    return {name.removeprefix(PREFIX): plain_value(text) for name, text in row.items() if text and name not in beside}
 
 
 def _check_values(config: Mapping[str, Any], number: int, where: str) -> None:

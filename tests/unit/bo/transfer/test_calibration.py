@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from bo.transfer.calibration import LENGTH, REACHES, Calibration, calibrate
+from bo.transfer.calibration import LENGTH, REACHES, Calibration, calibrate, can_calibrate
 from bo.transfer.designs import designs, initial_designs
 from bo.transfer.regret import regret_curve
 from bo.transfer.strategies import Query
@@ -182,3 +182,14 @@ def test_refusals():
     with pytest.raises(DataError, match="finite distances of 0 or more between groups"):
         calibrate(errors, distances, [0, 0, 1, 1, 2, 2])
     assert calibrate(errors, distances, [0, 1, 1, 0, 2, 2]).groups == 3  # 0 and 3 are siblings: not read
+
+
+def test_datasets_without_a_common_configuration_cannot_be_calibrated():
+    errors = np.where(np.eye(3) == 1, 0.5, np.nan)
+    assert not can_calibrate(errors, ["a", "b", "c"])
+    with pytest.raises(DataError, match="expected a dataset whose configurations another group measured too, got none"):
+        calibrate(errors, noise(0, 3), ["a", "b", "c"])
+    errors[1, 0] = 0.25
+    assert can_calibrate(errors, ["a", "b", "c"])
+    assert not can_calibrate(errors, ["a", "a", "c"])
+    assert math.isfinite(calibrate(errors, noise(0, 3), ["a", "b", "c"]).slopes[0])

@@ -16,6 +16,7 @@ from history_store.errors import UsageError
 from training.workloads import get_workload
 from training.workloads.transfer.config import TransferConfig
 from training.workloads.transfer.recipes import RECIPES, layer_decay, write_recipe
+from warmstart import Advisor
 from warmstart.locations import history_path
 
 FROZEN = {"backbone": "tf_efficientnet_lite0", "image_size": 32, "depth": "s16+full", "flip_copies": True, "steps": 0}
@@ -445,7 +446,7 @@ def test_a_workload_that_leaves_out_nothing_is_not_asked_to(monkeypatch):
         to_recipe(answer, "python", skip_broken=True)
 
 
-def test_suggest_answers_a_workload_that_the_history_never_measured(cli):
+def test_suggest_answers_a_workload_that_the_history_never_measured(cli, tmp_path):
     asked = ("suggest", "sklearn:digits", "--workload", "transfer", "--history", history_path())
     run = cli(*asked, "-k", 2, "--format", "csv")
     assert run.code == 0
@@ -454,6 +455,13 @@ def test_suggest_answers_a_workload_that_the_history_never_measured(cli):
     assert "never measured transfer" in run.err
     assert "--model tf_efficientnet_lite0" in cli(*asked, "-f", "timm").out
     assert "read_all(open_images(folder), size, skip_broken=True)" in cli(*asked, "-f", "python", "--skip-broken").out
+    (tmp_path / "own.yaml").write_text("lr: {log: [0.1, 1]}\n")
+    for more in (("--space", tmp_path / "own.yaml"), ("--strategy", "joint")):
+        refused = cli(*asked, *more)
+        assert (refused.code, f"Leave one of {more[0]} and --workload out" in refused.err) == (2, True)
+    advisor = Advisor(str(history_path()))
+    with pytest.raises(UsageError, match=r"^workload: expected images, got what .* makes of some"):
+        advisor.suggest(advisor.locate("sklearn:digits"), workload="transfer")
     wrong = cli("suggest", "sklearn:digits", "-f", "timm")
     assert wrong.code == 2
     assert "--format: workload 'cnn'" in wrong.err

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from history_store.errors import UsageError
+from warmstart.plots.read_report import table_stems
 from warmstart.plots.style import check_target, new_figure, save_figure, series, short, styled
 
 
@@ -65,3 +66,8 @@ def test_long_names_keep_both_ends():
     assert len(cut) == 20
     assert cut.startswith("a_very_long_")
     assert cut.endswith("ber_17")
+
+
+def test_reports_of_tables_of_one_name_have_pictures_of_their_own():
+    tables = ("a/mine.h5", "mine.npz", "b/other.npz", "c/mine.h5")
+    assert table_stems([{"table": table} for table in tables]) == ["mine", "mine-2", "other", "mine-3"]

@@ -285,3 +285,15 @@ def test_a_report_does_not_tell_a_metric_from_the_error_that_it_is(tmp_path):
     text = (tmp_path / begun(tmp_path, report=True, metric="loss").report).read_text()
     (line,) = [line for line in text.splitlines() if line.startswith("- metric: ")]
     assert re.fullmatch(r"- metric: loss, smaller is better; best [-0-9.e]+", line)
+
+
+def test_an_export_does_not_replace_the_report_of_a_study(tmp_path, cli):
+    begun(tmp_path)
+    report = tmp_path / "photos.json"
+    report.write_text(
+        '{"schema_version": 1, "study": "photos", "storage": "s.db", "settings": {}, "warm": [], "all": []}'
+    )
+    before = report.read_text()
+    refused = cli("studies", "export", report, "s", "--storage", tmp_path / "s.db")
+    assert (refused.code, "or an export to replace, got" in refused.err) == (2, True)
+    assert report.read_text() == before

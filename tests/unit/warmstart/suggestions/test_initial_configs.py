@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +152,14 @@ def test_files_that_hold_none(
         (tmp_path / name).write_text(text)
     with pytest.raises(error, match=message):
         read_initial(tmp_path / name)
+
+
+def test_hyperparameters_that_are_named_like_our_columns_survive_a_table(tmp_path: Path) -> None:
+    configs = [{"rank": 8, "distance": 0.5, "lr": 0.1}, {"rank": 16, "distance": 0.25, "lr": 0.2}]
+    named = replace(answer(), suggestions=tuple(InitialDesign(each, {}) for each in configs))
+    path = tmp_path / "s.csv"
+    path.write_text(formats.to_csv(formats.suggestion_rows(named)))
+    assert path.read_text().startswith("rank,config.rank,config.distance,lr,from,distance")
+    assert read_initial(path) == configs
+    path.write_text("rank,lr\n8,0.1\n")  # somebody's own table
+    assert read_initial(path) == [{"rank": 8, "lr": 0.1}]

@@ -407,3 +407,40 @@ def test_a_history_whose_runs_all_failed_suggests_nothing(tiny, photos, tmp_path
     for form in ("table", "json", "yaml", "timm"):
         run = cli("suggest", "--dataset", photos, "--history", path, "--model", tiny.model, "--format", form)
         assert (run.code, "failed on every dataset" in run.err) in ((0, True), (3, True)), run.err
+
+
+def test_nothing_is_nearest_where_only_runs_are_known(runs_alone, photos, cli, tmp_path):
+    found = warmstart.answer(photos, history=runs_alone, explain=True)
+    assert [why.near_ranks for why in found.explanation.suggestions] == [()] * 3
+    said = cli("suggest", photos, "--history", runs_alone, "--explain")
+    assert (said.code, "Why these datasets" in said.out, "Why these configurations" in said.out) == (0, False, True)
+    drawn = cli("plot", "ccov", "--dataset", photos, "--history", runs_alone, "--out", tmp_path / "c.svg")
+    assert (drawn.code, "expected a history with images to compare with, got runs alone" in drawn.err) == (2, True)
+
+
+def test_runs_that_a_server_recorded_are_of_one_origin(tmp_path):
+    from warmstart.suggestions.durations import read_durations
+
+    path = tmp_path / "served.h5"
+    with History.create(path, space_json(), configs=CONFIGS) as history:
+        add(history, "first", 0)
+        for number, config in enumerate(CONFIGS):
+            origin = f"collect/own:a.py/all [token:key{number}]"
+            history.append(Evaluation("first", config, 0.5, seed=0, duration=2.0**number, origin=origin))
+        seconds, origin = read_durations(history, ["first"])
+    np.testing.assert_allclose(seconds, [[1.0, 2.0, 4.0]])
+    assert origin == "collect/own:a.py/all"
+
+
+def test_pictures_that_were_left_out_are_named_also_where_runs_alone_answer(tiny, photos, runs_alone, tmp_path):
+    with History.open(runs_alone, write=True) as history:
+        add(history, "third", 2)
+    next(photos.rglob("*.png")).write_bytes(b"no picture")
+    found = warmstart.answer(photos, history=runs_alone, model=tiny.model, skip_broken=True)
+    assert found.notes[0] == "left out class0/000.png: not a picture"
+    assert not any("Confidence unknown" in note for note in found.notes)
+
+
+def test_a_history_that_is_not_there_cannot_be_compacted(cli, tmp_path):
+    run = cli("history", "compact", tmp_path / "none.h5")
+    assert (run.code, "expected" in run.err, "unexpected" in run.err) == (2, True, False)

@@ -189,6 +189,20 @@ def test_whose_runs_can_be_repeated_here():
 
 
 @pytest.mark.parametrize(
+    ("origin", "program"),
+    [
+        ("collect/own:train.py", "train.py"),
+        ("collect/own:train.py/all", "train.py"),
+        ("tune/compact-400, budget 1-2", "compact-400, budget 1-2"),
+        ("collect/compact-400, budget e", None),
+        ("anything at all", None),
+    ],
+)
+def test_an_origin_may_be_any_text(origin, program):
+    assert measured_with({origin: 3}, stored_size=32).program == program
+
+
+@pytest.mark.parametrize(
     ("more", "told"),
     [
         ({"time": "soon"}, "expected a length of time above 0, got 'soon'"),
