@@ -158,6 +158,9 @@ def _errors(
         msg = f"expected two different numbers BEST,WORST, got {best:g},{worst:g}. Give 1,0 for an accuracy."
         raise UsageError(msg, param="error_range")
     has = np.array([status.has_error for status in runs.status], dtype=np.bool_)
+    if (odd := has & np.isinf(runs.values)).any():
+        msg = f"{runs.kind}: expected finite values, got {runs.values[odd][0]:g} for {int(odd.sum())} of {len(runs)} runs. Give such runs the status diverged, without a value."
+        raise DataError(msg)
     errors = np.where(has, (runs.values - best) / (worst - best), np.nan)
     beyond = has & ~((errors >= -1e-9) & (errors <= 1 + 1e-9))
     if error_range is None and beyond.any():

@@ -117,8 +117,8 @@ def read_manifest(path: str | Path) -> Manifest:
     path = Path(path)
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        msg = f"{path}: expected a manifest, got no such file. Check the path."
+    except (FileNotFoundError, IsADirectoryError) as error:
+        msg = f"{path}: expected a manifest, got {'a folder' if path.is_dir() else 'no such file'}. Check the path."
         raise MissingPathError(msg) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         msg = f"{path}: expected TOML, got {in_words(error)}. Correct the file."

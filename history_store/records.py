@@ -67,6 +67,9 @@ class Evaluation:
         if self.seed is not None and not 0 <= self.seed < 2**63:
             msg = f"{where}: expected a seed in 0 .. 2^63 - 1, got seed={self.seed}. Use None where it is unknown."
             raise DataError(msg)
+        if not self.origin.isascii() and self.origin != self.origin.encode("utf-8", "replace").decode():
+            msg = f"{where}: expected an origin in Unicode, got {self.origin!a}. Write it in UTF-8."
+            raise DataError(msg)
         last = -1
         for step, error in self.curve:
             if not last < step < 2**63 or not 0.0 <= error <= 1.0:

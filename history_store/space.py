@@ -39,7 +39,7 @@ def load_space(text: str, where: str = "space") -> ConfigurationSpace:
     try:
         with np.errstate(over="raise"):  # bounds so large that ConfigSpace cannot round them
             space = ConfigurationSpace.from_serialized_dict(_with_tuples(parse_stored_json(text)))
-    except (ValueError, KeyError, TypeError, AttributeError, FloatingPointError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError) as error:
         msg = f"{where}: expected ConfigSpace JSON, got {text[:60]!r}. Write one with ConfigurationSpace.to_json."
         raise DataError(msg) from error
     if not len(space):

@@ -64,6 +64,9 @@ def split_codes(
         train = np.flatnonzero(codes == TRAIN)
         if "val" in parts or not len(train):
             drawn = None
+        elif not fractions[0] + fractions[1]:
+            msg = f"{location}: expected fractions for training and validation, got {fractions} and images without a part for validation. Correct them."
+            raise LabelError(msg)
         else:
             share = fractions[0] / (fractions[0] + fractions[1])
             codes[train] = stratified_split(labels[train], (share, 1 - share, 0.0), seed=seed)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from history_store.exchange import is_empty
@@ -12,7 +14,7 @@ from history_store.records import Status
 
 ENDED = ("finished", "complete", "completed")
 FAILED = ("failed", "fail", "crashed", "killed", "cancelled", "canceled")
-OPEN = ("running", "pending", "scheduled", "waiting", "queued", "preempting", "preempted")
+OPEN = ("running", "pending", "scheduled", "waiting", "queued", "preempting", "preempted", "pruned")
 STATES = ("status", "Status", "state", "State")
 """How trackers call the column that says how a run ended; the first one there is counts."""
 BOOKKEEPING = frozenset(
@@ -25,6 +27,8 @@ BOOKKEEPING = frozenset(
 METRICS = "metrics."
 """What MLflow's data frames put before the name of a metric."""
 _TIME = re.compile(r"\s*([\d.]+)\s*(ms|s|min|h|d)\s*")
+_CLOCK = re.compile(r"\s*(?:(\d+) days? )?(\d+):(\d\d):(\d\d(?:\.\d+)?)\s*")
+"""How data frames write the time between two times."""
 _SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 Columns = Mapping[str, Sequence[Any]]
@@ -49,7 +53,7 @@ def metric_column(columns: Columns, metric: str | None) -> str | None:
 def untracked(columns: Columns, metric: str) -> tuple[dict[str, list[Any]], dict[str, int], list[int]]:
     """Translate what a tracker exported.
 
-    A run that failed, and one that finished without the metric, counts as crashed; one that has not ended is left out.
+    A run that failed, and one that finished without a finite metric, counts as crashed; one that has not ended is left out.
 
     Args:
         columns: of the table.
@@ -68,11 +72,12 @@ def untracked(columns: Columns, metric: str) -> tuple[dict[str, list[Any]], dict
         for name, cells in columns.items()
         if name != state and name not in BOOKKEEPING and not name.startswith(("tags.", METRICS))
     }
-    good = [words[row] in ENDED and not is_empty(values[row]) for row in rows]
+    good = [words[row] in ENDED and not is_empty(values[row]) and _may_be_finite(values[row]) for row in rows]
     kept[metric] = [values[row] if is_good else None for row, is_good in zip(rows, good, strict=True)]
     kept["status"] = [Status.OK.value if is_good else Status.CRASHED.value for is_good in good]
     took = next((columns[name] for name in ("Runtime", "Duration") if name in columns), None)
-    if took is not None and "duration" not in columns:
+    took = columns.get("duration", took)
+    if took is not None:
         kept["duration"] = [_seconds(took[row]) for row in rows]
     return kept, dict(left_out), rows
 
@@ -81,12 +86,25 @@ def _state(columns: Columns) -> str | None:
     return next((name for name in STATES if name in columns), None)
 
 
+def _may_be_finite(cell: Any) -> bool:
+    """Tell whether a metric is not NaN or infinite, as that of a run that diverged is; what is no number is told of later."""
+    try:
+        return math.isfinite(float(cell))
+    except (TypeError, ValueError, OverflowError):
+        return True
+
+
 def _seconds(cell: Any) -> float | None:
-    """Read a duration: seconds, or a number and its unit; None where it is neither."""
+    """Read a duration: seconds, a number and its unit, or days and a clock; None where it is none of them."""
     if is_empty(cell):
         return None
+    if isinstance(cell, timedelta):
+        return cell.total_seconds()
     try:
         return float(cell)
     except (TypeError, ValueError):
+        if found := _CLOCK.fullmatch(str(cell)):
+            days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
+            return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
         found = _TIME.fullmatch(str(cell))
         return float(found[1]) * _SECONDS[found[2]] if found else None

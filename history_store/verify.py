@@ -335,29 +335,31 @@ def _salvage(path: Path, text: journal.JournalText) -> str | None:
     )
     if not text.damaged and gapless and mine:
         return None
-    lines = [journal.header(content.id, content.salt)]
+    lines, kept = [journal.header(content.id, content.salt)], 0
     for operation in later if mine else ():
         with contextlib.suppress(WarmstartError, KeyError, TypeError, ValueError):
-            planned = _plan(content, operation, str(path))
-            line = encode_operation(planned, content.serial + 1)
-            content.apply(planned)
-            lines.append(journal.line(line))
+            for planned in _plans(content, operation, str(path)):
+                line = encode_operation(planned, content.serial + 1)
+                content.apply(planned)
+                lines.append(journal.line(line))
+            kept += 1
     _set_aside(log, beside(log, ".damaged"))
     durable.write_file(log, b"".join(lines), path)
     n_lost = f"{counted(len(text.damaged), 'altered line')} {'is' if len(text.damaged) == 1 else 'are'} lost"
     lost = f"and {n_lost}" if mine else "for it is the journal of another history"
-    return (
-        f"{len(lines) - 1} of {n} whole operations of the journal were kept, {lost}; the old one is {log.name}.damaged"
-    )
+    return f"{kept} of {n} whole operations of the journal were kept, {lost}; the old one is {log.name}.damaged"
 
 
-def _plan(content: Content, operation: Operation, where: str) -> Operation:
-    """Check an operation of a damaged journal against what is there without its lost neighbours."""
+def _plans(content: Content, operation: Operation, where: str) -> Iterator[Operation]:
+    """Check an operation of a damaged journal against what is there without its lost neighbours; each is applied before the next."""
     if operation["op"] == "extend":
-        return content.plan_extend([decode_line(item, where) for item in operation["evaluations"]], where)
-    if operation["op"] == "add-dataset":
-        return content.plan_add(decode_info(operation["info"], where), where)
-    return operation
+        if operation["configs"]:  # also those that no run of it uses, in their order
+            yield content.plan_configs([config for config, _ in operation["configs"]], where)
+        yield content.plan_extend([decode_line(item, where) for item in operation["evaluations"]], where)
+    elif operation["op"] == "add-dataset":
+        yield content.plan_add(decode_info(operation["info"], where), where)
+    else:
+        yield operation
 
 
 def _set_aside(path: Path, target: Path) -> None:

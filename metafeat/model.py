@@ -80,7 +80,7 @@ class MetaFeatureModel:
         fields = dict(self.header if header is None else header)
         fields |= {"format": FORMAT, "version": VERSION, "spec": self.spec.to_dict(), "hash": self.hash}
         tensors = {name: tensor.contiguous().cpu() for name, tensor in self.network.state_dict().items()}
-        text = json.dumps(fields, sort_keys=True)
+        text = json.dumps(fields, sort_keys=True, allow_nan=False)
         replace_file(Path(path), to_safetensors(tensors, metadata={METADATA_KEY: text}))
 
     def check_fits(self, history_id: str, space_json: str, image_size: int) -> None:

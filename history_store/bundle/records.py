@@ -28,9 +28,13 @@ _MADE_OF = ("fingerprint", "n_train", "n_val", "n_test", "n_classes", "class_cou
 _SPACE_ASIDE = frozenset({"name", "meta", "format_version", "python_module_version"})
 _ANYWHERE = ("http://", "https://", "hf://", "s3://", "gs://", "sklearn:", "torchvision:")
 _URL = re.compile(r"(?!file:)\b[a-z][a-z0-9+.-]*://[^\s]+", re.IGNORECASE)
+_ROOT = r"""(?:file:/{1,3}|(?<![\w./~])/{1,3}|(?<=\w)//+|(?<![\w~])~[\w.-]*/|(?<!\w)[A-Za-z]:[\\/]|\\\\)"""
+"""How a path of a machine begins."""
 _PATH = re.compile(
-    r"""(?:file:/{1,3}|(?<![\w./~])/{1,3}|(?<=\w)//+|(?<![\w~])~[\w.-]*/|(?<!\w)[A-Za-z]:[\\/]|\\\\)[^\s"'`,;:()<>|]+"""
+    rf"""(?<=')(?<!\w'){_ROOT}[^'\n]+(?=')|(?<="){_ROOT}[^"\n]+(?=")"""
+    rf"""|(?<!\w)[A-Za-z]:\\[^\n"'`,;:()<>|]*\\[^\s"'`,;:()<>|]+|{_ROOT}[^\s"'`,;:()<>|]+"""
 )
+"""A path: all that is in its quotes; one of Windows to its last folder, blanks in between; else up to a blank."""
 _ORIGIN = 200
 """Characters in an origin, at most."""
 MOST_NUMBERS = 65_536

@@ -92,16 +92,19 @@ def _summary(curves: Matrix, evaluations: Matrix, times: Sequence[int], groups: 
 def _promises(outcome: Outcome, curves: Mapping[str, Matrix], groups: Sequence[str]) -> dict[str, Any]:
     """Compare what was promised with what was seen, all in all and by thirds of the promise; the calibration saw no query."""
     found: dict[str, Any] = {}
-    for name in outcome.played[0].promised:
-        promised = np.array([one.promised[name] for one in outcome.played])
+    for name in dict.fromkeys(name for one in outcome.played for name in one.promised):
+        rows = [
+            row for row, one in enumerate(outcome.played) if name in one.promised
+        ]  # others had too little to calibrate with
+        promised = np.array([outcome.played[row].promised[name] for row in rows])
         found[name] = {}
         for t in (t for t in TIMES if t <= outcome.horizon):
-            wanted, seen = promised[:, t - 1], curves[name][:, t - 1]
+            wanted, seen = promised[:, t - 1], curves[name][rows, t - 1]
             thirds = np.array_split(np.argsort(wanted, kind="stable"), 3)
             found[name][str(t)] = {
                 "promised": float(wanted.mean()),
                 "seen": float(seen.mean()),
-                "seen_less_promised": interval(seen - wanted, groups),
+                "seen_less_promised": interval(seen - wanted, [groups[row] for row in rows]),
                 "by_third": [[float(wanted[part].mean()), float(seen[part].mean())] for part in thirds if part.size],
             }
     return found

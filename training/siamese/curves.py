@@ -1,6 +1,7 @@
 """Learning curves of a Siamese run: kept, written as JSON, plotted."""
 
 import json
+import math
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +17,7 @@ class Validation:
     Attributes:
         step: updates done.
         loss: mean squared residual over pairs (held-out, training) of datasets.
-        spearman: rank correlation of embedding and target distance over those pairs.
+        spearman: rank correlation of embedding and target distance over those pairs; NaN where they are too few, or all alike.
         per_query: the same within each held-out dataset's row, averaged: the choice of neighbours depends on this.
     """
 
@@ -24,6 +25,16 @@ class Validation:
     loss: float
     spearman: float
     per_query: float
+
+
+def known(value: float) -> float | None:
+    """Return a number as JSON has it: None for one that is not known."""
+    return value if math.isfinite(value) else None
+
+
+def _validation(fields: dict[str, Any]) -> Validation:
+    numbers: dict[str, Any] = {name: math.nan if value is None else value for name, value in fields.items()}
+    return Validation(**numbers)
 
 
 @dataclass(slots=True)
@@ -41,13 +52,14 @@ class Curves:
     stopped: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the curves as JSON types."""
-        return asdict(self)
+        """Return the curves as JSON types; None = not known."""
+        validations = [{name: known(value) for name, value in asdict(each).items()} for each in self.validations]
+        return {"loss": list(self.loss), "validations": validations, "stopped": self.stopped}
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """Read a record of `to_dict`."""
-        return cls(list(fields["loss"]), [Validation(**v) for v in fields["validations"]], fields["stopped"])
+        return cls(list(fields["loss"]), [_validation(v) for v in fields["validations"]], fields["stopped"])
 
     def save(self, path: str | Path) -> None:
         """Write the curves as JSON."""

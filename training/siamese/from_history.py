@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from history_store.error_tables import fill_failed, target_distance
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import space_digest
+from training.siamese.curves import known
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings, preset
 from training.siamese.train import STREAMS, TrainedSiamese, TrainingProgress, train_siamese
@@ -133,6 +134,6 @@ def _header(
         "held_out": list(held_out),
         "quality": None
         if quality is None
-        else {"loss": quality.loss, "spearman": quality.spearman, "per_query": quality.per_query},
+        else {name: known(getattr(quality, name)) for name in ("loss", "spearman", "per_query")},
         "training": settings.to_dict() | {"seed": seed, "steps_done": len(trained.curves.loss)},
     }

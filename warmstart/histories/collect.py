@@ -379,7 +379,12 @@ def read_configs(path: Path) -> list[dict[str, Any]]:
             msg = f"{path}: expected JSON, got {in_words(error)}. Write a list of configurations."
             raise DataError(msg, param="first") from error
     if isinstance(value, dict):
-        value = [each.get("config") for each in value["suggestions"]] if "suggestions" in value else [value]
+        listed = value.get("suggestions", [value])
+        value = (
+            [each.get("config", each) if isinstance(each, dict) else each for each in listed]
+            if isinstance(listed, list)
+            else None
+        )
     if not isinstance(value, list) or not value or not all(isinstance(each, dict) for each in value):
         msg = f"{path}: expected a list of configurations, each an object of values by name, got {text[:60]!r}. Write what `warmstart suggest --format json` writes, or [{{...}}, ...]."
         raise DataError(msg, param="first")

@@ -358,13 +358,15 @@ def _under(run: SharedRun, by: str) -> str:
 
 
 def _own_configs(history: "History", start: int) -> tuple[Config, ...]:
-    """List the configurations of a history itself: those from before the first merge, then those that it used since."""
+    """List the configurations of a history itself: those from before the first merge, those that it used since, and those that no run uses."""
     configs = list(history.configs[:start])
     seen = {config_key(config) for config in configs}
     for run in _own_evaluations(history):
         if (key := config_key(run.config)) not in seen:
             seen.add(key)
             configs.append(dict(run.config))
+    used = seen | {config_key(run.config) for run in history.evaluations()}
+    configs += [dict(config) for config in history.configs[start:] if config_key(config) not in used]
     return tuple(configs)
 
 

@@ -71,8 +71,8 @@ def axes_of(space: Any) -> list[NaturalAxis]:
 def write_number(value: float) -> str:
     """Write a number shortly: 0.001, 250, 2.5×10⁻⁵."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:
-        return f"{value:.4g}".replace("-", "−")
-    power = math.floor(math.log10(abs(value)) + 1e-9)
+        return (f"{value:.4g}" if abs(value) < 9999.5 else f"{value:.0f}").replace("-", "−")
+    power = int(f"{value:.2e}".partition("e")[2])  # of the rounded number
     head = f"{value / 10.0**power:.3g}"
     exponent = f"10{str(power).translate(_SUPER)}"
     return (exponent if head == "1" else f"{head}×{exponent}").replace("-", "−")

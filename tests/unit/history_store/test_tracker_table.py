@@ -80,3 +80,35 @@ def test_a_history_takes_them(tmp_path, cli):
     run = cli("history", "import", history, tmp_path / "runs.csv", "--dataset", "x", "--metric", "val_error", "--format", "json")  # fmt: skip
     assert run.code == 0, run.err
     assert (run.json()["imported"], run.json()["left_out"]) == (5, {"running": 1})
+
+
+def test_a_run_that_diverged_crashed(tmp_path):
+    runs = read(
+        tmp_path, WANDB.replace('"0.01",""', '"0.01","NaN"').replace('"16","0.001","0.25"', '"16","0.001","inf"')
+    )
+    assert [status.value for status in runs.status] == ["crashed"] * 5
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_data_frame_of_optuna(tmp_path, ending):
+    optuna, pandas = pytest.importorskip("optuna"), pytest.importorskip("pandas", reason="needs pandas")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    def objective(trial):
+        trial.suggest_float("x", 0, 1)
+        if trial.number == 1:
+            trial.report(0.75, 1)
+            raise optuna.TrialPruned
+        if trial.number == 2:
+            raise RuntimeError
+        return 0.25
+
+    study = optuna.create_study()
+    study.optimize(objective, n_trials=4, catch=RuntimeError)
+    frame: pandas.DataFrame = study.trials_dataframe()
+    path = tmp_path / f"t.{ending}"
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    runs = read_table(path, metric="value")[0]
+    assert [status.value for status in runs.status] == ["ok", "crashed", "ok"]
+    assert runs.left_out == {"pruned": 1}
+    assert runs.durations.tolist() == pytest.approx([study.trials[n].duration.total_seconds() for n in (0, 2, 3)])

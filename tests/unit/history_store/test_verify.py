@@ -353,3 +353,19 @@ def test_altered_pixels_without_a_backup_stop_no_write(path: Path) -> None:
         np.testing.assert_array_equal(history.images("new").take(np.arange(3)), pixels[:3])
         with pytest.raises(HistoryDamagedError, match=r"number 3\)"):
             history.images("new").take(np.array([3]))
+
+
+def test_restore_keeps_configurations_that_were_only_added(path: Path) -> None:
+    with History.open(path, write=True) as history:
+        history.append(Evaluation("new", histories.configs(1)[0], 0.5, seed=20))
+        history.add_configs(histories.configs(9)[6:])
+        history.append(Evaluation("new", histories.configs(9)[8], 0.5, seed=21))
+        before = history.configs
+    log = path.with_name("h.h5.journal")
+    lines = log.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b"0.5", b"0.6")
+    log.write_bytes(b"".join(lines))
+    report = restore(path)
+    assert "2 of 2 whole operations of the journal were kept, and 1 altered line is lost" in report.remarks[0]
+    with History.open(path) as history:
+        assert history.configs == before

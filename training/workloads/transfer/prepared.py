@@ -114,7 +114,7 @@ class PreparedTransfer(Prepared):
         error = (left_out * n_left + validation * n_val) / (n_left + n_val)
 
         def of_both(change: float) -> float:
-            return max(error + change, 0.0)
+            return min(max(error + change, 0.0), 1.0)
 
         report(0, error)
         if config.tuning is None:

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import sqlite3
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -161,7 +162,10 @@ def _file_run(folder: Path, meta: Mapping[str, str], metric: str) -> _Run:
             parts = line.split()  # time, value, step
             if len(parts) >= 2:
                 run.points.append((real(parts[2]) if len(parts) > 2 else len(run.points), real(parts[1])))
-        run.last = max(run.points, key=lambda point: point[0])[1] if run.points else math.nan
+        last = max(
+            ((step, place) for place, (step, _) in enumerate(run.points)), default=None
+        )  # of equal steps the later one
+        run.last = math.nan if last is None else run.points[last[1]][1]
     return run
 
 
@@ -194,7 +198,8 @@ def _rows(base: sqlite3.Connection, where: str, study: str | None, metric: str |
     chosen = choose_metric(known, metric, LIKELY, where) if known else metric or LIKELY[0]
     points = base.execute(f"SELECT run_uuid, value, step, is_nan FROM metrics WHERE key = ? AND run_uuid IN ({mine}) ORDER BY step, timestamp", (chosen, number))  # noqa: S608  # fmt: skip
     for key, value, step, is_nan in points:
-        runs[key].last = math.nan if is_nan else real(value)
+        reading = real(value)  # infinity is kept as the largest number
+        runs[key].last = math.nan if is_nan or abs(reading) >= sys.float_info.max else reading
         runs[key].points.append((real(step), runs[key].last))
     return ids[number], chosen, list(runs.values())
 

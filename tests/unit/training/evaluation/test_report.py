@@ -1,6 +1,7 @@
 """What a report says of an outcome, against its plain definition."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -74,10 +75,17 @@ def test_differences_are_paired_and_flagged(report):
 
 
 def test_in_source_every_dataset_is_evidence_of_its_own(outcome):
-    from dataclasses import replace
-
     found = make_report(replace(outcome, protocol="in-source"), reference="mine")["rivals"]["mine"]["regret"]["3"]
     assert found["low"] == clustered_interval(CURVES["mine"][:, 0, 2], groups=range(4)).low
+
+
+def test_promises_are_of_the_datasets_that_have_one(outcome):
+    promised = {"mine": np.full(H, 0.25)}
+    played = tuple(replace(one, promised=promised if row else {}) for row, one in enumerate(outcome.played))
+    found = make_report(replace(outcome, played=played), reference="mine")["promises"]
+    assert list(found) == ["mine"]
+    assert found["mine"]["3"]["promised"] == 0.25
+    assert found["mine"]["3"]["seen"] == pytest.approx(np.mean([one.curves["mine"][:, 2].mean() for one in played[1:]]))
 
 
 def test_it_lists_where_ours_hurts(report):

@@ -378,3 +378,13 @@ def test_release_names_what_is_there(tmp_path):
     one = bundled([run("ants", 0, 0.1)])
     with merged(tmp_path / "h.h5", one) as history, pytest.raises(UsageError, match="quarantined run"):
         release(history, ["ants"])
+
+
+def test_configurations_added_ahead_stay(tmp_path):
+    a, b = bundled([run("ants", 0, 0.1)]), bundled([run("bees", 1, 0.2)])
+    with merged(tmp_path / "h.h5", a) as history:
+        ahead = histories.configs(8)[5:7]
+        history.add_configs(ahead)
+        carry_out(history, plan_merge(history, b))
+        assert all(config in history.configs for config in ahead)
+        assert len(history.configs) == 4

@@ -1,5 +1,6 @@
 """Run folders of timm, Trainer, Lightning, MLflow and W&B: values, curves, durations, crashed runs, the same twice."""
 
+import contextlib
 import csv
 import json
 import math
@@ -203,3 +204,18 @@ def test_ten_thousand_runs_take_seconds(tmp_path, kind, history):
     plan = import_source(history, str(source), Asked(dataset="flowers"))
     assert len(plan.evaluations) >= 10_000
     assert time.process_time() - began < 30  # 10 s on an idle machine
+
+
+def test_the_last_value_of_mlflow_counts_and_infinity_is_a_crash(tmp_path):
+    from warmstart.integrations.importers import mlflow_runs
+
+    folder = tmp_path / "run"
+    for part in ("params", "metrics"):
+        (folder / part).mkdir(parents=True)
+    (folder / "metrics" / "val_error").write_text("1 0.9 0\n2 0.5 0\n3 0.1 0\n")
+    assert mlflow_runs._file_run(folder, {}, "val_error").last == 0.1
+    path = database(tmp_path)
+    with contextlib.closing(sqlite3.connect(path)) as base, base:
+        base.execute("UPDATE metrics SET value = 1.7976931348623157e308")
+    found = mlflow_runs._of_database(path, None, "val/acc")[2]
+    assert not any(math.isfinite(each.last) for each in found)

@@ -159,6 +159,7 @@ def test_axes_are_natural_with_few_readable_ticks():
     assert all(2 <= len(axis.ticks()[0]) <= 6 for axis in axes.values())
     assert np.isnan(axes["momentum"].place(None))
     assert [write_number(value) for value in (0, 0.001, 2.5e-5, 1e6, 64.0, -2.0)] == ["0", "0.001", "2.5×10⁻⁵", "10⁶", "64", "−2"]  # fmt: skip
+    assert [write_number(value) for value in (20000, 12345.0, 99999, 9999.4, -9999.7, 9.9996e-4)] == ["20000", "12345", "99999", "9999", "−10000", "10⁻³"]  # fmt: skip
 
 
 def test_importance_is_that_of_a_known_function():

@@ -444,3 +444,22 @@ def test_pictures_that_were_left_out_are_named_also_where_runs_alone_answer(tiny
 def test_a_history_that_is_not_there_cannot_be_compacted(cli, tmp_path):
     run = cli("history", "compact", tmp_path / "none.h5")
     assert (run.code, "expected" in run.err, "unexpected" in run.err) == (2, True, False)
+
+
+def test_a_model_of_so_few_datasets_that_its_quality_is_not_known_can_be_read(mine, cli, tmp_path):
+    from metafeat.model_file import read_header
+    from training.siamese.curves import Curves
+
+    with History.open(mine, write=True) as history:
+        add(history, "third", 2)
+        for config, error in zip(CONFIGS, (0.1, 0.4, 0.2), strict=True):
+            history.append(Evaluation("third", config, error, seed=0))
+    out = tmp_path / "m.safetensors"
+    for _ in range(2):  # the second one replaces the first
+        run = cli("train", "--history", mine, "--out", out, "--steps", 2, "-q", "--format", "json")
+        assert run.code == 0, run.err
+        assert run.json()["quality"]["spearman"] is None
+    assert read_header(out).fields["quality"]["spearman"] is None
+    curves = out.with_name("m.safetensors.curves.json")
+    if curves.exists():
+        assert math.isnan(Curves.load(curves).validations[-1].spearman)
