@@ -15,7 +15,7 @@ from history_store.external_runs import Curve, ForeignRuns
 from history_store.file.codec import config_key
 from history_store.history import History
 from history_store.mapping import Match, Wishes, map_configs
-from history_store.records import DatasetInfo, Evaluation
+from history_store.records import DatasetInfo, Evaluation, Status
 from history_store.space import load_space
 
 
@@ -158,10 +158,11 @@ def _errors(
         msg = f"expected two different numbers BEST,WORST, got {best:g},{worst:g}. Give 1,0 for an accuracy."
         raise UsageError(msg, param="error_range")
     has = np.array([status.has_error for status in runs.status], dtype=np.bool_)
-    if (odd := has & np.isinf(runs.values)).any():
-        msg = f"{runs.kind}: expected finite values, got {runs.values[odd][0]:g} for {int(odd.sum())} of {len(runs)} runs. Give such runs the status diverged, without a value."
-        raise DataError(msg)
     errors = np.where(has, (runs.values - best) / (worst - best), np.nan)
+    is_ok = np.array([status is Status.OK for status in runs.status], dtype=np.bool_)
+    if (odd := has & np.isinf(errors) & (is_ok | (errors < 0))).any():  # the worst is what a diverged run may have
+        msg = f"{runs.kind}: expected finite values, got {runs.values[odd][0]:g} for {int(odd.sum())} of {len(runs)} runs. Give such runs the status crashed, without a value."
+        raise DataError(msg)
     beyond = has & ~((errors >= -1e-9) & (errors <= 1 + 1e-9))
     if error_range is None and beyond.any():
         low, high = float(runs.values[has].min()), float(runs.values[has].max())

@@ -202,6 +202,7 @@ def test_without_datasets_no_history_is_made(cli, tmp_path):
 
 
 def test_configurations_are_read_as_suggest_writes_them(tmp_path):
+    from history_store.errors import DataError
     from warmstart.histories.collect import read_configs
 
     file, configs = tmp_path / "c.json", [{"a": 1}, {"a": 2}]
@@ -212,6 +213,10 @@ def test_configurations_are_read_as_suggest_writes_them(tmp_path):
     ):
         file.write_text(text)
         assert read_configs(file) == configs
+    for text in ('{"suggestions": [1]}', '{"suggestions": "a"}', '{"suggestions": 3}', "3"):
+        file.write_text(text)
+        with pytest.raises(DataError, match="expected a list of configurations, each an object of values by name"):
+            read_configs(file)
 
 
 @pytest.mark.slow

@@ -184,3 +184,9 @@ def test_no_runs_at_all(history: History) -> None:
         plan_import(history, runs([]), dataset="photos")
     with pytest.raises(DataError, match=r"got none \(2 still running\)\. Wait"):
         plan_import(history, runs([], left_out={"still running": 2}), dataset="photos")
+
+
+@pytest.mark.parametrize("best", [0.0, 1.0])
+def test_infinite_values_are_no_errors(history: History, best: float) -> None:
+    with pytest.raises(DataError, match=r"expected finite values, got inf for 1 of 2 runs\. Give such runs the status"):
+        plan_import(history, runs([0.5, math.inf]), dataset="photos", error_range=(best, 1 - best))

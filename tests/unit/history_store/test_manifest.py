@@ -192,3 +192,8 @@ def test_an_empty_file_is_told_all_that_it_lacks(tmp_path: Path) -> None:
         read_manifest(path)
     for key in ("name", "group", "what", "source", "licence", "obtain:kind"):
         assert f"{path}:{key}: expected" in str(caught.value)
+
+
+def test_a_folder_is_no_manifest(tmp_path: Path) -> None:
+    with pytest.raises(MissingPathError, match="expected a manifest, got a folder"):
+        read_manifest(tmp_path)

@@ -49,3 +49,9 @@ def test_records_stay_as_they_are() -> None:
     assert info.n_images == 11
     with pytest.raises(TypeError):
         info.extra["a"] = "b"  # type: ignore[index]
+
+
+def test_an_origin_is_text() -> None:
+    assert Evaluation("d", {}, 0.5, origin="collect/größe").origin == "collect/größe"
+    with pytest.raises(DataError, match=r"expected an origin in Unicode, got 'caf\\udce9'"):
+        Evaluation("d", {}, 0.5, origin="caf\udce9")

@@ -296,3 +296,9 @@ def test_natural_values_that_contradict_are_refused(config, match):
 
     with pytest.raises(UsageError, match=match):
         with_logarithms(config, ["log10_learning_rate"])
+
+
+def test_a_bound_beyond_64_bits_is_told():
+    text = json.dumps({"hyperparameters": [{"type": "uniform_int", "name": "n", "lower": 1, "upper": 10**19, "log": False, "default_value": 3, "meta": None}], "conditions": [], "forbiddens": [], "name": "s", "format_version": 0.4})  # fmt: skip
+    with pytest.raises(DataError, match="expected ConfigSpace JSON, got"):
+        load_space(text)

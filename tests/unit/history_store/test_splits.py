@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from history_store.errors import LabelError
 from history_store.splits import count_parts, lacking_classes, split_codes
 
 
@@ -43,3 +44,8 @@ def test_a_class_of_the_test_part_alone_is_named():
         "Class c has no training pictures",
         "Class c has no validation pictures",
     ]
+
+
+def test_fractions_without_training_and_validation_are_told():
+    with pytest.raises(LabelError, match="expected fractions for training and validation, got"):
+        split_codes(np.repeat([0, 1], 5), {"train": np.arange(8), "test": np.arange(8, 10)}, fractions=(0.0, 0.0, 1.0))

@@ -41,10 +41,10 @@ class TargetConfig:
         """
         try:
             rate, decay, batch, n_conv, n_fc, dropout = (float(config[name]) for name in HYPERPARAMETERS)
-        except (KeyError, TypeError, ValueError) as error:
+            cast = cls(10.0**rate, 10.0**decay, int(batch), int(n_conv), int(n_fc), dropout)
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             msg = f"target network: expected numbers for {', '.join(HYPERPARAMETERS)}, got {dict(config)}. The space must be the target network's."
             raise DataError(msg) from error
-        cast = cls(10.0**rate, 10.0**decay, int(batch), int(n_conv), int(n_fc), dropout)
         if not (cast.batch_size >= 1 and 1 <= cast.n_conv <= 16 and 1 <= cast.n_fc <= 16 and 0 <= dropout < 1):
             msg = f"target network: expected batch_size ≥ 1, 1 to 16 layers and 0 ≤ dropout_rate < 1, got {dict(config)}. Correct the configuration."
             raise DataError(msg)

@@ -64,7 +64,7 @@ def read_trainer(source: Path, *, metric: str | None = None) -> ForeignRuns:
     if not latest:
         msg = f"{source}: expected {STATE}, got none. Give the output folder of the Trainer."
         raise DataError(msg)
-    names = sorted({name for _, state in latest.values() for row in state["log_history"] for name in row if _is_evaluated(name)})  # fmt: skip
+    names = sorted({name for _, state in latest.values() for row in state["log_history"] if isinstance(row, Mapping) for name in row if _is_evaluated(name)})  # fmt: skip
     chosen = choose_metric(names, metric, LIKELY, str(source)) if names else metric or LIKELY[0]
     place = source.resolve()
     origin = f"import/hf-trainer/{place.name if source.is_dir() else place.parent.name}"

@@ -96,7 +96,7 @@ def _read(folder: Path) -> _Trial:
         raise DataError(msg)
     results: list[Mapping[str, Any]] = []
     path = folder / RESULTS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    lines = path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n") if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
             results.append(_flat(parse_json(line)))
@@ -131,7 +131,8 @@ def _value(trial: _Trial, metric: str) -> float:
 
 
 def _seconds(trial: _Trial) -> float:
-    return float(trial.results[-1].get(SECONDS, math.nan)) if trial.results else math.nan
+    value = trial.results[-1].get(SECONDS) if trial.results else None
+    return float(value) if _is_real(value) else math.nan  # type: ignore[arg-type]
 
 
 def _curve(trial: _Trial, metric: str) -> Curve:

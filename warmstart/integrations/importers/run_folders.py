@@ -100,14 +100,19 @@ def read_flat_yaml(path: Path) -> dict[str, Any]:
         DataError: it is no mapping.
     """
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError as error:
         msg = f"{path}: expected settings of a run as YAML, got {error.strerror or error}. Check its permissions."
         raise DataError(msg) from error
     found: dict[str, Any] = {}
     block: list[str] = []
-    for line in [*lines, ""]:
+    before = ("", "")
+    for line in [*(line.rstrip("\r") for line in lines), ""]:
         pair = _pair(line)
+        if not block and before[0] and line[:1] in (" ", "\t") and line.strip():  # the text of the line before goes on
+            del found[before[0]]
+            block = [before[1]]
+        before = ("", "")
         if block and (not line or line[0] not in " -#\t") and line:
             found.update(_parsed("\n".join(block), path))
             block = []
@@ -119,7 +124,7 @@ def read_flat_yaml(path: Path) -> dict[str, Any]:
         if value is _DEEP:
             block = [line]
         else:
-            found[key] = value
+            found[key], before = value, (key, line)
     if block:
         found.update(_parsed("\n".join(block), path))
     return {name: value for name, value in found.items() if not (isinstance(value, dict) and not value)}
@@ -220,7 +225,7 @@ def real(text: Any) -> float:
     """Read a number; NaN where it is none."""
     try:
         return float(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 

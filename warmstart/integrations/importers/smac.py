@@ -125,6 +125,9 @@ def _scenario(folder: Path) -> tuple[str, tuple[str, ...]]:
     if not path.is_file():
         return folder.resolve().name, ()
     about = read_json(path, "a scenario of SMAC3")
+    if not isinstance(about, Mapping):
+        msg = f"{path}: expected a scenario of SMAC3, a JSON object, got {type(about).__name__}. Write it anew."
+        raise DataError(msg)
     objectives = about.get("objectives", ())
     return str(about.get("name") or folder.resolve().name), (
         (objectives,) if isinstance(objectives, str) else tuple(objectives)

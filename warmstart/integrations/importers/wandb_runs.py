@@ -109,7 +109,7 @@ def _settings(config: Mapping[str, Any]) -> dict[str, Any]:
 def _of_file(path: Path) -> Iterator[Entry]:
     if path.suffix.lower() == ".jsonl":
         try:
-            lines = path.read_text(encoding="utf-8").splitlines()
+            lines = path.read_text(encoding="utf-8").split("\n")
             found: Any = [parse_json(line) for line in lines if line.strip()]
         except (OSError, ValueError) as error:
             msg = f"{path}: expected {_WHAT}, a line each, got something else ({error}). Export again."
@@ -132,8 +132,11 @@ def _of_file(path: Path) -> Iterator[Entry]:
 
 
 def _mapping(value: Any) -> dict[str, Any]:
-    """Return a mapping; the API gives some as JSON in a text."""
-    with_json = parse_json(value) if isinstance(value, str) else value
+    """Return a mapping; the API gives some as JSON in a text. Another text is none."""
+    try:
+        with_json = parse_json(value) if isinstance(value, str) else value
+    except ValueError:
+        return {}
     return dict(with_json) if isinstance(with_json, Mapping) else {}
 
 

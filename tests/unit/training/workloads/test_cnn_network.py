@@ -1,3 +1,4 @@
+import math
 from itertools import pairwise
 
 import pytest
@@ -130,3 +131,11 @@ def test_refuses_another_space() -> None:
         TargetConfig.of({"C": 1.0})
     with pytest.raises(DataError, match="expected numbers for log10_learning_rate"):
         cast(dropout_rate="high")
+
+
+@pytest.mark.parametrize(
+    "change", [{"batch_size": math.nan}, {"num_layers_fc": math.inf}, {"log10_learning_rate": 400}]
+)
+def test_numbers_that_a_network_cannot_have_are_told(change: dict[str, float]) -> None:
+    with pytest.raises(DataError, match="expected numbers for log10_learning_rate"):
+        cast(**change)

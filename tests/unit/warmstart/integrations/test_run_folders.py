@@ -180,6 +180,10 @@ def test_flat_yaml_is_read_as_yaml_reads_it(tmp_path):
     assert {name: found[name] for name in "acefgl"} == {name: said[name] for name in "acefgl"}
     assert found["b"] == 0.0015  # PyYAML takes it for a text
     assert (found["d"], found["i/j/k"]) == ("[1, 2]", 2)
+    long = {"lr": 0.1, "note": "some words " * 20 + "end", "z": 1, "odd": "a\u2028b", "w": "'quoted' " * 20}
+    for more in ({}, {"width": 40}, {"allow_unicode": True}):
+        (tmp_path / "a.yaml").write_text(yaml.safe_dump(long, **more))
+        assert read_flat_yaml(tmp_path / "a.yaml") == long
     (tmp_path / "a.yaml").write_text("a: [1\n")
     with pytest.raises(DataError, match="expected settings of a run as YAML"):
         read_flat_yaml(tmp_path / "a.yaml")
