@@ -33,6 +33,15 @@ def parse_stored_json(text: str | bytes | memoryview) -> Any:
         raise FaultError(msg) from error
 
 
+def finite(value: Any) -> Any:
+    """Put null where a document has a number that JSON has not."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: finite(each) for key, each in value.items()}
+    return [finite(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):

@@ -75,10 +75,9 @@ def untracked(columns: Columns, metric: str) -> tuple[dict[str, list[Any]], dict
     good = [words[row] in ENDED and not is_empty(values[row]) and _may_be_finite(values[row]) for row in rows]
     kept[metric] = [values[row] if is_good else None for row, is_good in zip(rows, good, strict=True)]
     kept["status"] = [Status.OK.value if is_good else Status.CRASHED.value for is_good in good]
-    took = next((columns[name] for name in ("Runtime", "Duration") if name in columns), None)
-    took = columns.get("duration", took)
+    took = next((name for name in ("duration", "Runtime", "Duration") if name in columns), None)
     if took is not None:
-        kept["duration"] = [_seconds(took[row]) for row in rows]
+        kept["duration"] = [_seconds(columns[took][row]) for row in rows]
     return kept, dict(left_out), rows
 
 
@@ -94,8 +93,8 @@ def _may_be_finite(cell: Any) -> bool:
         return True
 
 
-def _seconds(cell: Any) -> float | None:
-    """Read a duration: seconds, a number and its unit, or days and a clock; None where it is none of them."""
+def _seconds(cell: Any) -> Any:
+    """Read a duration: seconds, a number and its unit, or days and a clock; what is none of them stays, and is told of later."""
     if is_empty(cell):
         return None
     if isinstance(cell, timedelta):
@@ -107,4 +106,4 @@ def _seconds(cell: Any) -> float | None:
             days, hours, minutes, seconds = (float(part or 0) for part in found.groups())
             return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
         found = _TIME.fullmatch(str(cell))
-        return float(found[1]) * _SECONDS[found[2]] if found else None
+        return float(found[1]) * _SECONDS[found[2]] if found else cell

@@ -90,12 +90,13 @@ def _summary(curves: Matrix, evaluations: Matrix, times: Sequence[int], groups: 
 
 
 def _promises(outcome: Outcome, curves: Mapping[str, Matrix], groups: Sequence[str]) -> dict[str, Any]:
-    """Compare what was promised with what was seen, all in all and by thirds of the promise; the calibration saw no query."""
+    """Compare what was promised with what was seen, all in all and by thirds of the promise.
+
+    The calibration saw no query. Datasets that had too little to calibrate with have no promise.
+    """
     found: dict[str, Any] = {}
     for name in dict.fromkeys(name for one in outcome.played for name in one.promised):
-        rows = [
-            row for row, one in enumerate(outcome.played) if name in one.promised
-        ]  # others had too little to calibrate with
+        rows = [row for row, one in enumerate(outcome.played) if name in one.promised]
         promised = np.array([outcome.played[row].promised[name] for row in rows])
         found[name] = {}
         for t in (t for t in TIMES if t <= outcome.horizon):

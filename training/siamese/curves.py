@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from history_store.json_text import parse_json
+from history_store.json_text import finite, parse_json
 from metafeat.files import replace_file
 
 
@@ -27,16 +27,6 @@ class Validation:
     per_query: float
 
 
-def known(value: float) -> float | None:
-    """Return a number as JSON has it: None for one that is not known."""
-    return value if math.isfinite(value) else None
-
-
-def _validation(fields: dict[str, Any]) -> Validation:
-    numbers: dict[str, Any] = {name: math.nan if value is None else value for name, value in fields.items()}
-    return Validation(**numbers)
-
-
 @dataclass(slots=True)
 class Curves:
     """Training loss of each step and every validation.
@@ -53,13 +43,14 @@ class Curves:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the curves as JSON types; None = not known."""
-        validations = [{name: known(value) for name, value in asdict(each).items()} for each in self.validations]
-        return {"loss": list(self.loss), "validations": validations, "stopped": self.stopped}
+        fields: dict[str, Any] = finite(asdict(self))
+        return fields
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> Self:
         """Read a record of `to_dict`."""
-        return cls(list(fields["loss"]), [_validation(v) for v in fields["validations"]], fields["stopped"])
+        validations = [Validation(**{name: _number(each[name]) for name in each}) for each in fields["validations"]]
+        return cls([*map(_number, fields["loss"])], validations, fields["stopped"])
 
     def save(self, path: str | Path) -> None:
         """Write the curves as JSON."""
@@ -90,3 +81,8 @@ class Curves:
         right.set(xlabel="step", ylabel="Spearman, held-out datasets", ylim=(-1, 1))
         right.legend()
         figure.savefig(path, dpi=120)
+
+
+def _number(value: Any) -> Any:
+    """Read what `finite` wrote."""
+    return math.nan if value is None else value

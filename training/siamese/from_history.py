@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from history_store.error_tables import fill_failed, target_distance
+from history_store.json_text import finite
 from metafeat.model import MetaFeatureModel
 from metafeat.spec import space_digest
-from training.siamese.curves import known
 from training.siamese.labelled_images import LabelledImages
 from training.siamese.settings import SiameseSettings, preset
 from training.siamese.train import STREAMS, TrainedSiamese, TrainingProgress, train_siamese
@@ -134,6 +134,6 @@ def _header(
         "held_out": list(held_out),
         "quality": None
         if quality is None
-        else {name: known(getattr(quality, name)) for name in ("loss", "spearman", "per_query")},
+        else finite({"loss": quality.loss, "spearman": quality.spearman, "per_query": quality.per_query}),
         "training": settings.to_dict() | {"seed": seed, "steps_done": len(trained.curves.loss)},
     }

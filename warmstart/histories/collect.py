@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import UsageError
-from history_store.json_text import parse_json
+from history_store.json_text import finite, parse_json
 from history_store.wording import in_words
 
 if TYPE_CHECKING:
@@ -228,9 +227,7 @@ def _to_dict(report: "CollectReport") -> dict[str, Any]:
     if report.noise is None:
         del fields["noise"], fields["settled"]
     else:
-        fields["noise"] = {
-            name: {"median": _finite(median), "rms": _finite(rms)} for name, (median, rms) in report.noise.items()
-        }
+        fields["noise"] = {name: finite({"median": median, "rms": rms}) for name, (median, rms) in report.noise.items()}
     return fields
 
 
@@ -361,6 +358,7 @@ def read_configs(path: Path) -> list[dict[str, Any]]:
         DataError: a file that is none of these.
     """
     from history_store.errors import DataError, MissingPathError
+    from warmstart.suggestions.initial_configs import listed_configs
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -378,18 +376,8 @@ def read_configs(path: Path) -> list[dict[str, Any]]:
         except ValueError as error:
             msg = f"{path}: expected JSON, got {in_words(error)}. Write a list of configurations."
             raise DataError(msg, param="first") from error
-    if isinstance(value, dict):
-        listed = value.get("suggestions", [value])
-        value = (
-            [each.get("config", each) if isinstance(each, dict) else each for each in listed]
-            if isinstance(listed, list)
-            else None
-        )
-    if not isinstance(value, list) or not value or not all(isinstance(each, dict) for each in value):
+    found = listed_configs(value)
+    if not found:
         msg = f"{path}: expected a list of configurations, each an object of values by name, got {text[:60]!r}. Write what `warmstart suggest --format json` writes, or [{{...}}, ...]."
         raise DataError(msg, param="first")
-    return value
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    return found

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 Show = Callable[[int, int, str], None]
 LEARNED = "learned"
-LEFT_OUT = "leave-source-out"
-_CALIBRATED = "expected learned distances of all datasets, of at least three groups, under leave-source-out"
-_SO_CALIBRATED = "Leave `only` out, and let `methods` name joint."
 METRICS = (LEARNED, "handcrafted", "random network")
 """The distances between datasets of a history."""
 PAPER = {"ADF": "adf", "Bi-LSTM": "bilstm"}
@@ -231,9 +228,8 @@ def check_calibrates(plan: EvaluationSettings, history: "History", model: "Model
     from training.evaluation.methods import choose_methods, make_methods
 
     methods = choose_methods(make_methods(list(METRICS), LEARNED, has_unit=True), plan.methods)
-    if plan.protocol != LEFT_OUT or plan.only or all(method.metric != LEARNED for method in methods.values()):
-        msg = f"{_CALIBRATED}, got an evaluation that has none. {_SO_CALIBRATED}"
-        raise UsageError(msg, param="calibrate")
+    has_learned = any(method.metric == LEARNED for method in methods.values())
+    _check_calibrates(plan.protocol, is_calibrated=has_learned and not plan.only)
     check_fits(model, stored_size=history.stored_size, where=str(history.path))
 
 
@@ -248,12 +244,16 @@ def store_calibration(history: "History", model: "ModelHeader", report: Mapping[
     from metafeat.model_file import check_fits
     from warmstart.suggestions.embedded_history import calibration_key
 
-    if report.get("calibration", {}).get("distance") != LEARNED or report["protocol"] != LEFT_OUT:
-        msg = f"{_CALIBRATED}, got an evaluation without. {_SO_CALIBRATED}"
-        raise UsageError(msg, param="calibrate")
+    _check_calibrates(report["protocol"], is_calibrated=report.get("calibration", {}).get("distance") == LEARNED)
     check_fits(model, stored_size=history.stored_size, where=str(history.path))
     history.set_result(calibration_key(model.hash), {**report["calibration"], "revision": history.revision})
     return f"Calibrated {history.path} for model {model.hash}."
+
+
+def _check_calibrates(protocol: str, *, is_calibrated: bool) -> None:
+    if protocol != "leave-source-out" or not is_calibrated:
+        msg = "expected learned distances of all datasets, of at least three groups, under leave-source-out, got an evaluation without. Leave `only` out, and let `methods` name joint."
+        raise UsageError(msg, param="calibrate")
 
 
 def as_document(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from history_store.errors import StorageError, UsageError
+from history_store.json_text import finite
 from history_store.wording import some_of
 from warmstart.arguments import check_replaceable
 from warmstart.models.recipe import Recipe
@@ -101,10 +102,8 @@ def _quality(trained: "TrainedSiamese", header: "ModelHeader") -> tuple[dict[str
     """Return how well the distances to held-out datasets agree with the true ones, and a note where these are few."""
     if (found := trained.quality) is None:
         return None, []
-    from training.siamese.curves import known
-
     n_pairs = len(header.fields["held_out"]) * len(header.fields["datasets"])
-    quality = {"spearman": known(found.spearman), "per_query": known(found.per_query), "n_pairs": n_pairs}
+    quality = finite({"spearman": found.spearman, "per_query": found.per_query, "n_pairs": n_pairs})
     if n_pairs >= FEW_PAIRS:
         return quality, []
     note = f"spearman and per_query compare {n_pairs} pairs of datasets: so few say little of the model. `warmstart evaluate` holds out every group in turn."

@@ -1,6 +1,5 @@
 """What every body of a request has in common, and how problems look in the OpenAPI document."""
 
-import math
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -41,15 +40,6 @@ KEY = r"^[\x21-\x7e]{1,200}$"
 def plain_key(key: str | None) -> str | None:
     """Return an idempotency key without the quotes in which some clients put it."""
     return None if key is None else key.strip('"')
-
-
-def finite(value: Any) -> Any:
-    """Put null where a document has a number that JSON has not."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: finite(each) for key, each in value.items()}
-    return [finite(each) for each in value] if isinstance(value, list | tuple) else value
 
 
 Number = Annotated[float, Field(ge=-3e38, le=3e38)]

@@ -12,12 +12,13 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from history_store.errors import HistoryReadOnlyError, UsageError
+from history_store.json_text import finite
 from history_store.records import Evaluation, Status
 from history_store.space import space_names, with_logarithms
 from warmstart.histories.listing import dataset_rows, describe, summary
 from warmstart.locations import history_path, is_shipped, stored_hash
 from warmstart.service.auth import Token
-from warmstart.service.bodies import KEY, Body, Name, finite, plain_key, problems
+from warmstart.service.bodies import KEY, Body, Name, plain_key, problems
 from warmstart.service.core import Reader, Runner, Service, Shared, audit
 from warmstart.service.descriptors import EXAMPLE, read_descriptor
 from warmstart.service.etags import UNCHANGED, NoneMatch, check_match

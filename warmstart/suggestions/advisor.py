@@ -311,7 +311,7 @@ class Advisor:
                 msg = f"expected a history that measured {workload}, got {history_path(self.history)}, which never did: nobody knows how long its runs take. Leave one of the two out."
                 raise UsageError(msg, param="time")
             where = str(history_path(self.history))
-            _check_usual(dataset, where, workload, space=space, rename=rename, strategy=strategy)
+            _check_usual(dataset, where, workload, {"strategy": strategy, "space": space, "rename": rename})
             return usual_answer(dataset, k, workload=workload, history=where, seed=self.seed, download=self.download)
         embedded, said = (dataset.embedded, ()) if isinstance(dataset, Location) else self._embedded_for(strategy)
         request.count(embedded)
@@ -379,20 +379,17 @@ class Advisor:
         return store_embeddings(history, model, device=self.device, threads=self.threads, progress=self.progress)
 
 
-def _check_usual(
-    dataset: "Dataset | Location", history: str, workload: str, *, strategy: str | None, **translated: object
-) -> None:
+def _check_usual(dataset: "Dataset | Location", history: str, workload: str, given: Mapping[str, object]) -> None:
     """Refuse what the usual configurations of a workload cannot answer, as no run of it is known.
 
     Raises:
-        UsageError: a place in the history instead of images; a strategy; a space or names of one's own.
+        UsageError: a place in the history instead of images, or something given: a strategy, a space, names.
     """
-    named = {"strategy": strategy, **translated}
-    for param in (name for name, value in named.items() if value):
-        msg = f"expected a history that measured {workload}, got {history}, which never did: its usual configurations, over its own space, are all there is to say. Leave one of `{param}` and `workload` out."
+    for param in (name for name, value in given.items() if value):
+        msg = f"expected a history that measured {workload}, got {history}, which never did: only its usual configurations can be named, over its own space. Leave one of `{param}` and `workload` out."
         raise UsageError(msg, param=param)
     if isinstance(dataset, Location | Descriptor):
-        msg = f"expected images, got what {history} makes of some, and it never measured {workload}. Give the images, or name a history that did."
+        msg = f"expected images, got their place in {history}, which never measured {workload}. Give the images, or name a history that did."
         raise UsageError(msg, param="workload")
 
 

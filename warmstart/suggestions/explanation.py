@@ -120,9 +120,8 @@ def explain_answer(
     groups = [embedded.groups[row] for row in rows]
     found = designs(errors, None, len(choices), strategy="portfolio", groups=groups, noise=USUAL_NOISE)
     portfolio = [choice.row for choice in found]
-    nearest = (
-        np.argsort(distances, kind="stable")[:NEIGHBOURHOOD] if np.isfinite(distances).all() else np.zeros(0, np.intp)
-    )
+    nearest = np.argsort(distances, kind="stable")[:NEIGHBOURHOOD]
+    nearest = nearest[np.isfinite(distances[nearest])]  # none where the history knows runs alone
     measured = embedded.errors[rows]
     own = _distances_between_groups(embedded, rows[nearest_places(distances)])
     place = {embedded.names[row]: number for number, row in enumerate(rows)}

@@ -156,7 +156,7 @@ def _read_file(path: Path) -> list[Any]:
     from history_store.space_yaml import read_yaml
 
     document = read_yaml(text, str(path), expected="configurations in JSON or YAML")[0]
-    found = _listed(document)
+    found = listed_configs(document)
     if found is None:
         shown = repr(document)
         msg = f"{path}: expected configurations, got {shown[:60]}{'...' if len(shown) > 60 else ''}. {_EXAMPLE}"
@@ -164,11 +164,11 @@ def _read_file(path: Path) -> list[Any]:
     return found
 
 
-def _listed(document: Any) -> list[Any] | None:
+def listed_configs(document: Any) -> list[Any] | None:
     """Find the configurations of a document of ours, or of a list; None where there are none."""
     if isinstance(document, Mapping):
         for key in ("suggestions", "configurations"):
-            if isinstance(document.get(key), list):
+            if key in document:
                 document = document[key]
                 break
         else:

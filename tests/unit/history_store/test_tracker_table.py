@@ -89,6 +89,11 @@ def test_a_run_that_diverged_crashed(tmp_path):
     assert [status.value for status in runs.status] == ["crashed"] * 5
 
 
+def test_a_duration_that_is_none_is_told(tmp_path):
+    with pytest.raises(ValueError, match=r"duration: expected a number, got 'soon'"):
+        read(tmp_path, "state,lr,val_error,duration\nfinished,0.1,0.5,soon\nrunning,0.1,,\n")
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_data_frame_of_optuna(tmp_path, ending):
     optuna, pandas = pytest.importorskip("optuna"), pytest.importorskip("pandas", reason="needs pandas")

@@ -162,10 +162,7 @@ def _file_run(folder: Path, meta: Mapping[str, str], metric: str) -> _Run:
             parts = line.split()  # time, value, step
             if len(parts) >= 2:
                 run.points.append((real(parts[2]) if len(parts) > 2 else len(run.points), real(parts[1])))
-        last = max(
-            ((step, place) for place, (step, _) in enumerate(run.points)), default=None
-        )  # of equal steps the later one
-        run.last = math.nan if last is None else run.points[last[1]][1]
+        run.last = sorted(run.points, key=lambda point: point[0])[-1][1] if run.points else math.nan
     return run
 
 

@@ -96,14 +96,14 @@ def _read(folder: Path) -> _Trial:
         raise DataError(msg)
     results: list[Mapping[str, Any]] = []
     path = folder / RESULTS
-    lines = path.read_text(encoding="utf-8", errors="replace").rstrip("\n").split("\n") if path.is_file() else []
+    lines = path.read_bytes().rstrip(b"\n").split(b"\n") if path.is_file() else []
     for number, line in enumerate(lines, start=1):
         try:
-            results.append(_flat(parse_json(line)))
+            results.append(_flat(parse_json(line.decode())))
         except (ValueError, AttributeError) as error:
             if number == len(lines):
                 break  # the trial was killed while it wrote
-            msg = f"{path} line {number}: expected a JSON object, got {line[:60]!r}. Take the line out."
+            msg = f"{path} line {number}: expected a JSON object, got {line[:60].decode(errors='backslashreplace')!r}. Take the line out."
             raise DataError(msg) from error
     return _Trial(_flat(params), results, (folder / FAILURE).is_file())
 

@@ -106,13 +106,13 @@ def read_flat_yaml(path: Path) -> dict[str, Any]:
         raise DataError(msg) from error
     found: dict[str, Any] = {}
     block: list[str] = []
-    before = ("", "")
+    before: tuple[str, str] | None = None  # the pair of the line before, and that line
     for line in [*(line.rstrip("\r") for line in lines), ""]:
         pair = _pair(line)
-        if not block and before[0] and line[:1] in (" ", "\t") and line.strip():  # the text of the line before goes on
+        if before is not None and line[:1] in (" ", "\t") and line.strip():  # its text goes on
             del found[before[0]]
             block = [before[1]]
-        before = ("", "")
+        before = None
         if block and (not line or line[0] not in " -#\t") and line:
             found.update(_parsed("\n".join(block), path))
             block = []

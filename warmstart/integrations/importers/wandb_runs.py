@@ -124,19 +124,20 @@ def _of_file(path: Path) -> Iterator[Entry]:
         summary = entry.get("summary", entry.get("summary_metrics")) or {}
         history = entry.get("history")
         yield (
-            _settings(_mapping(entry["config"])),
-            flat(_mapping(summary)),
+            _settings(_mapping(entry["config"], path)),
+            flat(_mapping(summary, path)),
             str(entry.get("state") or "").lower(),
             history if isinstance(history, list) else [],
         )
 
 
-def _mapping(value: Any) -> dict[str, Any]:
-    """Return a mapping; the API gives some as JSON in a text. Another text is none."""
+def _mapping(value: Any, path: Path) -> dict[str, Any]:
+    """Return a mapping; the API gives some as JSON in a text."""
     try:
         with_json = parse_json(value) if isinstance(value, str) else value
-    except ValueError:
-        return {}
+    except ValueError as error:
+        msg = f"{path}: expected {_WHAT}, got {value[:60]!r} in place of a mapping. Export again."
+        raise DataError(msg) from error
     return dict(with_json) if isinstance(with_json, Mapping) else {}
 
 

@@ -136,6 +136,16 @@ def test_time_ends_a_fine_tuning(prepared, backbone, monkeypatch):
     assert len(result.curve) >= 8
 
 
+@pytest.mark.parametrize(("change", "error"), [(1.0, 1.0), (-1.0, 0.0)])
+def test_the_error_of_a_fine_tuning_is_a_share(prepared, backbone, monkeypatch, change, error):
+    from training.workloads.transfer.finetune import TunedResult
+
+    ended = TunedResult(change, Status.OK, ((1, change),))
+    monkeypatch.setattr("training.workloads.transfer.prepared.fine_tune", lambda *_, **__: ended)
+    result = train(prepared, {**FROZEN, **TUNING, "backbone": backbone, "steps": 40})
+    assert (result.error, result.curve[-1]) == (error, (1, error))
+
+
 def test_the_second_pass_reads_the_features_from_the_disk(digits, backbone, monkeypatch, tmp_path):
     monkeypatch.setenv("WARMSTART_CACHE", str(tmp_path))
     config = {**FROZEN, "backbone": backbone, "flip_copies": True}

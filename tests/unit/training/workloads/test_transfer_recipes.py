@@ -460,7 +460,9 @@ def test_suggest_answers_a_workload_that_the_history_never_measured(cli, tmp_pat
         refused = cli(*asked, *more)
         assert (refused.code, f"Leave one of {more[0]} and --workload out" in refused.err) == (2, True)
     advisor = Advisor(str(history_path()))
-    with pytest.raises(UsageError, match=r"^workload: expected images, got what .* makes of some"):
+    with pytest.raises(
+        UsageError, match=r"^workload: expected images, got their place in .*, which never measured transfer"
+    ):
         advisor.suggest(advisor.locate("sklearn:digits"), workload="transfer")
     wrong = cli("suggest", "sklearn:digits", "-f", "timm")
     assert wrong.code == 2

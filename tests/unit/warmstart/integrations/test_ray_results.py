@@ -66,6 +66,16 @@ def test_a_line_torn_by_a_kill(copy: Path) -> None:
         read_results(copy, metric="val_error")
 
 
+def test_bytes_that_are_no_text_and_seconds_that_are_none(copy: Path) -> None:
+    path = next(path for path in trials(copy) if not (path / "error.txt").exists()) / "result.json"
+    whole = path.read_bytes()
+    path.write_bytes(b'{"a": "\xff"}\n' + whole)
+    with pytest.raises(DataError, match=r"result\.json line 1: expected a JSON object, got '\{\"a\": \"\\\\xff"):
+        read_results(copy, metric="val_error")
+    path.write_bytes(whole.replace(b'"time_total_s": ', b'"time_total_s": null, "was": '))
+    assert np.isnan(read_results(copy, metric="val_error").durations).any()
+
+
 def test_a_value_that_is_none(copy: Path) -> None:
     path = next(path for path in trials(copy) if len((path / "result.json").read_text().splitlines()) == 3)
     rows = [json.loads(line) for line in (path / "result.json").read_text().splitlines()]

@@ -189,6 +189,22 @@ def test_flat_yaml_is_read_as_yaml_reads_it(tmp_path):
         read_flat_yaml(tmp_path / "a.yaml")
 
 
+def test_entries_that_are_none_are_told_or_passed_over(tmp_path):
+    from warmstart.integrations.importers.run_folders import real
+
+    source = wandb_json(tmp_path / "wandb")
+    runs = json.loads(source.read_text())
+    source.write_text(json.dumps([{**run, "config": "lr = 0.1"} for run in runs]))
+    with pytest.raises(DataError, match=r"runs\.json: expected .*, got 'lr = 0\.1' in place of a mapping"):
+        read_source(str(source))
+    source = trainer(tmp_path / "trainer")
+    for path in source.rglob("trainer_state.json"):
+        state = json.loads(path.read_text())
+        path.write_text(json.dumps({**state, "log_history": [None, 3, *state["log_history"]]}))
+    assert read_source(str(source))[0].values[0] == 0.7
+    assert math.isnan(real(10**400))
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["timm", "database"])

@@ -128,6 +128,13 @@ def test_what_is_no_run_history(tmp_path: Path, content: object) -> None:
         read_runhistory(tmp_path)
 
 
+def test_a_scenario_that_is_none(changed: Callable[[Callable[[Any], None]], Path]) -> None:
+    path = changed(lambda content: None)
+    (path.parent / "scenario.json").write_text("[1]")
+    with pytest.raises(DataError, match=r"scenario\.json: expected a scenario of SMAC3, a JSON object, got list"):
+        read_runhistory(path)
+
+
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(MissingPathError, match="expected a run history of SMAC3"):
         read_runhistory(tmp_path)
