@@ -196,13 +196,13 @@ def read_numbers(values: Sequence[object]) -> tuple[NDArray[np.float64], NDArray
     bad = np.zeros(len(values), dtype=np.bool_)
     try:
         return np.array(values, dtype=np.float64), bad
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         pass
     numbers = np.full(len(values), np.nan)
     for index, value in enumerate(values):
         try:
             numbers[index] = np.nan if value is None else float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             bad[index] = True
     return numbers, bad
 

@@ -13,6 +13,7 @@ import json
 import math
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -398,6 +399,8 @@ def run_curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[
             return []
         try:
             steps, errors = zip(*parse_json(cell), strict=True) if cell != "[]" else ((), ())
+            if not all(map(_is_number, (*steps, *errors))):
+                raise TypeError  # noqa: TRY301  one message for all that is no curve
         except (ValueError, TypeError) as error:
             msg = (
                 f"{where}: curve: expected JSON pairs [[update, error], ...], got {str(cell)[:60]!r}. Correct the cell."
@@ -407,6 +410,12 @@ def run_curve(columns: Mapping[str, Sequence[Any]], i: int, where: str) -> list[
         msg = f"{where}: expected a curve with an error for every update, got {len(steps)} and {len(errors)}. Correct the cells."
         raise DataError(msg)
     return list(zip(steps, errors, strict=True))
+
+
+def _is_number(value: Any) -> bool:
+    """Tell whether a value is a number that a float can hold."""
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_one and abs(value) <= sys.float_info.max
 
 
 def is_empty(cell: Any) -> bool:

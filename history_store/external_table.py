@@ -60,7 +60,7 @@ def read_table(path: str | Path, *, metric: str | None = None) -> tuple[ForeignR
         msg = f"{path}: expected a column 'error' or 'status', got the columns {', '.join(columns)}. Add one of them, or name the column with `metric`."
         raise DataError(msg)
     own = OWN_COLUMNS | {error}
-    params = {_plain(name): _cells(cells) for name, cells in columns.items() if name not in own}
+    params = _parameters(path, {name: cells for name, cells in columns.items() if name not in own})
     values = _column(rows, where, error, "error")
     numbers = np.array([math.nan if value is None else value for value in values], dtype=np.float64)
     status = [
@@ -89,6 +89,20 @@ def _check_metric(path: Path, columns: Mapping[str, Sequence[Any]], metric: str 
     if metric is not None and metric not in columns:
         msg = f"expected a column of {path} ({', '.join(columns)}), got {metric!r}. Correct it."
         raise UsageError(msg, param="metric")
+
+
+def _parameters(path: Path, columns: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
+    """Read the columns of hyperparameters, by their names without prefixes.
+
+    Raises:
+        DataError: two columns are of one hyperparameter.
+    """
+    found: dict[str, str] = {}
+    for name in columns:
+        if (same := found.setdefault(_plain(name), name)) != name:
+            msg = f"{path}: expected one column of {_plain(name)!r}, got {same!r} and {name!r}. Remove one of them."
+            raise DataError(msg)
+    return {plain: _cells(columns[name]) for plain, name in found.items()}
 
 
 def _plain(name: str) -> str:

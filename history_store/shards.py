@@ -93,6 +93,7 @@ def create_shards(
             raise DataError(msg)
         if len(wanted["configs"]) <= shared:
             return
+        wanted["budget"] = {**there["budget"], **wanted["budget"]}
     with durable.storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         durable.write_file(target, (json.dumps(wanted, indent=1, ensure_ascii=False) + "\n").encode())

@@ -131,8 +131,9 @@ def restore(path: str | Path, *, lock_timeout: float = 10.0) -> Report:
     try:
         with durable.storage_errors(real):
             if not _sound(real) or _backup_fits_better(real):
+                kept = f"; the damaged file is {real.name}.damaged" if real.exists() else ""
                 _bring_back(real, lock)
-                done.append(f"brought back from {beside(real, '.bak').name}; the damaged file is {real.name}.damaged")
+                done.append(f"brought back from {beside(real, '.bak').name}{kept}")
             salvaged = _salvage(real, journal.load(beside(real, ".journal")))
             if salvaged is not None:
                 done.append(salvaged)

@@ -7,7 +7,7 @@ all that came of it, with the history that measured it.
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
@@ -39,6 +39,8 @@ _ORIGIN = 200
 """Characters in an origin, at most."""
 MOST_NUMBERS = 65_536
 """Numbers in one vector, at most."""
+FORMERLY = "formerly"
+"""In what a description says besides: the name by which alone the dataset was known before its images came."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +121,20 @@ def record_id(line: str) -> str:
 
 def dataset_id(info: DatasetInfo) -> str:
     """Name a dataset by what it is made of; one of which runs alone are known by its name."""
+    if not info.fingerprint:
+        return _id_by_name(info.name)
     values = encode_info(info)
-    made_of = {key: values[key] for key in _MADE_OF} if info.fingerprint else {"name": without_paths(info.name)}
-    return record_id(canonical(made_of))
+    return record_id(canonical({key: values[key] for key in _MADE_OF}))
+
+
+def former_id(info: DatasetInfo) -> str | None:
+    """Return the id that a dataset had while runs alone were known of it; None where its images came first."""
+    name = info.extra.get(FORMERLY)
+    return None if name is None or not info.fingerprint else _id_by_name(name)
+
+
+def _id_by_name(name: str) -> str:
+    return record_id(canonical({"name": without_paths(name)}))
 
 
 def dataset_line(info: DatasetInfo) -> str:
@@ -155,12 +168,23 @@ def space_line(space_json: str) -> str:
         DataError: it holds a path of this machine.
     """
     space = {key: value for key, value in json.loads(space_json).items() if key not in _SPACE_ASIDE}
-    text = canonical({"kind": "space", "space": space})
-    found = _PATH.search(text)
-    if found is not None:
-        msg = f"space: expected choices that mean the same on every machine, got the path {found.group()!r}. Name the choice without a path."
-        raise DataError(msg)
-    return text
+    for text in _texts(space):
+        if without_paths(text) != text:
+            msg = f"space: expected choices that mean the same on every machine, got the path {text!r}. Name the choice without a path."
+            raise DataError(msg)
+    return canonical({"kind": "space", "space": space})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Give all texts in what JSON holds, names too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in (*value, *value.values()):
+            yield from _texts(each)
+    elif isinstance(value, Sequence):
+        for each in value:
+            yield from _texts(each)
 
 
 def shareable(info: DatasetInfo) -> DatasetInfo:

@@ -298,7 +298,9 @@ def damage(path: Path) -> Iterator[None]:
 
 def hint(where: str) -> str:
     """Say how a damaged file comes back."""
-    path = Path(where.split(":/")[0])
+    parts = where.split(":/")  # the file, perhaps in a folder with this in its name, and the place in it
+    files = [Path(":/".join(parts[:n])) for n in range(1, len(parts) + 1)]
+    path = next((file for file in files if file.is_file() or beside(file, ".bak").is_file()), files[0])
     kept = beside(path, ".bak")
     if kept.exists():
         return f"Its backup is {kept}: `warmstart history verify --restore {in_shell(path)}` brings it back."

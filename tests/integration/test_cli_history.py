@@ -252,3 +252,10 @@ def test_remove_asks_where_somebody_can_answer(cli, copy, monkeypatch):
     monkeypatch.setattr("typer.confirm", lambda text, err: True)
     assert cli("history", "remove", copy, "stripes0").code == 0
     assert "stripes0" not in cli("history", "list", copy).out
+
+
+@pytest.mark.parametrize("command", ["list", "verify"])
+def test_two_histories_are_one_too_many(cli, tmp_path, command):
+    run = cli("history", command, "a.h5", "--history", "b.h5")
+    assert run.code == 2
+    assert "expected one history, got 'a.h5' and --history 'b.h5'" in run.err

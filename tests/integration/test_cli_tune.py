@@ -186,3 +186,23 @@ def test_configurations_to_begin_with_and_names(folder, cli, use_tiny, photos):
         "--initial: expected a file of configurations, got 'none.csv'"
         in json.loads(refused.err.splitlines()[-1])["error"]["message"]
     )
+
+
+def test_a_hyperparameter_named_like_a_column(folder, cli):
+    (folder / "space.yaml").write_text("trial: {log: [1e-3, 1.0]}\nloss: {int: [1, 9]}\n")
+    (folder / "own.py").write_text("def f(config):\n    return {'loss': config['loss'] / 10}\n")
+    settings = ("--space", "space.yaml", "--trials", 2, "--objective", "own.py:f", "--metric", "loss")
+    run = cli("tune", *settings, "--scale", "fraction", "--format", "csv")
+    assert run.code == 0
+    (row,) = csv.DictReader(io.StringIO(run.out))
+    assert list(row) == ["trial", "loss", "config.loss", "config.trial"]
+    assert int(row["config.loss"]) / 10 == float(row["loss"])
+    for line in csv.DictReader(io.StringIO(cli("studies", "show", "--format", "csv").out)):
+        assert int(line["config.loss"]) / 10 == float(line["loss"])
+
+
+def test_configurations_to_begin_with_and_none_are_refused_at_once(tune, folder):
+    (folder / "first.csv").write_text("x\n0.5\n")
+    run = tune("--initial", "first.csv", "--no-warm")
+    assert (run.code, run.out) == (2, "")
+    assert "error: --initial: expected no configurations to begin with" in run.err

@@ -4,7 +4,7 @@ A metric is a function of the fold: it may not use the datasets held out. Each f
 scaled by the datasets that answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -83,15 +83,18 @@ def euclidean(vectors: ArrayLike) -> Matrix:
     return matrix
 
 
-def query_distances(metric: Metric, every: Sequence[Fold], *, name: str = "distances") -> Matrix:
+def query_distances(
+    metric: Metric, every: Sequence[Fold], *, of: Collection[int] | None = None, name: str = "distances"
+) -> Matrix:
     """Compute the distances from each dataset as a query.
 
     Args:
         metric: of the distances.
         every: folds that together hold every dataset out once.
+        of: rows that are asked about, since a metric may train a model for a fold; None = all.
         name: for messages.
 
-    Returns: `m x m`, row i with dataset i held out, so not symmetric; NaN to what does not answer.
+    Returns: `m x m`, row i with dataset i held out, so not symmetric; NaN to what does not answer, and where nobody asks.
 
     Raises:
         DataError: a distance that is no finite number ≥ 0.
@@ -99,6 +102,8 @@ def query_distances(metric: Metric, every: Sequence[Fold], *, name: str = "dista
     m = sum(len(fold.queries) for fold in every)
     found = np.full((m, m), np.nan)
     for fold in every:
+        if of is not None and not set(fold.queries.tolist()) & set(of):
+            continue
         block = metric(fold)[np.ix_(fold.queries, fold.history)]
         if not np.all(np.isfinite(block) & (block >= 0)):
             msg = f"{name}: expected distances of 0 or more between held-out datasets and all others, got NaN, infinite or negative ones. Leave such datasets out."

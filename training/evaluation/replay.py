@@ -210,7 +210,8 @@ def evaluate(
         raise UsageError(msg, param="only")
     every = folds(settings.protocol, table.datasets, table.groups)
     asked = {**metrics, TRUE_NORMALISED: given_metric(table.true_distances(normalised=True))}
-    seen = {name: query_distances(metric, every, name=name) for name, metric in asked.items()}
+    rows = [row for row, name in enumerate(table.datasets) if not settings.only or name in settings.only]
+    seen = {name: query_distances(metric, every, of=rows, name=name) for name, metric in asked.items()}
     calibrated = {method.metric for method in methods.values() if method.is_calibrated}
     known = table.known_errors()
     between = {name: metric for name, metric in asked.items() if name in calibrated}

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 def choose_held_out(names: Sequence[str], groups: Sequence[str], fraction: float, *, seed: int) -> tuple[str, ...]:
     """Choose whole groups of sibling datasets at random until they hold the fraction of all datasets.
 
+    Two datasets at least are left to train on.
+
     Args:
         names: `m` datasets.
         groups: `m` groups of siblings.
@@ -34,7 +36,8 @@ def choose_held_out(names: Sequence[str], groups: Sequence[str], fraction: float
     for group in rng.permutation(sorted(set(groups))):
         if sum(g in chosen for g in groups) >= fraction * len(names):
             break
-        chosen.add(str(group))
+        if sum(g not in {*chosen, group} for g in groups) >= 2:
+            chosen.add(str(group))
     return tuple(name for name, group in zip(names, groups, strict=True) if group in chosen)
 
 

@@ -166,6 +166,7 @@ def remove(
     from history_store.errors import UsageError
     from history_store.history import History
     from warmstart.locations import history_path
+    from warmstart.suggestions.references import drop_references
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
     path = history_path(history)
@@ -180,6 +181,7 @@ def remove(
             shell.note("Nothing removed.")
             return
     with History.open(path, write=True) as opened:
+        drop_references(opened, name)
         opened.remove_dataset(name)
     row = {"removed": name, "n_evaluations": count}
     shell.result({"schema_version": 1, "history": str(path), **row}, [row])

@@ -13,6 +13,7 @@ from warmstart.cli.options import (
     QuietOption,
     SeedOption,
     VerboseOption,
+    one_history,
 )
 from warmstart.cli.shell import Shell, write
 
@@ -34,7 +35,7 @@ def list_(
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    with History.open(history_path(path or history)) as opened:
+    with History.open(history_path(one_history(path, history))) as opened:
         rows, n = dataset_rows(opened, limit), len(opened.names)
         where = str(opened.path)
     shown = "" if len(rows) == n else f"the first {len(rows)} of "

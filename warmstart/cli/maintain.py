@@ -18,6 +18,7 @@ from warmstart.cli.options import (
     SeedOption,
     ThreadsOption,
     VerboseOption,
+    one_history,
 )
 from warmstart.cli.shell import Shell
 
@@ -113,7 +114,8 @@ def verify(
     from warmstart.locations import history_path
 
     shell = Shell(format, quiet=quiet, verbose=verbose)
-    place = history_path(path or history) if not restore else Path(path or history or history_path())
+    named = one_history(path, history)
+    place = history_path(named) if not restore else Path(named or history_path())
     report = bring_back(place) if restore else check(place)
     if not report.ok:
         said = hint(report.path)  # each problem may say it; it is told once

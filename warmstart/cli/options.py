@@ -118,6 +118,22 @@ HistoryArgument = Annotated[
     str | None,
     typer.Argument(metavar="HISTORY", help="The history file; $WARMSTART_HISTORY or the shipped one when left out."),
 ]
+
+
+def one_history(path: str | None, history: str | None) -> str | None:
+    """Return the history that was named, as an argument or as an option.
+
+    Raises:
+        UsageError: two were.
+    """
+    from history_store.errors import UsageError
+
+    if None not in (path, history) and path != history:
+        msg = f"expected one history, got {path!r} and --history {history!r}. Leave one of the two out."
+        raise UsageError(msg)
+    return path or history
+
+
 HistoryFile = Annotated[str, typer.Argument(metavar="HISTORY", help="The history file.")]
 ServerOption = Annotated[
     str | None,

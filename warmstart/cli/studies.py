@@ -106,9 +106,11 @@ def show(
 
 def _flat(row: dict[str, Any], found: "StudyRecord") -> dict[str, Any]:
     """Return the line of a trial for people."""
+    from warmstart.suggestions.formats import with_config
+
     warm = {} if not found.warm else {"warm": "yes" if row["warm"] else None}
     metric = found.metric.name
-    return {"trial": row["trial"], metric: row[metric], **warm, "seconds": row["duration"], **row["config"]}
+    return with_config({"trial": row["trial"], metric: row[metric], **warm, "seconds": row["duration"]}, row["config"])
 
 
 def _about(found: "StudyRecord") -> str:

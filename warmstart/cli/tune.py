@@ -366,11 +366,12 @@ def _report_line(report: str) -> str:
 
 def _print_joint(shell: Shell, found: "JointResult") -> None:
     from warmstart.studies.results.report import joint_rows
+    from warmstart.suggestions.formats import with_config
 
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
     title = f"{len(found.studies)} datasets in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
     best = [{} if study.best is None else shell.cells(study.best.config) for study in found.studies]
-    rows = [{**row, **config} for row, config in zip(joint_rows(found), best, strict=True)]
+    rows = [with_config(row, config) for row, config in zip(joint_rows(found), best, strict=True)]
     shell.result(found.to_dict(), rows, title=title)
     if shell.format == Format.TABLE:
         lines = [f"{study.dataset}: {study.comparison_line}" for study in found.studies if study.comparison is not None]
@@ -383,9 +384,13 @@ def _print_joint(shell: Shell, found: "JointResult") -> None:
 
 
 def _print(shell: Shell, found: "TuneResult") -> None:
+    from warmstart.suggestions.formats import with_config
+
     best = found.best
     row: dict[str, Any] = (
-        {} if best is None else {"trial": best.number, found.metric.name: found.best_value, **shell.cells(best.config)}
+        {}
+        if best is None
+        else with_config({"trial": best.number, found.metric.name: found.best_value}, shell.cells(best.config))
     )
     counts = ", ".join(f"{count} {status}" for status, count in found.counts.items())
     title = f"{found.study} in {shown_path(found.storage)}: {counts or 'no trial yet'}\n"
@@ -394,7 +399,7 @@ def _print(shell: Shell, found: "TuneResult") -> None:
         write("")
         if (last := found.unfinished) is not None:
             value = found.metric.to_value(last.curve[-1][1])
-            reported = {"trial": last.number, found.metric.name: value, **shell.cells(last.config)}
+            reported = with_config({"trial": last.number, found.metric.name: value}, shell.cells(last.config))
             shell.table([reported], title=found.unfinished_line)
             write("")
         if found.comparison is not None:

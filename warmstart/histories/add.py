@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from history_store.bundle.records import FORMERLY
 from history_store.errors import DataError, UsageError
 from history_store.file.content import is_blank
 from history_store.images import BrokenImage, ImageSet, ImageSource, read_all
@@ -132,7 +133,8 @@ def _described(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInf
     """Describe a dataset of which runs alone were known; what an import said of it besides stays."""
     if known.fingerprint not in ("", found.fingerprint):
         _same(replace(known, n_train=found.n_train, n_val=found.n_val, n_test=found.n_test), found, where)
-    return replace(found, what=found.what or known.what, manifest=known.manifest, extra={**known.extra, **found.extra})
+    extra = {**known.extra, **found.extra} | ({} if known.fingerprint else {FORMERLY: known.name})
+    return replace(found, what=found.what or known.what, manifest=known.manifest, extra=extra)
 
 
 def _same(known: DatasetInfo, found: DatasetInfo, where: str) -> DatasetInfo:

@@ -1,6 +1,6 @@
 """Merge bundles into a history: the set of records grows, and what answers is decided anew from all of it."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,9 @@ from history_store.bundle.records import (
     dataset_id,
     embedding_line,
     parse,
+    record_id,
     run_line,
+    shared_origin,
     split_origin,
     to_line,
     with_contributor,
@@ -40,7 +42,7 @@ from warmstart.histories.merge_view import (
     first_features,
     view_of,
 )
-from warmstart.histories.merged import KEY, Merged, copied_runs, foreign_line, read_merged
+from warmstart.histories.merged import KEY, Merged, copied_runs, foreign_line, ids_now, read_merged, with_ids
 from warmstart.suggestions.references import FEATURES_KEY, References
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ class MergePlan:
 
     Attributes:
         new_records: records that the history did not have.
+        changes: whether the history is another one afterwards.
         datasets: all datasets afterwards, its own first.
         new_datasets: names of those that are new.
         answering: contributed runs that answer afterwards.
@@ -99,6 +102,7 @@ class MergePlan:
     """
 
     new_records: int
+    changes: bool
     datasets: tuple[DatasetInfo, ...]
     new_datasets: tuple[str, ...]
     answering: int
@@ -151,7 +155,7 @@ def merge_files(path: Path, bundles: Sequence[str | Path], *, dry_run: bool = Fa
         for each, found in zip(bundles, read, strict=True):
             _check_history_space(history, found, str(each))
         plan = plan_merge(history, whole)
-        if not dry_run and plan.new_records:
+        if not dry_run and plan.changes:
             carry_out(history, plan)
     return plan
 
@@ -183,21 +187,24 @@ def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] =
         DataError: a run of a dataset that nobody describes.
     """
     merged = read_merged(history)
-    own, infos, foreign = _rows(history, merged)
-    known = {*merged.lines, *(run.line for run in foreign)}
-    mine = {_under(run, history.id[:12]) for run in own} | copied_runs(history).lines | described_lines(history, infos)
-    fresh = {line for line in bundle.lines if '"kind":"space"' not in line} - known - mine
+    infos = [info for info in history.datasets if info.name not in merged.datasets]
+    now = ids_now(infos, (*merged.lines, *bundle.lines))
+    own, foreign = _rows(history, merged, now)
+    known = {*(with_ids(line, now) for line in merged.lines), *(run.line for run in foreign)}
+    mine = {_under(run, history.id[:12]) for run in own} | copied_runs(history).lines
+    mine |= {with_ids(line, now) for line in described_lines(history, infos)}
+    fresh = {with_ids(line, now) for line in bundle.lines if '"kind":"space"' not in line} - known - mine
     records = [parse(line, "record") for line in sorted(known | fresh)]
     runs = [each for each in records if isinstance(each, SharedRun)]
-    described = [each for each in records if isinstance(each, Described)]
-    own_ids = _by_id(infos, lambda: {*_described_names(bundle), *_contributed_names(history)})
+    described = [each for each in records if isinstance(each, Described) and each.id not in now]
+    own_ids = _by_id(infos, now, lambda: {*_described_names(bundle), *_contributed_names(history)})
     others = describe_all(own_ids, described)
     about = {**others, **own_ids}
     for run in runs:
         if run.run.dataset not in about:
             msg = f"record {run.id}: expected a description of the dataset {run.run.dataset} beside its runs, got none. Ask for the bundle again."
             raise DataError(msg)
-    released = merged.released | frozenset(release)
+    released = merged.released | frozenset(release) | _released_before(runs, now, merged.released)
     features = first_features((each for each in records if isinstance(each, Features)), size=history.stored_size)
     view = view_of(own, runs, about=about, features=features, released=released)
     used = {run.run.dataset for run in view.answering}
@@ -208,6 +215,7 @@ def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] =
     datasets = (*infos, *shown.values())
     return MergePlan(
         new_records=len(fresh),
+        changes=bool(fresh) or kept != {run.id for run in foreign} or dict(view.aside) != dict(merged.aside),
         datasets=datasets,
         new_datasets=tuple(sorted({info.name for info in shown.values()} - set(history.names))),
         answering=len(view.answering),
@@ -222,15 +230,25 @@ def plan_merge(history: "History", bundle: Bundle, *, release: Collection[str] =
     )
 
 
-def _by_id(infos: Sequence[DatasetInfo], named: Callable[[], Collection[str]]) -> dict[str, DatasetInfo]:
+def _released_before(runs: Iterable[SharedRun], now: Mapping[str, str], released: Collection[str]) -> set[str]:
+    """Find the runs that were released when their dataset had its former id."""
+    before = {new: old for old, new in now.items()}
+    moved = (run for run in runs if released and run.run.dataset in before)
+    return {run.id for run in moved if record_id(run_line(run.run, before[run.run.dataset], run.by)) in released}
+
+
+def _by_id(
+    infos: Sequence[DatasetInfo], now: Mapping[str, str], named: Callable[[], Collection[str]]
+) -> dict[str, DatasetInfo]:
     """Return the history's own datasets by id; of several with the same images one that contributors name so, else the first."""
+    ids = {info.name: now.get(key := dataset_id(info), key) for info in infos}
     found: dict[str, DatasetInfo] = {}
     for info in infos:
-        found.setdefault(dataset_id(info), info)
+        found.setdefault(ids[info.name], info)
     if len(found) == len(infos):
         return found
     names = named()
-    return found | {dataset_id(info): info for info in reversed(infos) if info.name in names}
+    return found | {ids[info.name]: info for info in reversed(infos) if info.name in names}
 
 
 def _described_names(bundle: Bundle) -> set[str]:
@@ -335,21 +353,21 @@ def _digest(space_json: str) -> str:
     return space_digest(found.text)
 
 
-def _rows(history: "History", merged: Merged) -> tuple[list[SharedRun], list[DatasetInfo], list[SharedRun]]:
-    """Take a history apart: its own runs and datasets, and the contributed runs that answer."""
-    ids = merged.ids(history)
+def _rows(history: "History", merged: Merged, now: Mapping[str, str]) -> tuple[list[SharedRun], list[SharedRun]]:
+    """Take a history apart: its own runs, as records would have them, and the contributed ones that answer."""
+    ids = {name: now.get(key, key) for name, key in merged.ids(history).items()}
     own: list[SharedRun] = []
     foreign: list[SharedRun] = []
     for run in history.evaluations():
         line = foreign_line(run, ids[run.dataset])
         if line is None:
-            named = replace(run, dataset=ids[run.dataset])
+            named = replace(run, dataset=ids[run.dataset], origin=shared_origin(run.origin))
             own.append(SharedRun(OWN, named, run_line(run, ids[run.dataset], OWN)))
         else:
             record = parse(line, "record")
             assert isinstance(record, SharedRun)  # noqa: S101
             foreign.append(record)
-    return own, [info for info in history.datasets if info.name not in merged.datasets], foreign
+    return own, foreign
 
 
 def _under(run: SharedRun, by: str) -> str:

@@ -14,7 +14,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bo.transfer.agreement import Agreement, agreement
-from history_store.bundle.records import Described, Features, SharedRun, canonical, dataset_line, features_line
+from history_store.bundle.records import (
+    Described,
+    Features,
+    SharedRun,
+    canonical,
+    dataset_line,
+    features_line,
+    run_line,
+)
 from history_store.file.codec import config_key
 from history_store.records import DatasetInfo
 
@@ -135,11 +143,11 @@ def first_features(records: Iterable[Features], *, size: int) -> dict[str, Featu
 
 def _distinct(own: Sequence[SharedRun], foreign: Iterable[SharedRun], aside: dict[str, str]) -> list[SharedRun]:
     """Leave out runs that came twice, and those in which a contributor contradicts itself."""
-    seen = {_measurement(run): OWN for run in own}
+    seen = {run.line: OWN for run in own}
     slots: dict[object, SharedRun] = {}
     kept = []
     for run in sorted(foreign, key=lambda run: (run.by, -_error(run), run.line)):
-        key = _measurement(run)
+        key = run_line(run.run, run.run.dataset, OWN)
         if key in seen:
             aside[run.id] = f"{REPEATED} as {'your own' if seen[key] == OWN else f'from {seen[key]}'}"
             continue
@@ -151,14 +159,6 @@ def _distinct(own: Sequence[SharedRun], foreign: Iterable[SharedRun], aside: dic
         slots[slot] = run
         kept.append(run)
     return kept
-
-
-def _measurement(run: SharedRun) -> str:
-    """Say all of a run but who contributed it."""
-    from history_store.file.codec import encode_run
-
-    config = sorted((name, repr(value), value == 1) for name, value in run.run.config.items())
-    return canonical({"dataset": run.run.dataset, "config": repr(config), **encode_run(run.run)})
 
 
 def _error(run: SharedRun) -> float:

@@ -5,15 +5,28 @@ The runs that answer are rows of the history, and their origin names who contrib
 came, and nothing of that set is ever lost.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from history_store.bundle.records import dataset_id, run_line, split_origin
+from history_store.bundle.records import (
+    FORMERLY,
+    Described,
+    Embedding,
+    Features,
+    SharedRun,
+    dataset_id,
+    former_id,
+    parse,
+    run_line,
+    split_origin,
+    to_line,
+)
 from history_store.errors import HistoryDamagedError, StorageError
-from history_store.records import Evaluation
+from history_store.records import DatasetInfo, Evaluation
 from history_store.wording import in_shell
 from warmstart.locations import shipped_history
 
@@ -102,6 +115,39 @@ def foreign_line(run: Evaluation, dataset: str) -> str | None:
     """Write the record that a row of a history was made of; None for one that was measured in the history itself."""
     origin, by = split_origin(run.origin)
     return None if by is None else run_line(replace(run, origin=origin), dataset, by)
+
+
+def ids_now(own: Iterable[DatasetInfo], lines: Iterable[str]) -> dict[str, str]:
+    """Return the present ids of datasets that were known by their names alone, by the former ones.
+
+    One's own count first. Where contributors gave images of their own each to one name, its runs stay what they are: runs
+    of that name.
+
+    Args:
+        own: datasets of the history itself.
+        lines: records of all that came.
+    """
+    found = {before: dataset_id(info) for info in own if (before := former_id(info)) is not None}
+    said: defaultdict[str, set[str]] = defaultdict(set)
+    for line in lines:
+        if '"kind":"dataset"' in line and f'"{FORMERLY}"' in line:
+            record = parse(line, "record")
+            if isinstance(record, Described) and (before := former_id(record.info)) is not None:
+                said[before].add(record.id)
+    return {before: min(ids) for before, ids in said.items() if len(ids) == 1} | found
+
+
+def with_ids(line: str, now: Mapping[str, str]) -> str:
+    """Write a record with the present id of its dataset; a description keeps the id of what it describes."""
+    if not now or '"kind":"dataset"' in line:
+        return line
+    record = parse(line, "record")
+    match record:
+        case SharedRun(by=by, run=run) if run.dataset in now:
+            return run_line(run, now[run.dataset], by)
+        case Features() | Embedding() if record.dataset in now:
+            return to_line(replace(record, dataset=now[record.dataset]))
+    return line
 
 
 @dataclass(frozen=True, slots=True)

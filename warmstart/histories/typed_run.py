@@ -1,6 +1,7 @@
 """One run as a person types it."""
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -83,7 +84,13 @@ def _curve(text: str | None) -> tuple[tuple[int, float], ...]:
 
 
 def _is_point(point: Any) -> bool:
-    return isinstance(point, list) and len(point) == 2 and type(point[0]) is int and isinstance(point[1], int | float)
+    return (
+        isinstance(point, list)
+        and len(point) == 2
+        and type(point[0]) is int
+        and isinstance(point[1], int | float)
+        and abs(point[1]) <= sys.float_info.max
+    )
 
 
 def _json(text: str, param: str) -> Any:

@@ -94,6 +94,9 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
                 msg = f"cluster: expected a warmstart.integrations.ray.cluster.Cluster, got {values['cluster']!r}. Leave it out for this machine."
                 raise UsageError(msg)
         found = cls(**pick(cls, values))
+        if found.initial and found.warm == "none":
+            msg = "expected no configurations to begin with where `warm` is none, got some. Leave one of the two out."
+            raise UsageError(msg, param="initial")
         check_given(found, *(each.name for each in fields(cls) if each.default is not None))
         return found
 
@@ -196,9 +199,6 @@ class TuneOptions(Problem, Search, WarmStart, Sources, Execution, Outputs):
         """Read the configurations to begin with, and put them into the space; what was done is told of a new study."""
         if not self.initial:
             return ()
-        if self.warm == "none":
-            msg = "expected no configurations to begin with where `warm` is none, got some. Leave one of the two out."
-            raise UsageError(msg, param="initial")
         from warmstart.suggestions.initial_configs import put_into, read_initial
 
         configs = read_initial(self.initial)

@@ -50,6 +50,11 @@ def to_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     return out.getvalue()
 
 
+def with_config(row: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row with a configuration after it; a hyperparameter named like a column of the row is `config.NAME`."""
+    return {**row, **{f"{PREFIX}{name}" if name in row else name: value for name, value in config.items()}}
+
+
 def suggestion_rows(answer: Answer) -> list[dict[str, Any]]:
     """Return one flat row a suggestion: its rank, its hyperparameters (`config.rank` where one is named like a column of ours), where it comes from, natural values last."""
     return [

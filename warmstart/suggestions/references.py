@@ -182,6 +182,19 @@ def store_references(history: "History", references: References, model_hash: str
     history.set_result(references_key(model_hash), references.to_dict())
 
 
+def drop_references(history: "History", name: str) -> None:
+    """Forget what a dataset is like: others may come under its name.
+
+    Args:
+        history: open for writing.
+        name: of the dataset.
+    """
+    kept = {references_key(model): read_references(history, model) for model in history.model_hashes}
+    for key, known in {**kept, FEATURES_KEY: read_features(history)}.items():
+        if known is not None and name in known.names:
+            history.set_result(key, known.of([each for each in known.names if each != name]).to_dict())
+
+
 def _counted(things: Sequence[T], progress: Progress | None) -> Iterator[T]:
     """Give things, and tell after each how many were given."""
     for done, each in enumerate(things, start=1):

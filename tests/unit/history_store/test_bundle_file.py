@@ -197,6 +197,13 @@ def test_a_space_with_a_path_is_refused():
         space_line(space)
 
 
+@pytest.mark.parametrize("choice", ["https://example.org/a/b", "hf://timm/lite0", "google/vit-base"])
+def test_an_address_may_be_a_choice(choice):
+    space = histories.space_json().replace('"sgd"', f'"{choice}"')
+    assert choice in space_line(space)
+    assert to_line(parse(space_line(space), "here")) == space_line(space)
+
+
 def test_origins_say_who_contributed():
     assert split_origin(with_contributor("collect/a", BY)) == ("collect/a", BY)
     assert split_origin("collect/a") == ("collect/a", None)

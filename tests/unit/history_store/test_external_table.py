@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from history_store.errors import DataError
 from history_store.external_import import carry_out, plan_import
 from history_store.external_table import read_table
 from history_store.history import History
@@ -54,3 +55,9 @@ def test_choices_that_look_like_numbers_are_imported(tmp_path: Path) -> None:
             {"camera": "007", "layers": 2},
             {"camera": "007", "layers": 3},
         ]
+
+
+def test_two_columns_of_one_hyperparameter_are_told(tmp_path: Path) -> None:
+    (tmp_path / "runs.csv").write_text("lr,config.lr,error\n0.1,0.2,0.5\n")
+    with pytest.raises(DataError, match=r"expected one column of 'lr', got 'lr' and 'config.lr'"):
+        read_table(tmp_path / "runs.csv")

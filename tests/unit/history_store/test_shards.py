@@ -145,6 +145,12 @@ def test_another_collection_is_refused(folder: Path, tmp_path: Path) -> None:
             merge_shards(history, folder)
 
 
+def test_more_configurations_leave_the_budget_whole(folder: Path) -> None:
+    create_shards(folder, histories.space_json(), configs=histories.configs(4), budget={"batch": 8}, seed=5)
+    kept = json.loads((folder / "collection.json").read_text())
+    assert (kept["budget"], len(kept["configs"])) == ({"epochs": 2, "batch": 8}, 4)
+
+
 def test_another_space_is_refused(folder: Path, tmp_path: Path) -> None:
     from history_store.space import dump_space
     from training.workloads.cnn.space import target_space

@@ -15,7 +15,7 @@ import pytest
 from history_store.errors import HistoryDamagedError, HistoryLockedError, HistoryWarning, MissingPathError, UsageError
 from history_store.file import layout
 from history_store.file.journal import line
-from history_store.file.layout import mark, write_array, write_json
+from history_store.file.layout import hint, mark, write_array, write_json
 from history_store.file.stored_images import PixelChecks, write_images
 from history_store.history import History
 from history_store.readers import open_images
@@ -188,7 +188,8 @@ def test_restore_with_the_journal_on_top(path: Path) -> None:
 
 def test_restore_of_a_missing_file(path: Path) -> None:
     path.unlink()
-    assert restore(path).ok
+    report = restore(path)
+    assert (report.ok, report.remarks[0]) == (True, "brought back from h.h5.bak")
     assert History.open(path).n_evaluations == 9
 
 
@@ -369,3 +370,13 @@ def test_restore_keeps_configurations_that_were_only_added(path: Path) -> None:
     assert "2 of 2 whole operations of the journal were kept, and 1 altered line is lost" in report.remarks[0]
     with History.open(path) as history:
         assert history.configs == before
+
+
+def test_a_folder_whose_name_looks_like_a_place_in_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "runs:"
+    folder.mkdir()
+    with histories.filled(folder / "h.h5") as history:
+        history.compact()
+    assert "Its backup is" not in hint(str(folder / "g.h5"))
+    (folder / "h.h5.bak").write_bytes(b"")
+    assert f"Its backup is {folder}/h.h5.bak" in hint(f"{folder}/h.h5:/datasets")

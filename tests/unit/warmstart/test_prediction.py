@@ -245,7 +245,8 @@ def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
     rows = json.loads(cli("cache", "-f", "json").out)["kept"]
     assert [row["files"] for row in rows] == [1, 1]
     assert all(path.exists() for path in kept)
-    assert cli("cache", "--clear").code == 0
+    cleared = json.loads(cli("cache", "--clear", "-f", "json").out)
+    assert [(row["files"], row["MB"]) for row in cleared["kept"]] == [(0, 0.0), (0, 0.0)]
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [tmp_path / "other"]
 
 

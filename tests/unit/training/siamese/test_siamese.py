@@ -248,6 +248,17 @@ def test_whole_groups_are_held_out():
     assert choose_held_out(names, groups, 0, seed=1) == ()
 
 
+@pytest.mark.parametrize(("groups", "left"), [("ab", 2), ("aab", 2), ("abc", 2), ("aaa", 3), ("aabb", 2)])
+def test_two_datasets_are_left_to_train_on(groups, left):
+    names = [f"n{i}" for i in range(len(groups))]
+    for seed in range(8):
+        held_out = choose_held_out(names, list(groups), 0.9, seed=seed)
+        assert len(names) - len(held_out) >= 2
+        if len(set(groups)) == 1:
+            assert held_out == ()
+        assert len(names) - len(choose_held_out(names, list(groups), 0.2, seed=seed)) >= left
+
+
 def test_bfloat16_follows_the_processor_not_the_clock():
     cpu = torch.device("cpu")
     assert uses_bfloat16(dataclasses.replace(SMALL, precision="bfloat16"), cpu)

@@ -17,11 +17,14 @@ from history_store.bundle.records import Features, dataset_id, features_line
 from history_store.errors import DataError, UsageError
 from history_store.history import History
 from history_store.records import DatasetInfo, Evaluation, Status
+from history_store.space import dump_space
 from history_store.verify import verify
 from metafeat.handcrafted import FEATURES
+from warmstart.histories.add import DatasetCard, add_source
 from warmstart.histories.bundle import bundle_history
 from warmstart.histories.merge import carry_out, merge_files, plan_merge, quarantine_of, release
 from warmstart.histories.merged import read_merged
+from warmstart.suggestions.query import open_path
 
 SETS = ("ants", "bees", "cars")
 CONFIGS = histories.configs(4)
@@ -388,3 +391,116 @@ def test_configurations_added_ahead_stay(tmp_path):
         carry_out(history, plan_merge(history, b))
         assert all(config in history.configs for config in ahead)
         assert len(history.configs) == 4
+
+
+def blank_history(path: Path, runs: Sequence[Evaluation]) -> History:
+    """A history that knows datasets by their runs alone, as an import makes it."""
+    made = History.create(path, histories.space_json())
+    names = dict.fromkeys(run.dataset for run in runs)
+    made.extend(runs, datasets=[DatasetInfo(name, name, 0, 0, 0, 0) for name in names])
+    return made
+
+
+def give_images(history: History, name: str, seed: int = 0) -> None:
+    pictures = histories.pictures(30, seed=seed)
+    file = history.path.parent / f"{name}-{seed}.npz"
+    np.savez(file, images=pictures.images, labels=pictures.labels)
+    add_source(history, open_path(str(file)), DatasetCard(name, name))
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_dataset_whose_images_came_later_is_one_dataset(tmp_path, order):
+    with blank_history(tmp_path / "a.h5", [run("ants", 0, 0.1), run("ants", 1, 0.2)]) as a:
+        before = bundle_history(a).bundle
+        give_images(a, "ants")
+        a.append(run("ants", 2, 0.3))
+        after = bundle_history(a).bundle
+    with blank_history(tmp_path / "b.h5", [run("ants", 3, 0.4)]) as b:
+        another = bundle_history(b).bundle  # of somebody who knows it by its name still
+    bundles = (before, after, another)
+    with merged(tmp_path / "c.h5", *(bundles[i] for i in order)) as history:
+        assert history.names == ("ants",)
+        assert sorted(history.errors[0].tolist()) == [0.1, 0.2, 0.3, 0.4]
+        assert history.n_evaluations == 4
+        assert history.dataset("ants").n_images == 30
+        assert not plan_merge(history, before | after | another).changes
+        found = state(history)
+    with merged(tmp_path / "d.h5", before | after | another) as at_once:
+        assert state(at_once) == found
+
+
+def test_images_of_one_s_own_for_a_dataset_that_came_by_its_name(tmp_path):
+    with blank_history(tmp_path / "a.h5", [run("ants", 0, 0.1), run("bees", 0, 0.6)]) as a:
+        theirs = bundle_history(a).bundle
+    with merged(tmp_path / "mine.h5", theirs) as mine:
+        give_images(mine, "ants")
+        assert not plan_merge(mine, theirs).new_records
+        carry_out(mine, plan_merge(mine, theirs))
+        assert (sorted(mine.names), mine.n_evaluations) == (["ants", "bees"], 2)
+        assert mine.has_images("ants")
+        shared = bundle_history(mine).bundle
+    with merged(tmp_path / "third.h5", theirs, shared) as third:
+        assert (sorted(third.names), third.n_evaluations) == (["ants", "bees"], 2)
+
+
+def test_names_with_images_of_several_people_stay_apart(tmp_path):
+    bundles = []
+    for seed in (1, 2):
+        with blank_history(tmp_path / f"{seed}.h5", [run("ants", seed, 0.1 * seed)]) as one:
+            give_images(one, "ants", seed)
+            bundles.append(bundle_history(one).bundle)
+    with blank_history(tmp_path / "b.h5", [run("ants", 3, 0.4)]) as b:
+        bundles.append(bundle_history(b).bundle)
+    with merged(tmp_path / "c.h5", *bundles) as history:
+        assert len(history.names) == 3
+        assert history.n_evaluations == 3
+
+
+def test_a_released_run_stays_released_when_images_come(tmp_path):
+    good, errors = crowd()
+    odd = [Evaluation("ants", histories.configs(12)[j], float(1 - errors[0, j]), seed=0) for j in range(12)]
+    with blank_history(tmp_path / "a.h5", odd) as a:
+        theirs = bundle_history(a).bundle
+        give_images(a, "ants")
+        described = bundle_history(a).bundle
+    with merged(tmp_path / "h.h5", *good, theirs) as history:
+        assert len(quarantine_of(history)) == 12
+        release(history, ["ants"])
+        carry_out(history, plan_merge(history, described))
+        assert not quarantine_of(history)
+        assert history.n_runs[history.names.index("ants")] == 12
+
+
+def test_a_run_of_one_s_own_answers_once_a_merge_finds_it(tmp_path):
+    file = write_bundle(bundled([run("ants", 0, 0.9, seed=0)]), tmp_path / "theirs.gz")
+    path = tmp_path / "h.h5"
+    merge_files(path, [file])
+    with History.open(path, write=True) as history:
+        history.append(run("ants", 0, 0.1, seed=0))
+    plan = merge_files(path, [file])
+    assert (plan.new_records, plan.contradictions[0]["answers"]) == (0, ["yours"])
+    with History.open(path) as history:
+        assert history.errors.tolist() == [[0.1]]
+    again = path.read_bytes()
+    assert not merge_files(path, [file]).changes
+    assert path.read_bytes() == again
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"origin": "import//home/bertha/runs.csv"}, {"origin": "x" * 300}],
+    ids=["path", "long"],
+)
+def test_what_comes_back_counts_once(tmp_path, more):
+    """Numbers and origins are compared as records have them: a whole number without its point, a file without its folder."""
+    from ConfigSpace import ConfigurationSpace
+
+    space = dump_space(ConfigurationSpace({"shift": (-5.0, 5.0)}, seed=0))
+    runs = [Evaluation("ants", {"shift": value}, 0.25, **more) for value in (-3.0, 2.0, 0.5)]
+    with History.create(tmp_path / "own.h5", space) as own:
+        own.add_dataset(about("ants"))
+        own.extend(runs)
+        lines = bundle_history(own).bundle.lines
+        other = Bundle(frozenset(line.replace(f'"by":"{own.id[:12]}"', f'"by":"{"0" * 12}"') for line in lines))
+        plan = plan_merge(own, other)
+        assert (plan.answering, plan.repeated) == (0, 3)

@@ -11,8 +11,10 @@ from metafeat.handcrafted import FEATURES
 from metafeat.model_file import read_header
 from warmstart.suggestions.advisor import Advisor
 from warmstart.suggestions.references import (
+    FEATURES_KEY,
     References,
     compute_references,
+    read_features,
     read_references,
     references_key,
     store_references,
@@ -86,3 +88,16 @@ def test_those_of_a_later_version_are_left_alone(tiny, tmp_path):
     with History.open(path, write=True) as history:
         history.set_result(references_key("x"), {"version": 99, "else": 1})
         assert read_references(history, "x") is None
+
+
+def test_a_removed_dataset_leaves_nothing_for_the_next_of_its_name(tiny, tmp_path, cli):
+    path = shutil.copy(tiny.history, tmp_path / "h.h5")
+    model = read_header(tiny.model)
+    with History.open(path, write=True) as history:
+        store_references(history, compute_references(history, model), model.hash)
+        history.set_result(FEATURES_KEY, read_references(history, model.hash).to_dict())
+    assert cli("history", "remove", str(path), "stripes0", "--yes").code == 0
+    with History.open(path) as history:
+        for left in (read_references(history, model.hash), read_features(history)):
+            assert left.names == tuple(history.names)
+            assert len(left.pixels) == len(left.features) == len(history.names)
