@@ -19,7 +19,7 @@ from warmstart.client import Client
 from warmstart.prediction import predict_validation
 from warmstart.remote_study import WAIT_S, RemoteStudy, RemoteTrial, seconds_or_none
 from warmstart.studies.execution.worker import work
-from warmstart.studies.history.warm_start import tell_broken
+from warmstart.studies.history.warm_start import tell_of_images
 from warmstart.studies.objectives.base import Outcome, TrialStatus
 from warmstart.studies.output_places import check_apart, check_log, check_report_place, log_beside
 from warmstart.studies.related_dataset import RelatedDataset
@@ -131,9 +131,8 @@ def _tuned(
     if len(studies) > 1:
         marks = [path if query is None else query.fingerprint for path, query in zip(studies.values(), queries.values(), strict=True)]  # fmt: skip
         check_different([path or "" for path in studies.values()], marks)
-    if options.skip_broken:
-        for query in queries.values():
-            tell_broken(query, options.on_message)
+    for query in queries.values():
+        tell_of_images(query, options.on_message, skip_broken=options.skip_broken)
     together = {"members": list(studies), "split": split} if len(studies) > 1 else {}
     wanted = {name: _request(name, queries[name], options, client) | together for name in studies}
     begun = [client.transport.post("/studies", wanted[name]) for name in studies]

@@ -176,9 +176,7 @@ class Content:
         for e in evaluations:
             dataset = self.dataset_of.get(e.dataset)
             if dataset is None:
-                msg = (
-                    f"{where}: expected an evaluation of one of its datasets, got {e.dataset!r}. Add the dataset first."
-                )
+                msg = f"{where}: expected an evaluation of one of its datasets, got {e.dataset!r}. Add the dataset first: `warmstart history add`, or a table of its runs with `warmstart history import`."
                 raise DataError(msg)
             key = config_key(e.config)
             config = self.config_of.get(key, fresh.get(key))

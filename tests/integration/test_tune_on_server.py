@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,6 +75,17 @@ def test_pictures_left_out_are_named(tiny, place, cli):
         )
     assert found.code == 0, found.err
     assert "left out class0/broken.png: not a picture" in found.err
+
+
+def test_a_class_without_training_pictures_is_told(tiny, place, cli):
+    for folder in (place / "one").iterdir():
+        for part in ("train", "val") if folder.name != "class0" else ("val",):
+            shutil.copytree(folder, place / "parts" / part / folder.name)
+    with running(history=tiny.history, model=tiny.model, storage=place / "s.db") as url:
+        asked = ("tune", "--dataset", "parts", "--objective", "own.py:f", "--model", tiny.model)
+        found = cli(*asked, "--server", url, "--trials", "1")
+    assert found.code == 0, found.err
+    assert found.err.count("Class class0 has no training pictures") == 1
 
 
 def test_studies_tuned_together_lease_their_trials(tmp_path):

@@ -72,7 +72,7 @@ def ask_history(
     is_unasked = plan.initial or plan.warm == "none"
     usual = None if is_unasked else _usual_configs(plan, sources.history)
     if is_unasked or is_young or usual is not None:  # else the history's answer does
-        _tell_of_images(query, on_message, skip_broken=plan.skip_broken)
+        tell_of_images(query, on_message, skip_broken=plan.skip_broken)
     if plan.initial:
         assert isinstance(plan.initial, tuple)  # noqa: S101  a plan has read them
         return replace(asked, configs=tuple(WarmConfig(config) for config in plan.initial))
@@ -120,7 +120,7 @@ def _advisor(plan: StudySpec, sources: Sources) -> Advisor:
     )
 
 
-def tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], object]) -> None:
+def _tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], object]) -> None:
     """Name the pictures of a dataset that cannot be decoded."""
     from warmstart.suggestions.query import Query
 
@@ -130,14 +130,14 @@ def tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], ob
             on_message(picture.left_out)
 
 
-def _tell_of_images(
+def tell_of_images(
     query: Query | Descriptor | None, on_message: Callable[[str], object], *, skip_broken: bool
 ) -> None:
     """Name classes of a dataset that lack pictures, and pictures that cannot be decoded, where they are left out."""
     from warmstart.suggestions.query import Query
 
     if skip_broken:
-        tell_broken(query, on_message)
+        _tell_broken(query, on_message)
     for note in query.lacking if isinstance(query, Query) else ():
         on_message(note)
 
