@@ -130,9 +130,7 @@ def _tell_broken(query: Query | Descriptor | None, on_message: Callable[[str], o
             on_message(picture.left_out)
 
 
-def tell_of_images(
-    query: Query | Descriptor | None, on_message: Callable[[str], object], *, skip_broken: bool
-) -> None:
+def tell_of_images(query: Query | Descriptor | None, on_message: Callable[[str], object], *, skip_broken: bool) -> None:
     """Name classes of a dataset that lack pictures, and pictures that cannot be decoded, where they are left out."""
     from warmstart.suggestions.query import Query
 
