@@ -21,6 +21,7 @@ from bo.observation import Observation
 from bo.strangers import are_strangers
 from bo.surrogates import GaussianProcess, Prediction, Surrogate, SurrogateInfo, Task, find_surrogate
 from bo.surrogates.base import SMALLEST_SD, Standardised
+from bo.surrogates.tasks import known_spreads
 
 Floats = NDArray[np.float64]
 Incumbent = Literal["posterior-mean", "observed"]
@@ -192,12 +193,12 @@ class SurrogateModels:
             if self._incumbent == "observed":
                 best = np.full_like(best, z.min())
             row = int(valid[means.mean(axis=0).argmin()])
-            if acquisition == "pi":
-                best = best - PI_MARGIN
         probability = None
         if validity and len(data.pending):
             probability = np.exp(Product(validity).value(data.pending))
         fantasies = fantasise(model, data.pending, best, rng=rng, probability=probability)
+        if acquisition == "pi":
+            fantasies = Fantasies(fantasies.model, fantasies.best - PI_MARGIN)
         if acquisition == "ei" and self._ei_variance == "predictive":
             noise = model.predict(X[:1]).noise
             fantasies = Fantasies(Observed(fantasies.model, noise[:, None, None]), fantasies.best)
@@ -357,7 +358,10 @@ class SurrogateModels:
 
     def _classifiers(self, data: TrialData) -> list[Classifier]:
         """Fit the constraints that were both met and missed, in order of their names."""
-        labels = [{SUCCESS: observation.status == "ok", **observation.constraints} for observation in data.told]
+        labels = [
+            {SUCCESS: told.status == "ok", **{_told_name(name): met for name, met in told.constraints.items()}}
+            for told in data.told
+        ]
         found: list[Classifier] = []
         for name in sorted({name for known in labels for name in known}):
             rows = [i for i, known in enumerate(labels) if name in known]
@@ -405,6 +409,11 @@ class SurrogateModels:
         return preferred_logarithms(X, y, self._conditional) if is_wanted else None
 
 
+def _told_name(name: str) -> str:
+    """Return the name under which a caller's constraint is learned: never that of our own."""
+    return f"{name} (told)" if name.startswith(SUCCESS) else name
+
+
 def _valid(data: TrialData) -> NDArray[np.intp]:
     """Return the rows of evaluations that have an error, which may be known, and meet their constraints."""
     known = range(len(data.told)) if data.of_errors is None else data.of_errors
@@ -431,6 +440,6 @@ def _disagree(X: Floats, labels: Floats) -> bool:
 
 
 def _units(related: Sequence[Task]) -> tuple[float, float]:
-    """Average the means and standard deviations of tasks."""
+    """Average the means of tasks, and the standard deviations that are known."""
     scaled = [Standardised.of(task.y) for task in related]
-    return float(np.mean([s.mean for s in scaled])), float(np.mean([s.sd for s in scaled]))
+    return float(np.mean([task.mean for task in scaled])), float(np.mean(known_spreads(scaled)))

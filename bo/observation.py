@@ -22,7 +22,7 @@ class Observation:
 
     Attributes:
         config: hyperparameter values by name; an inactive hyperparameter is absent.
-        error: what is minimised; NaN exactly where the evaluation failed or was lost.
+        error: what is minimised; NaN where the evaluation failed or was lost, or missed a constraint and has none.
         status: how it ended.
         duration: seconds; NaN = unknown.
         constraints: whether each constraint that was looked at is met.
@@ -49,7 +49,7 @@ class Observation:
         status: str = "ok",
         constraints: Mapping[str, bool] | None = None,
     ) -> Self:
-        """Check what a caller reports; an error that is NaN or infinite is a failure.
+        """Check what a caller reports; an error that is NaN or infinite is a failure, one that is left out a missed constraint's.
 
         Raises:
             UsageError: when a value is of another kind, or a duration is negative or infinite.
@@ -57,24 +57,28 @@ class Observation:
         if status not in get_args(Outcome):
             msg = f"tell: expected status {', '.join(get_args(Outcome))}, got {status!r}. Leave it out for an evaluation that succeeded."
             raise UsageError(msg)
-        value = _number(error, "error", empty=status != "ok")
         seconds = _number(duration, "duration", empty=True)
         if seconds < 0 or math.isinf(seconds):
             msg = f"tell: expected a duration of 0 or more seconds, got duration={seconds}. Leave it out where it is unknown."
             raise UsageError(msg)
-        outcome: Outcome = "lost" if status == "lost" else "ok" if status == "ok" and math.isfinite(value) else "failed"
         bounds: object = constraints
         if bounds is not None and not isinstance(bounds, Mapping):
             msg = f"tell: expected constraints by name, got {bounds!r}. Give a dictionary of names and truth values."
             raise UsageError(msg)
         met = {str(name): _truth(name, given) for name, given in (constraints or {}).items()}
+        has_none = error is None and not all(met.values())
+        value = _number(error, "error", empty=status != "ok" or has_none)
+        is_ok = status == "ok" and (math.isfinite(value) or has_none)
+        outcome: Outcome = "lost" if status == "lost" else "ok" if is_ok else "failed"
         return cls(
             plain_config(config), value if outcome == "ok" else math.nan, outcome, seconds, MappingProxyType(met)
         )
 
     def checked(self, config: Config) -> Self:
         """Return it as `of` reads it, whoever made it, with a configuration of its own; raises as `of`."""
-        return self.of(config, self.error, duration=self.duration, status=self.status, constraints=self.constraints)
+        is_left_out = self.error != self.error and self.status == "ok"
+        error = None if is_left_out and self.constraints else self.error
+        return self.of(config, error, duration=self.duration, status=self.status, constraints=self.constraints)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle and copy the record: a read-only mapping cannot be."""

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
 from bo.acquisition.optimize import CLOUD, best_free, optimize_acquisition
 from bo.evaluation_log import EvaluationLog
@@ -35,6 +34,7 @@ from bo.space.sampling import Design
 from bo.surrogates import Surrogate, SurrogateInfo, find_surrogate
 from history_store.deprecation import renamed
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
+from history_store.one_thread import one_thread
 from history_store.records import Config, Value
 from history_store.space import dump_space, load_space
 
@@ -231,7 +231,7 @@ class Optimizer:
         configs: list[dict[str, Value]] = []
         asked = self._asked
         try:
-            with threadpool_limits(1):  # the matrices are small: more threads only wait for each other
+            with one_thread():
                 while len(configs) < count and (found := self._next(count - len(configs))):
                     configs += map(dict, found)
                     asked = self._asked

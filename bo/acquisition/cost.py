@@ -14,16 +14,20 @@ from bo.surrogates import Surrogate
 
 Floats = NDArray[np.float64]
 
-SHORTEST = 1e-3
-"""Seconds that an evaluation takes at least."""
+SHORTEST = 1e-6
+"""Share of the median duration that an evaluation takes at least."""
 LARGEST_VAR = 2.0
 """Of the logarithm of a duration."""
 
 
-def log_durations(seconds: ArrayLike) -> Floats:
-    """Return the logarithms of `n` durations in seconds, each at least a millisecond."""
-    value: Floats = np.log(np.maximum(np.asarray(seconds, dtype=np.float64), SHORTEST))
-    return value
+def log_durations(durations: ArrayLike) -> Floats:
+    """Return the logarithms of `n` durations, or other costs, in any unit; 0 counts as the least that is more."""
+    values = np.asarray(durations, dtype=np.float64)
+    least = float(values.min(initial=np.inf, where=values > 0))
+    if not np.isfinite(least):
+        return np.zeros_like(values)
+    logs: Floats = np.log(np.maximum(values, max(least, SHORTEST * float(np.median(values)))))
+    return logs
 
 
 def log_expected_inverse(mean: Floats, var: Floats) -> Floats:

@@ -123,6 +123,11 @@ class Standardised:
     mean: float
     sd: float
 
+    @property
+    def varies(self) -> bool:
+        """Tell whether the targets differ: else nothing is known of their standard deviation."""
+        return bool(self.z.any())
+
     @classmethod
     def of(cls, y: NDArray[np.float64]) -> Self:
         """Standardise `n` ≥ 1 finite targets of any magnitude."""

@@ -86,7 +86,7 @@ def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised,
     n = len(y)
     if not others:
         return Standardised.of(y), (0.0, 0.0)
-    means, sds = np.array([(part.mean, part.sd) for part in others]).T
+    means, sds = np.array([part.mean for part in others]), known_spreads(others)
     largest = max(float(np.abs(each).max(initial=TINY)) for each in (y, means, sds))  # squares of 1e200 overflow
     own, means, logs = y / largest, means / largest, np.log(sds) - math.log(largest)
     typical, vague = _moments(logs, 1.0)
@@ -105,6 +105,12 @@ def _own_units(others: Sequence[Standardised], y: Floats) -> tuple[Standardised,
     if np.abs(z).max(initial=0.0) > FAR:
         return Standardised.of(y), (0.0, 0.0)
     return Standardised(z, mean * largest, sd * largest), (spread * (1.0 - trust) / sd**2, vague)
+
+
+def known_spreads(tasks: Sequence[Standardised]) -> Floats:
+    """Return the standard deviations of the tasks whose targets differ; where no task's do, the size of the targets stands in."""
+    known = [task.sd for task in tasks if task.varies]
+    return np.array(known or [max(abs(task.mean) for task in tasks) or 1.0])
 
 
 def _moments(values: Floats, sd: float, own: float = 0.0, known: float = 0.0) -> tuple[float, float]:

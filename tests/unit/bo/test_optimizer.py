@@ -24,7 +24,7 @@ from scipy.stats import qmc
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from bo import Observation, Optimizer, RelatedTask
-from bo.models import ACQUISITIONS, TrialData
+from bo.models import ACQUISITIONS, SUCCESS, TrialData
 from history_store.errors import DataError, SpaceExhaustedError, UsageError
 
 NAN = float("nan")
@@ -829,6 +829,46 @@ def predicted(optimizer, config):
     prediction, units = optimizer._fitted.predict(data, optimizer._log.columns(optimizer._encoding.encode([config])))
     band = units.band(prediction)
     return float(band.mean[0]), float(band.sd[0])
+
+
+def test_a_missed_constraint_needs_no_error():
+    optimizer = Optimizer(plane(), seed=0)
+    config = optimizer.ask()[0]
+    optimizer.tell(config, constraints={"fits": False})
+    (only,) = optimizer.history()
+    assert (only.status, only.valid, optimizer.best) == ("ok", False, None)
+    again = Optimizer.from_dict(json.loads(json.dumps(optimizer.to_dict())))
+    assert (again.history()[0].status, again.history()[0].constraints) == ("ok", {"fits": False})
+    assert np.isnan(again.history()[0].error)
+    run(again, bowl, 5)
+    optimizer.tell(optimizer.ask()[0], NAN, constraints={"fits": False})
+    assert optimizer.history()[1].status == "failed", "an error that is no number is a failure"
+    with pytest.raises(UsageError, match="expected error to be a number, got None"):
+        optimizer.tell(optimizer.ask()[0], constraints={"fits": True})
+
+
+def test_a_constraint_may_be_called_as_that_of_failures():
+    def failures(name):
+        optimizer, count = Optimizer(plane(), seed=0, surrogate="gp-map"), 0
+        for n in range(10):
+            config = optimizer.ask()[0]
+            if config["x"] > 0:
+                count += n >= 3
+                optimizer.tell(config, status="failed", constraints={name: True})
+            else:
+                optimizer.tell(config, bowl(config), constraints={name: True})
+        return count
+
+    assert failures(SUCCESS) == failures("fits")
+
+
+def test_pi_promises_little_where_the_outcome_is_awaited():
+    """The margin counts in every fantasy: any improvement at all is likeliest beside the best point."""
+    optimizer = told(n=8, acquisition="pi", warp_errors=False)
+    optimizer.ask()
+    data = optimizer._log.data()
+    function, _ = optimizer._fitted.acquisition_function(data, rng=np.random.default_rng(0))
+    assert np.exp(function.value(data.pending)).max() < 0.1
 
 
 def test_an_error_that_comes_with_a_missed_constraint_tells_of_errors_there():

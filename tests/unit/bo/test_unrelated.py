@@ -11,6 +11,8 @@ from bo.error_units import ErrorUnits
 from bo.forecasts import Forecast, Forecasts, moments
 from bo.search import search_table
 from bo.surrogates import GaussianProcess, Task
+from bo.surrogates.base import Standardised
+from bo.surrogates.tasks import known_spreads
 
 
 def square():
@@ -168,3 +170,24 @@ def test_the_task_at_hand_alone_is_modelled_by_logarithms_where_the_evidence_pre
     assert [kind(run) for run in runs] == ["alone", "alone"]
     assert [run._fitted.takes_logarithms(run._log.data()) for run in runs] == [True, False]
     assert runs[0].best.error < runs[1].best.error
+
+
+@pytest.mark.parametrize("surrogate", ["mt-gp", "mt-dngo"])
+@pytest.mark.parametrize("n", [1, 12])
+def test_tasks_that_say_nothing_of_their_spread_say_nothing_of_the_unit(surrogate, n):
+    """One evaluation, or equal errors: what is predicted does not hang on the unit of the errors."""
+    (X, y), at = tasks(bowl)[0], np.random.default_rng(1).random((20, 2))
+    found = []
+    for unit in (1.0, 1e-5):
+        run = search([(X, unit * y), (X[:n], np.full(n, 0.3 * unit))], 0, surrogate=surrogate)
+        prediction, units = run._fitted.predict(run._log.data(), at)
+        found.append(units.band(prediction).mean / unit)
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-3, atol=1e-4)
+
+
+def test_where_no_task_varies_the_size_of_its_errors_is_the_unit():
+    constant = [Task(np.zeros((2, 1)), np.array([level, level])) for level in (3e-5, 1e-5)]
+    scaled = [Standardised.of(task.y) for task in constant]
+    assert known_spreads(scaled).tolist() == [3e-5]
+    assert known_spreads([Standardised.of(np.zeros(2))]).tolist() == [1.0]
+    assert known_spreads([*scaled, Standardised.of(np.array([0.0, 2e-5]))]).tolist() == [1e-5]

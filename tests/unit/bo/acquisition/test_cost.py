@@ -24,8 +24,17 @@ def test_what_is_not_known_is_not_cheap_without_bound():
     )
 
 
-def test_durations_last_a_millisecond_at_least():
+def test_no_duration_is_nothing():
     np.testing.assert_allclose(log_durations([0.0, 1e-3, 1.0, 100.0]), np.log([1e-3, 1e-3, 1.0, 100.0]))
+    np.testing.assert_allclose(log_durations([1e-30, 1.0, 2.0]), np.log([1e-6, 1.0, 2.0]))
+    assert log_durations([0.0, 0.0]).tolist() == [0.0, 0.0]
+    assert log_durations([]).shape == (0,)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1 / 3600, 1e6])
+def test_a_cost_may_have_any_unit(unit):
+    seconds = np.array([0.0, 0.5, 3.5, 1.0])
+    np.testing.assert_allclose(log_durations(unit * seconds) - np.log(unit), log_durations(seconds))
 
 
 def order(seconds):
